@@ -1,0 +1,127 @@
+"""The table of Kubernetes kinds that Bayplan knows: names, scope and the typed model of each.
+
+A kind is an entry here, not code: the client, the embedded API server and the command line all read this table.
+Mirrors what a kube-apiserver 1.36 tells in discovery.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One resource as the API serves it.
+
+    `model` names the msgspec type as `module.Class` below `lightkube.models`; it is imported at first use,
+    because importing every API group costs more than a short command takes.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    namespaced: bool
+    model: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    status: bool = False
+    """Whether the kind has a `status` subresource."""
+
+    @property
+    def api_version(self) -> str:
+        """The `apiVersion` of its objects: `v1`, `apps/v1`."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """The name that messages and RBAC use: `pods`, `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """The URL path of a collection, an object or a subresource. `namespace` is ignored for cluster-scoped kinds."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part is not None]
+        return "/".join(parts)
+
+    @property
+    def type(self) -> type[Any]:
+        """The msgspec type of the kind's objects."""
+        return _load(self.model)
+
+
+@cache
+def _load(model: str) -> type[Any]:
+    module, _, name = model.rpartition(".")
+    found: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
+    return found
+
+
+def _kind(
+    api_version: str,
+    kind: str,
+    plural: str,
+    *short_names: str,
+    namespaced: bool = True,
+    status: bool = False,
+    all_category: bool = False,
+    model: str | None = None,
+) -> Kind:
+    group, _, version = api_version.rpartition("/")
+    module = f"{group.split('.')[0] or 'core'}_{version}"
+    return Kind(
+        group=group,
+        version=version,
+        kind=kind,
+        plural=plural,
+        singular=kind.lower(),
+        namespaced=namespaced,
+        model=model or f"{module}.{kind}",
+        short_names=short_names,
+        categories=("all",) if all_category else (),
+        status=status,
+    )
+
+
+POD = _kind("v1", "Pod", "pods", "po", status=True, all_category=True)
+NODE = _kind("v1", "Node", "nodes", "no", namespaced=False, status=True)
+NAMESPACE = _kind("v1", "Namespace", "namespaces", "ns", namespaced=False, status=True)
+SERVICE = _kind("v1", "Service", "services", "svc", status=True, all_category=True)
+REPLICATION_CONTROLLER = _kind(
+    "v1", "ReplicationController", "replicationcontrollers", "rc", status=True, all_category=True
+)
+EVENT = _kind("events.k8s.io/v1", "Event", "events", "ev")
+CORE_EVENT = _kind("v1", "Event", "events", "ev")
+CONFIG_MAP = _kind("v1", "ConfigMap", "configmaps", "cm")
+SECRET = _kind("v1", "Secret", "secrets")
+SERVICE_ACCOUNT = _kind("v1", "ServiceAccount", "serviceaccounts", "sa")
+LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
+PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False)
+POD_DISRUPTION_BUDGET = _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", status=True)
+REPLICA_SET = _kind("apps/v1", "ReplicaSet", "replicasets", "rs", status=True, all_category=True)
+DEPLOYMENT = _kind("apps/v1", "Deployment", "deployments", "deploy", status=True, all_category=True)
+STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets", "sts", status=True, all_category=True)
+DAEMON_SET = _kind("apps/v1", "DaemonSet", "daemonsets", "ds", status=True, all_category=True)
+JOB = _kind("batch/v1", "Job", "jobs", status=True, all_category=True)
+CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, all_category=True)
+PERSISTENT_VOLUME = _kind("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False, status=True)
+PERSISTENT_VOLUME_CLAIM = _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True)
+STORAGE_CLASS = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False)
+CSI_NODE = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)
+CSI_DRIVER = _kind("storage.k8s.io/v1", "CSIDriver", "csidrivers", namespaced=False)
+CSI_STORAGE_CAPACITY = _kind("storage.k8s.io/v1", "CSIStorageCapacity", "csistoragecapacities")
+VOLUME_ATTACHMENT = _kind("storage.k8s.io/v1", "VolumeAttachment", "volumeattachments", namespaced=False, status=True)
+DEVICE_CLASS = _kind("resource.k8s.io/v1", "DeviceClass", "deviceclasses", namespaced=False)
+RESOURCE_CLAIM = _kind("resource.k8s.io/v1", "ResourceClaim", "resourceclaims", status=True)
+RESOURCE_CLAIM_TEMPLATE = _kind("resource.k8s.io/v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
+
+KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
+"""Every kind above, in the order of the table."""

@@ -1,0 +1,1 @@
+"""The `bayplan` command: argument parsing and printing only; the work is done by the packages above."""

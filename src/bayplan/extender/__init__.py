@@ -1,0 +1,1 @@
+"""The HTTP extender protocol, both sides."""

@@ -1,0 +1,1 @@
+"""Builders and fixtures for tests of Bayplan and of its users' plugins. Public."""
