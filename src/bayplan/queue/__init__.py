@@ -1,2 +1,3 @@
 """Which pod is looked at next: active, backoff, unschedulable and gated pods, in-flight events, nominations.
-A pure state machine: the time comes in as an argument."""
+A pure state machine: the time comes in as an argument.
+"""

@@ -1,0 +1,4 @@
+"""The embedded API server: storage, verbs, watch, admission and discovery, faithful to kube-apiserver 1.36.
+
+Imports `api` alone, so that it cannot share the mistakes of its clients. State lives in memory.
+"""
