@@ -1,0 +1,147 @@
+"""Kubernetes objects between bytes and types: decode, encode, and the repair of what servers send loosely.
+The fast path is one msgspec pass; a document that it refuses is read again as Go clients read it, where null and
+absent mean a field's empty value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+T = TypeVar("T")
+
+
+class UndecodableObject(ValueError):  # noqa: N818 - named after the object that it speaks of
+    """A document that cannot be read as the wanted type.
+
+    `kind`, `namespace` and `name` are what its metadata tells ("" where it tells nothing), `path` is where in the
+    document the trouble is ("" for the whole), as in `spec.containers[0].image`, and `reason` is what is wrong there.
+    """
+
+    def __init__(self, reason: str, *, path: str = "", kind: str = "", namespace: str = "", name: str = "") -> None:
+        self.reason = reason
+        self.path = path
+        self.kind = kind
+        self.namespace = namespace
+        self.name = name
+        full_name = f"{namespace}/{name}" if namespace else name
+        where = f" at {path}" if path else ""
+        super().__init__(f"{' '.join(filter(None, (kind or 'object', full_name)))}: {reason}{where}")
+
+
+def decode(cls: type[T], raw: bytes) -> T:
+    """The object that the JSON document `raw` holds. Unknown fields are ignored and `managedFields` dropped.
+
+    null reads as None where the field is optional, else as the empty list, map or value. Raises UndecodableObject.
+    """
+    try:
+        obj: T = _decoder(cls).decode(raw)
+        return _without_managed_fields(obj)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
+        try:
+            document = msgspec.json.decode(raw)
+            return convert(cls, document)
+        except UndecodableObject:
+            raise
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            raise _explain(cls, refusal, None) from None
+
+
+def convert(cls: type[T], document: Mapping[str, Any]) -> T:
+    """`decode` for a document that is parsed already, as from YAML. The document is left as it is."""
+    try:
+        return _without_managed_fields(msgspec.convert(document, cls))
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        pass
+    try:
+        return _without_managed_fields(msgspec.convert(_repair(_type_info(cls), document), cls))
+    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
+        raise _explain(cls, refusal, document) from None
+
+
+def encode(obj: Any) -> bytes:
+    """The JSON of a typed object or of a plain document. Fields of a typed object that are not set are left out."""
+    return _encoder.encode(obj)
+
+
+def micro_time(moment: datetime) -> datetime:
+    """`moment` as a MicroTime field (of a Lease, of an Event) can carry it.
+
+    JSON here leaves a fraction of zero out, and API servers refuse a MicroTime without its six digits: the one moment
+    in a million moves by a microsecond.
+    """
+    return moment if moment.microsecond else moment.replace(microsecond=1)
+
+
+_encoder = msgspec.json.Encoder()
+
+
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
+_type_info: Callable[[Any], inspect.Type] = cache(inspect.type_info)
+
+
+def _without_managed_fields(obj: T) -> T:
+    metadata = getattr(obj, "metadata", None)
+    if getattr(metadata, "managedFields", None) is not None:
+        metadata.managedFields = None  # type: ignore[union-attr] # has the field, as the line above saw
+    return obj
+
+
+def _repair(info: inspect.Type, value: Any) -> Any:
+    """A copy of `value` in which null and missing required fields have the empty value that the type asks for."""
+    if isinstance(info, inspect.UnionType):
+        if value is None or len(concrete := [t for t in info.types if not isinstance(t, inspect.NoneType)]) != 1:
+            return value
+        return _repair(concrete[0], value)
+    if value is None:
+        return _empty(info)
+    if isinstance(info, inspect.StructType) and isinstance(value, Mapping):
+        repaired = dict(value)
+        for field in info.fields:
+            if field.encode_name in repaired:
+                repaired[field.encode_name] = _repair(field.type, repaired[field.encode_name])
+            elif field.required:
+                repaired[field.encode_name] = _empty(field.type)
+        return repaired
+    if isinstance(info, inspect.ListType) and isinstance(value, list):
+        return [_repair(info.item_type, item) for item in value]
+    if isinstance(info, inspect.DictType) and isinstance(value, Mapping):
+        return {key: _repair(info.value_type, item) for key, item in value.items()}
+    return value
+
+
+def _empty(info: inspect.Type) -> Any:
+    match info:
+        case inspect.ListType():
+            return []
+        case inspect.DictType():
+            return {}
+        case inspect.StructType():
+            return _repair(info, {})
+        case inspect.StrType():
+            return ""
+        case inspect.BoolType():
+            return False
+        case inspect.IntType() | inspect.FloatType():
+            return 0
+        case _:
+            return None
+
+
+def _explain(cls: type[Any], refusal: Exception, document: Any) -> UndecodableObject:
+    reason, _, path = str(refusal).partition(" - at `$")
+    metadata = document.get("metadata") if isinstance(document, Mapping) else None
+    identity = dict.fromkeys(("namespace", "name"), "")
+    if isinstance(metadata, Mapping):
+        identity |= {key: str(metadata[key]) for key in identity if metadata.get(key)}
+    return UndecodableObject(
+        "nested too deeply" if isinstance(refusal, RecursionError) else reason,
+        path=path.removesuffix("`").removeprefix("."),
+        kind=cls.__name__,
+        **identity,
+    )

@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from lightkube.models.coordination_v1 import Lease, LeaseSpec
+from lightkube.models.core_v1 import ConfigMap, Container, Node, Pod, PodList, PodSpec
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
+
+from bayplan.api.objects import UndecodableObject, convert, decode, encode, micro_time
+
+
+def test_a_plain_pod_goes_both_ways_without_empty_fields():
+    raw = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"c"}]}}'
+    assert decode(Pod, raw) == Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=[Container(name="c")]))
+    assert msgspec.json.decode(encode(decode(Pod, raw))) == msgspec.json.decode(raw)
+
+
+@pytest.mark.parametrize(
+    ("cls", "document", "look", "expected"),
+    [
+        pytest.param(
+            Node,
+            {"status": {"images": [{"names": None, "sizeBytes": 1}]}},
+            lambda o: o.status.images[0].names,
+            None,
+            id="optional list",
+        ),
+        pytest.param(Pod, {"spec": {"containers": None}}, lambda o: o.spec.containers, [], id="required list"),
+        pytest.param(Pod, {"spec": {}}, lambda o: o.spec.containers, [], id="required list that is absent"),
+        pytest.param(
+            Pod,
+            {"spec": {"containers": [{"name": None}]}},
+            lambda o: o.spec.containers[0].name,
+            "",
+            id="required string",
+        ),
+        pytest.param(Pod, {"spec": {"containers": [None]}}, lambda o: o.spec.containers[0].name, "", id="null element"),
+        pytest.param(Pod, {"metadata": {"labels": None}}, lambda o: o.metadata.labels, None, id="optional map"),
+        pytest.param(PodList, {"items": None}, lambda o: o.items, [], id="items of a list"),
+        pytest.param(ConfigMap, {"data": None, "x": 1}, lambda o: o.data, None, id="beside an unknown field"),
+    ],
+)
+def test_null_reads_as_empty(cls, document, look, expected):
+    assert look(decode(cls, encode(document))) == expected
+    assert look(convert(cls, document)) == expected
+
+
+def test_repairing_keeps_all_else_and_leaves_the_document_alone():
+    document = {
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"a": "b"}},
+        "spec": {"containers": None, "nodeName": "n", "priority": 7, "from-the-future": {}},
+    }
+    pod = convert(Pod, document)
+    assert (pod.metadata.labels, pod.spec.nodeName, pod.spec.priority) == ({"a": "b"}, "n", 7)
+    assert document["spec"]["containers"] is None
+
+
+def test_fields_named_like_python_keywords():
+    page = decode(PodList, b'{"items":[],"metadata":{"continue":"token","resourceVersion":"7"}}')
+    assert page.metadata.continue_ == "token"
+    assert msgspec.json.decode(encode(page))["metadata"] == {"continue": "token", "resourceVersion": "7"}
+    assert decode(PodList, b'{"items":null,"metadata":{"continue":"token"}}').metadata.continue_ == "token"
+    block = b'{"cidr":"10.0.0.0/8","except":["10.1.0.0/16"]}'
+    assert encode(decode(IPBlock, block)) == block
+    rule = b'{"from":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}'
+    assert encode(decode(NetworkPolicyIngressRule, rule)) == rule
+
+
+def test_managed_fields_are_dropped():
+    document = {"metadata": {"name": "p", "managedFields": [{"manager": "kubectl"}]}}
+    assert decode(Pod, encode(document)).metadata.managedFields is None
+    assert convert(Pod, document).metadata.managedFields is None
+    document["spec"] = {"containers": None}
+    assert decode(Pod, encode(document)).metadata.managedFields is None
+
+
+def test_an_empty_struct_survives():
+    document = {"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}}
+    assert msgspec.json.decode(encode(convert(Pod, document)))["spec"] == document["spec"]
+
+
+def test_list_items_are_told_their_kind():
+    assert decode(Pod, b'{"metadata":{"name":"web"}}').kind == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        pytest.param(
+            b'{"metadata":{"name":"web","namespace":"shop"},"spec":{"containers":[{"name":"c","ports":[{"containerPort":"x"}]}]}}',
+            "Pod shop/web: Expected `int`, got `str` at spec.containers[0].ports[0].containerPort",
+            id="a wrong type deep inside",
+        ),
+        pytest.param(
+            b'{"metadata":{"name":"web"},"spec":3}', "Pod web: Expected `object | null`, got `int` at spec", id="shape"
+        ),
+        pytest.param(
+            b'{"metadata":{"creationTimestamp":"yesterday"}}',
+            "Pod: Invalid RFC3339 encoded datetime at metadata.creationTimestamp",
+            id="time",
+        ),
+        pytest.param(b"[]", "Pod: Expected `object`, got `array`", id="not an object"),
+        pytest.param(b'{"metadata":', "Pod: Input data was truncated", id="cut off"),
+        pytest.param(b"", "Pod: Input data was truncated", id="nothing"),
+        pytest.param(b'{"metadata":{"name":"\xff"}}', "Pod: ", id="not UTF-8"),
+        pytest.param(b'{"a":' * 100_000, "Pod: ", id="nested too deeply"),
+    ],
+)
+def test_what_cannot_be_read_is_named(raw, message):
+    with pytest.raises(UndecodableObject) as caught:
+        decode(Pod, raw)
+    assert str(caught.value).startswith(message)
+
+
+def test_the_parts_of_an_error():
+    with pytest.raises(UndecodableObject) as caught:
+        convert(Pod, {"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": {}}})
+    error = caught.value
+    assert (error.kind, error.namespace, error.name, error.path) == ("Pod", "n", "p", "spec.containers")
+
+
+def test_a_micro_time_has_six_digits():
+    for moment in (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, microsecond=100_000, tzinfo=UTC)):
+        lease = Lease(spec=LeaseSpec(renewTime=micro_time(moment)))
+        assert len(msgspec.json.decode(encode(lease))["spec"]["renewTime"]) == len("2026-01-01T00:00:00.000000Z")
