@@ -1,0 +1,61 @@
+"""Kubernetes quantities as exact integers.
+
+A quantity is held in billionths (nano-units), the finest step that Kubernetes keeps, so that sums are exact and only
+the last step rounds. Mirrors apimachinery's pkg/api/resource/quantity.go.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+NANO = 10**9
+"""Nano-units in one unit."""
+
+_SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+
+
+class InvalidQuantity(ValueError):
+    """A text that is no quantity."""
+
+    def __init__(self, text: object) -> None:
+        super().__init__(
+            f"{text!r} is not a quantity: expected a number with an optional suffix, as in 500m, 2 or 1.5Gi"
+        )
+
+
+@lru_cache(maxsize=8192)
+def parse(text: str) -> int:
+    """The quantity in nano-units; finer fractions are rounded away from zero. Raises InvalidQuantity."""
+    match = _SYNTAX.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise InvalidQuantity(text)
+    sign, number, suffix = match[1], match[2], match[3] or ""
+    whole, _, fraction = number.partition(".")
+    digits = int((whole + fraction) or "0")
+    if suffix in _BINARY:
+        numerator, denominator = digits * NANO << _BINARY[suffix], 10 ** len(fraction)
+    else:
+        exponent = 9 - len(fraction) + (_DECIMAL[suffix] if suffix in _DECIMAL else _exponent(suffix, text))
+        numerator, denominator = digits * 10 ** max(exponent, 0), 10 ** max(-exponent, 0)
+    nanos: int = -(-numerator // denominator)
+    return -nanos if sign == "-" else nanos
+
+
+def value(nanos: int) -> int:
+    """Whole units, rounded up."""
+    return -(-nanos // NANO)
+
+
+def milli_value(nanos: int) -> int:
+    """Thousandths of a unit, rounded up."""
+    return -(-nanos // 10**6)
+
+
+def _exponent(suffix: str, text: str) -> int:
+    exponent = int(suffix[1:])
+    if abs(exponent) > 27:  # beyond what any quantity can mean, and 10**exponent must stay small
+        raise InvalidQuantity(text)
+    return exponent

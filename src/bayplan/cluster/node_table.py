@@ -1,0 +1,263 @@
+"""The nodes as columns, and what the pods on them take.
+
+Mirrors framework.NodeInfo (pkg/scheduler/framework/types.go) turned by ninety degrees: one array per property, one
+row per node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from lightkube.models.core_v1 import Node
+
+from bayplan.api import requests
+from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, grown
+from bayplan.cluster.pod_info import HostPort, PodInfo
+
+Taint = tuple[str, str, str]
+"""(key, value, effect)"""
+
+_ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
+
+
+@dataclass(slots=True)
+class ImageColumn:
+    """Where one image is. `present`: bool, shape (capacity,). `size` in bytes, as the first node to have it said."""
+
+    size: int
+    present: Bool
+    nodes: int = 0
+
+
+class NodeTable:
+    """One row a node; rows are recycled.
+
+    A row is `live` while its node exists. Pods may stand on a row that is not live: they were seen before their node,
+    or outlast it. All arrays are as long as the capacity; rows from `size` on have never been used.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.capacity = capacity
+        self.size = 0
+        self.live_count = 0
+        self.version = 0
+        """Grows with every change of any row."""
+        self.nodes_version = 0
+        """`version` at the last change of a node's own object: labels, taints, allocatable, images."""
+        self.row_of: dict[str, int] = {}
+        self.names: list[str] = []
+        self.nodes: list[Node | None] = []
+        self.pods: list[dict[str, PodInfo]] = []
+        """By row: the pods on the node, by uid."""
+        self.live: Bool = np.zeros(capacity, dtype=np.bool_)
+        self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
+        """`version` at the last change of the row."""
+        self.resources: dict[str, int] = {requests.CPU: 0, requests.MEMORY: 1, requests.EPHEMERAL_STORAGE: 2}
+        """Resource name to its index in the first axis of `allocatable` and `requested`."""
+        self.allocatable: Int64 = np.zeros((3, capacity), dtype=np.int64)
+        """Shape (resources, capacity): cpu in thousandths, all others in whole units."""
+        self.requested: Int64 = np.zeros((3, capacity), dtype=np.int64)
+        """What the row's pods request; shape and units as `allocatable`."""
+        self.nonzero_requested: Int64 = np.zeros((2, capacity), dtype=np.int64)
+        """cpu and memory as scoring counts them (defaults for containers that request none)."""
+        self.pod_count: Int64 = np.zeros(capacity, dtype=np.int64)
+        self.allowed_pods: Int64 = np.zeros(capacity, dtype=np.int64)
+        self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)
+        self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn(capacity, ())
+        self.ports: dict[tuple[str, int], dict[str, Int32]] = {}
+        """By (protocol, port), then by host address: how many pods of the row take it, shape (capacity,)."""
+        self.images: dict[str, ImageColumn] = {}
+        self._labels: dict[str, CodedColumn[str | None]] = {}
+        self._free: list[int] = []
+
+    # Nodes
+
+    def set_node(self, node: Node) -> int:
+        """Add a node, or take over its new version. Returns its row. Raises InvalidQuantity and changes nothing."""
+        metadata = node.metadata
+        assert metadata is not None
+        assert metadata.name is not None
+        amounts = requests.parse_amounts((node.status.allocatable if node.status else None) or {})
+        row = self._claim_row(metadata.name)
+        old = self.nodes[row]
+        if old is not None:
+            self._remove_images(row, old)
+        else:
+            self.live[row] = True
+            self.live_count += 1
+        self.nodes[row] = node
+        self._set_allocatable(row, amounts)
+        spec = node.spec
+        self.unschedulable[row] = bool(spec and spec.unschedulable)
+        taints = (spec.taints if spec else None) or ()
+        self.taints.set(row, tuple((taint.key, taint.value or "", taint.effect) for taint in taints))
+        labels = metadata.labels or {}
+        for key, column in self._labels.items():
+            column.set(row, labels.get(key))
+        self._add_images(row, node)
+        self._changed(row)
+        self.nodes_version = self.version
+        return row
+
+    def remove_node(self, name: str) -> None:
+        """Drop a node; its pods stay on the row until they are removed themselves. Unknown names are ignored."""
+        row = self.row_of.get(name)
+        if row is None or (node := self.nodes[row]) is None:
+            return
+        self._remove_images(row, node)
+        self.nodes[row] = None
+        self.live[row] = False
+        self.live_count -= 1
+        self.allocatable[:, row] = 0
+        self.allowed_pods[row] = 0
+        self.unschedulable[row] = False
+        self.taints.set(row, ())
+        for column in self._labels.values():
+            column.set(row, None)
+        self._changed(row)
+        self.nodes_version = self.version
+        self._release_row(row)
+
+    # Pods
+
+    def add_pod(self, pod: PodInfo) -> None:
+        """Put a pod on the row of its `node_name`, which need not be live."""
+        row = self._claim_row(pod.node_name)
+        self.pods[row][pod.uid] = pod
+        self._account(row, pod, 1)
+
+    def remove_pod(self, pod: PodInfo) -> None:
+        """Take a pod off its row; `pod` must be the very value that was added, so that the sums return to what they were."""
+        row = self.row_of[pod.node_name]
+        del self.pods[row][pod.uid]
+        self._account(row, pod, -1)
+        self._release_row(row)
+
+    def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
+        """Swap a pod for a newer value of itself on the same row where nothing that the columns hold differs."""
+        self.pods[self.row_of[old.node_name]][new.uid] = new
+
+    # Columns built at first use
+
+    def labels(self, key: str) -> CodedColumn[str | None]:
+        """The values of a label key, None where a node lacks it; kept up to date from the first call on."""
+        column = self._labels.get(key)
+        if column is None:
+            column = self._labels[key] = CodedColumn(self.capacity, None)
+            for row, node in enumerate(self.nodes):
+                if node is not None and node.metadata is not None and node.metadata.labels:
+                    column.set(row, node.metadata.labels.get(key))
+        return column
+
+    def resource(self, name: str) -> int:
+        """The index of a resource, given one at first use."""
+        index = self.resources.get(name)
+        if index is None:
+            index = self.resources[name] = len(self.resources)
+            empty = np.zeros((1, self.capacity), dtype=np.int64)
+            self.allocatable = np.concatenate([self.allocatable, empty])
+            self.requested = np.concatenate([self.requested, empty])
+        return index
+
+    def port_conflicts(self, wanted: HostPort) -> Bool | None:
+        """Which rows already use a host port that `wanted` would clash with; None for no row. Length: capacity."""
+        column = self.ports.get((wanted.protocol, wanted.port))
+        if column is None:
+            return None
+        addresses = column if wanted.ip == _ANY_IP else {wanted.ip, _ANY_IP} & column.keys()
+        conflicts: Bool | None = None
+        for ip in addresses:
+            taken = column[ip] > 0
+            conflicts = taken if conflicts is None else conflicts | taken
+        return conflicts
+
+    # How a row changes
+
+    def _account(self, row: int, pod: PodInfo, sign: int) -> None:
+        for name, amount in pod.requested.items():
+            self.requested[self.resource(name), row] += sign * amount
+        self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
+        self.nonzero_requested[1, row] += sign * pod.nonzero_memory
+        self.pod_count[row] += sign
+        for ip, protocol, port in pod.host_ports:
+            by_ip = self.ports.setdefault((protocol, port), {})
+            if ip not in by_ip:
+                by_ip[ip] = np.zeros(self.capacity, dtype=np.int32)
+            by_ip[ip][row] += sign
+        self._changed(row)
+
+    def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:
+        self.allocatable[:, row] = 0
+        for name, amount in requests.counted(amounts).items():
+            self.allocatable[self.resource(name), row] = amount
+        self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
+
+    def _add_images(self, row: int, node: Node) -> None:
+        for image in (node.status.images if node.status else None) or ():
+            for name in image.names or ():
+                column = self.images.get(name)
+                if column is None:
+                    column = ImageColumn(image.sizeBytes or 0, np.zeros(self.capacity, dtype=np.bool_))
+                    self.images[name] = column
+                if not column.present[row]:
+                    column.present[row] = True
+                    column.nodes += 1
+
+    def _remove_images(self, row: int, node: Node) -> None:
+        for image in (node.status.images if node.status else None) or ():
+            for name in image.names or ():
+                column = self.images.get(name)
+                if column is not None and column.present[row]:
+                    column.present[row] = False
+                    column.nodes -= 1
+                    if column.nodes == 0:
+                        del self.images[name]
+
+    def _changed(self, row: int) -> None:
+        self.version += 1
+        self.row_version[row] = self.version
+
+    # Rows
+
+    def _claim_row(self, name: str) -> int:
+        row = self.row_of.get(name)
+        if row is not None:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            if row == self.capacity:
+                self._grow()
+            self.size += 1
+            self.names.append(name)
+            self.nodes.append(None)
+            self.pods.append({})
+        self.row_of[name] = row
+        return row
+
+    def _release_row(self, row: int) -> None:
+        if self.nodes[row] is None and not self.pods[row]:
+            del self.row_of[self.names[row]]
+            self._free.append(row)
+
+    def _grow(self) -> None:
+        self.capacity *= 2
+        self.live = grown(self.live, self.capacity)
+        self.row_version = grown(self.row_version, self.capacity)
+        self.allocatable = grown(self.allocatable, self.capacity)
+        self.requested = grown(self.requested, self.capacity)
+        self.nonzero_requested = grown(self.nonzero_requested, self.capacity)
+        self.pod_count = grown(self.pod_count, self.capacity)
+        self.allowed_pods = grown(self.allowed_pods, self.capacity)
+        self.unschedulable = grown(self.unschedulable, self.capacity)
+        self.taints.grow(self.capacity)
+        for column in self._labels.values():
+            column.grow(self.capacity)
+        for image in self.images.values():
+            image.present = grown(image.present, self.capacity)
+        for by_ip in self.ports.values():
+            for ip, taken in by_ip.items():
+                by_ip[ip] = grown(taken, self.capacity)

@@ -1,0 +1,258 @@
+"""What plugins are given of the nodes: a selection of rows as arrays, or one node at a time.
+
+A selection may carry a what-if: pods added to or taken from single rows in thought, as nominated pods and preemption
+need. Plugins read it alike, so that the same code decides what is and what would be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api import requests
+from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.node_table import NodeTable, Taint
+from bayplan.cluster.pod_info import HostPort, PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """The what-if of one row: pods that are thought to be there, and pods that are thought to be gone."""
+
+    added: tuple[PodInfo, ...] = ()
+    removed: tuple[PodInfo, ...] = ()
+
+    def signed(self) -> Iterator[tuple[PodInfo, int]]:
+        """Every changed pod with +1 or -1."""
+        yield from ((pod, 1) for pod in self.added)
+        yield from ((pod, -1) for pod in self.removed)
+
+
+class Nodes:
+    """Rows of the node table, in the order of `rows`. All arrays are as long as the selection, and read-only by habit.
+
+    `changes` maps positions in the selection to their what-ifs. Rows that are not live may be among them, and what is
+    said of those is ignored.
+    """
+
+    __slots__ = ("changes", "rows", "table")
+
+    def __init__(
+        self, table: NodeTable, rows: slice | Rows | None = None, changes: Mapping[int, PodChanges] | None = None
+    ) -> None:
+        self.table = table
+        self.rows: slice | Rows = slice(0, table.size) if rows is None else rows
+        self.changes: Mapping[int, PodChanges] = changes or {}
+
+    def __len__(self) -> int:
+        return self.table.size if isinstance(self.rows, slice) else len(self.rows)
+
+    def at(self, positions: Rows) -> Nodes:
+        """The part of the selection at the given positions, what-ifs kept."""
+        changes = {}
+        if self.changes:
+            changes = {new: self.changes[old] for new, old in enumerate(positions.tolist()) if old in self.changes}
+        return Nodes(self.table, positions if isinstance(self.rows, slice) else self.rows[positions], changes)
+
+    def changed(self, changes: Mapping[int, PodChanges]) -> Nodes:
+        """The same rows under a what-if."""
+        return Nodes(self.table, self.rows, changes)
+
+    # Columns
+
+    @property
+    def live(self) -> Bool:
+        """Whether the row's node exists."""
+        return self.table.live[self.rows]
+
+    @property
+    def pod_count(self) -> Int64:
+        """Pods on the node."""
+        return self._adjusted(self.table.pod_count[self.rows], lambda _: 1)
+
+    @property
+    def allowed_pods(self) -> Int64:
+        """How many pods the node takes."""
+        return self.table.allowed_pods[self.rows]
+
+    @property
+    def unschedulable(self) -> Bool:
+        """Whether the node is cordoned."""
+        return self.table.unschedulable[self.rows]
+
+    def allocatable(self, resource: str) -> Int64:
+        """What the node has for pods: cpu in thousandths, all others in whole units; 0 where it has none."""
+        index = self.table.resources.get(resource)
+        return self._zeros() if index is None else self.table.allocatable[index, self.rows]
+
+    def requested(self, resource: str) -> Int64:
+        """What the node's pods request, in units as `allocatable`."""
+        index = self.table.resources.get(resource)
+        column = self._zeros() if index is None else self.table.requested[index, self.rows]
+        return self._adjusted(column, lambda pod: pod.requested.get(resource, 0))
+
+    def nonzero_requested(self, resource: str) -> Int64:
+        """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
+        if resource == requests.CPU:
+            return self._adjusted(self.table.nonzero_requested[0, self.rows], lambda pod: pod.nonzero_cpu)
+        if resource == requests.MEMORY:
+            return self._adjusted(self.table.nonzero_requested[1, self.rows], lambda pod: pod.nonzero_memory)
+        return self.requested(resource)
+
+    def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
+        """Whether the node's value of a label (None where it has none) satisfies the predicate."""
+        return self.table.labels(key).where(predicate, self.rows)
+
+    def taints_where(self, predicate: Callable[[tuple[Taint, ...]], bool]) -> Bool:
+        """Whether the node's taints satisfy the predicate, which is asked once per distinct set of taints."""
+        return self.table.taints.where(predicate, self.rows)
+
+    def port_conflicts(self, wanted: HostPort) -> Bool | None:
+        """Whether a host port clashes with one in use; None for nowhere."""
+        column = self.table.port_conflicts(wanted)
+        conflicts = None if column is None else column[self.rows]
+        if not self.changes:
+            return conflicts
+        conflicts = np.zeros(len(self), dtype=np.bool_) if conflicts is None else conflicts.copy()
+        for position, changes in self.changes.items():
+            if changes.added or changes.removed:
+                taken = (port for pod in self.pods(position) for port in pod.host_ports)
+                conflicts[position] = any(clash(wanted, port) for port in taken)
+        return conflicts
+
+    def has_image(self, image: str) -> Bool | None:
+        """Whether the node has an image; None for nowhere."""
+        column = self.table.images.get(image)
+        return None if column is None else column.present[self.rows]
+
+    # One node
+
+    def name(self, position: int) -> str:
+        """The node's name."""
+        return self.table.names[self.row(position)]
+
+    def row(self, position: int) -> int:
+        """The row of the table behind a position."""
+        return position if isinstance(self.rows, slice) else int(self.rows[position])
+
+    def position(self, name: str) -> int | None:
+        """Where a node is in the selection; None where it is not, or is not live."""
+        row = self.table.row_of.get(name)
+        if row is None or not self.table.live[row]:
+            return None
+        if isinstance(self.rows, slice):
+            return row
+        found = np.flatnonzero(self.rows == row)
+        return int(found[0]) if len(found) else None
+
+    def pods(self, position: int) -> list[PodInfo]:
+        """The pods on a node, what-ifs applied."""
+        pods = self.table.pods[self.row(position)]
+        changes = self.changes.get(position)
+        if changes is None:
+            return list(pods.values())
+        gone = {pod.uid for pod in changes.removed}
+        return [pod for pod in pods.values() if pod.uid not in gone] + list(changes.added)
+
+    def info(self, position: int) -> NodeInfo:
+        """A node as the per-node form of a plugin sees it."""
+        return NodeInfo(self, position)
+
+    def _zeros(self) -> Int64:
+        return np.zeros(len(self), dtype=np.int64)
+
+    def _adjusted(self, column: Int64, amount: Callable[[PodInfo], int]) -> Int64:
+        if not self.changes:
+            return column
+        column = column.copy()
+        for position, changes in self.changes.items():
+            column[position] += sum(sign * amount(pod) for pod, sign in changes.signed())
+        return column
+
+
+class NodeInfo:
+    """One node with its pods: what a per-node plugin method is called with.
+
+    `labels`, `spec`, `status` and `metadata` are the node's own; `allocatable` and `requested` are in thousandths of a
+    cpu and whole units of everything else.
+    """
+
+    __slots__ = ("_nodes", "_position", "name")
+
+    def __init__(self, nodes: Nodes, position: int) -> None:
+        self._nodes = nodes
+        self._position = position
+        self.name = nodes.name(position)
+
+    @property
+    def object(self) -> Node:
+        """The node itself."""
+        node = self._nodes.table.nodes[self._nodes.row(self._position)]
+        assert node is not None
+        return node
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """The node's metadata."""
+        metadata = self.object.metadata
+        assert metadata is not None
+        return metadata
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The node's labels."""
+        return self.metadata.labels or {}
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The node's annotations."""
+        return self.metadata.annotations or {}
+
+    @property
+    def spec(self) -> NodeSpec:
+        """The node's spec."""
+        return self.object.spec or NodeSpec()
+
+    @property
+    def status(self) -> NodeStatus:
+        """The node's status."""
+        return self.object.status or NodeStatus()
+
+    @property
+    def pods(self) -> Sequence[PodInfo]:
+        """The pods that are on the node, assumed ones included."""
+        return self._nodes.pods(self._position)
+
+    @property
+    def allocatable(self) -> Mapping[str, int]:
+        """What the node has for pods, by resource."""
+        table, row = self._nodes.table, self._nodes.row(self._position)
+        return {name: int(table.allocatable[index, row]) for name, index in table.resources.items()}
+
+    @property
+    def requested(self) -> Mapping[str, int]:
+        """What its pods request, by resource."""
+        total = dict.fromkeys(self._nodes.table.resources, 0)
+        for pod in self.pods:
+            for name, amount in pod.requested.items():
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    @property
+    def allowed_pods(self) -> int:
+        """How many pods the node takes."""
+        return int(self._nodes.table.allowed_pods[self._nodes.row(self._position)])
+
+    def __repr__(self) -> str:
+        return f"NodeInfo({self.name})"
+
+
+def clash(one: HostPort, other: HostPort) -> bool:
+    """Whether two host ports cannot be taken on one node."""
+    if (one.protocol, one.port) != (other.protocol, other.port):
+        return False
+    return one.ip == other.ip or "0.0.0.0" in {one.ip, other.ip}  # noqa: S104 - the API's own wildcard

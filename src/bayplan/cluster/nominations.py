@@ -1,0 +1,65 @@
+"""Which pods are nominated to run where, as preemption leaves them while their victims go.
+
+Mirrors pkg/scheduler/backend/queue/nominator.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bayplan.cluster.pod_info import PodInfo
+
+
+class Nominations:
+    """Nominated pods by node. A pod is nominated to one node at most."""
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with every change."""
+        self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._node_of: dict[str, str] = {}
+
+    def add(self, pod: PodInfo, node_name: str | None = None) -> None:
+        """Nominate a pod to a node, by default the one that its status names; moves it if it was elsewhere."""
+        self.remove(pod.uid)
+        node_name = node_name or pod.nominated_node_name
+        if node_name:
+            self._by_node.setdefault(node_name, {})[pod.uid] = pod
+            self._node_of[pod.uid] = node_name
+            self.version += 1
+
+    def remove(self, uid: str) -> None:
+        """Forget a pod's nomination, if it has one."""
+        node_name = self._node_of.pop(uid, None)
+        if node_name is None:
+            return
+        pods = self._by_node[node_name]
+        del pods[uid]
+        if not pods:
+            del self._by_node[node_name]
+        self.version += 1
+
+    def update(self, old: PodInfo | None, new: PodInfo) -> None:
+        """Take over a pod's new version.
+
+        A nomination that the server has not heard of yet survives an update that names no node: it was decided here
+        and is still being written. One that the server knew and that the update cleared is given up.
+        """
+        node_name = new.nominated_node_name
+        if not node_name and (old is None or not old.nominated_node_name):
+            node_name = self._node_of.get(new.uid, "")
+        self.remove(new.uid)
+        self.add(new, node_name)
+
+    def on(self, node_name: str) -> list[PodInfo]:
+        """The pods nominated to a node."""
+        return list(self._by_node.get(node_name, {}).values())
+
+    def node_of(self, uid: str) -> str | None:
+        """Where a pod is nominated to run."""
+        return self._node_of.get(uid)
+
+    @property
+    def nodes(self) -> Mapping[str, Mapping[str, PodInfo]]:
+        """Every node with nominated pods: node name to pods by uid."""
+        return self._by_node

@@ -1,0 +1,79 @@
+"""Stores of the other objects that plugins look up: services, claims, volumes, classes, device slices.
+
+Mirrors client-go's listers, and util/assumecache for what was decided but is not written yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from bayplan.api.kinds import Kind
+
+
+class ObjectStore(Mapping[str, Any]):
+    """The objects of one kind by `namespace/name` (or `name`), as far as they are known.
+
+    An object may be assumed: a version that was decided here and is being written. It is what readers see until the
+    server tells of a version that is as new, or the assumption is given up.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        """Grows with every change."""
+        self._known: dict[str, Any] = {}
+        self._assumed: dict[str, Any] = {}
+
+    def set(self, key: str, obj: Any) -> None:
+        """Take over what the server says."""
+        self._known[key] = obj
+        assumed = self._assumed.get(key)
+        if assumed is not None and _version(obj) >= _version(assumed):
+            del self._assumed[key]
+        self.version += 1
+
+    def remove(self, key: str) -> None:
+        """The object is gone."""
+        self._known.pop(key, None)
+        self._assumed.pop(key, None)
+        self.version += 1
+
+    def assume(self, key: str, obj: Any) -> None:
+        """Let readers see a version that is not written yet. Raises KeyError for an object that is not known."""
+        if key not in self._known:
+            raise KeyError(key)
+        self._assumed[key] = obj
+        self.version += 1
+
+    def restore(self, key: str) -> None:
+        """Give up an assumption."""
+        if self._assumed.pop(key, None) is not None:
+            self.version += 1
+
+    def __getitem__(self, key: str) -> Any:
+        return self._assumed[key] if key in self._assumed else self._known[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class Objects:
+    """One store a kind, made at first use."""
+
+    def __init__(self) -> None:
+        self._stores: dict[Kind, ObjectStore] = {}
+
+    def __getitem__(self, kind: Kind) -> ObjectStore:
+        store = self._stores.get(kind)
+        if store is None:
+            store = self._stores[kind] = ObjectStore()
+        return store
+
+
+def _version(obj: Any) -> int:
+    """A resource version as a number: etcd's are, and an object that came from no server is older than any."""
+    version = obj.metadata.resourceVersion if obj.metadata else None
+    return int(version) if version and version.isdigit() else 0

@@ -1,0 +1,128 @@
+"""The cluster as far as the scheduler knows: what the server told, and what was decided since.
+
+Mirrors pkg/scheduler/backend/cache/cache.go.
+"""
+
+from __future__ import annotations
+
+from lightkube.models.core_v1 import Node
+
+from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.objects import Objects
+from bayplan.cluster.pod_info import PodInfo
+
+
+class ClusterState:
+    """Nodes, the pods on them, nominations and other objects.
+
+    A pod on a node is in one of two states::
+
+                 assume                 add (its bound self arrives)
+        (none) --------->  assumed  ------------------------------->  added
+           ^                  |                                      |    ^
+           |     forget       |                                      |    | update
+           +------------------+                                      +----+
+           |                            remove                       |
+           +---------------------------------------------------------+
+
+    An assumed pod counts like an added one. It never expires: it is confirmed by the server, or forgotten by the
+    binding that is certain to have failed. What the server says wins: a pod that turns up on another node than it was
+    assumed on is moved there.
+    """
+
+    def __init__(self) -> None:
+        self.table = NodeTable()
+        self.nominations = Nominations()
+        self.objects = Objects()
+        self._pods: dict[str, PodInfo] = {}
+        self._assumed: set[str] = set()
+
+    @property
+    def nodes(self) -> Nodes:
+        """All rows as they are now."""
+        return Nodes(self.table)
+
+    # What the server tells
+
+    def set_node(self, node: Node) -> None:
+        """A node was added or changed. Raises InvalidQuantity and changes nothing."""
+        self.table.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone. Its pods stay until the server says that they are gone too."""
+        self.table.remove_node(name)
+
+    def set_pod(self, pod: PodInfo) -> None:
+        """A pod with a node was added or changed; one that has terminated takes nothing any more and is dropped."""
+        if pod.terminated:
+            self.remove_pod(pod.uid)
+            return
+        old = self._pods.get(pod.uid)
+        if old is not None and _takes_the_same(old, pod):
+            self.table.replace_pod(old, pod)
+        else:
+            if old is not None:
+                self.table.remove_pod(old)
+            self.table.add_pod(pod)
+        self._pods[pod.uid] = pod
+        self._assumed.discard(pod.uid)
+
+    def remove_pod(self, uid: str) -> None:
+        """A pod is gone. Unknown pods are ignored."""
+        pod = self._pods.pop(uid, None)
+        if pod is not None:
+            self.table.remove_pod(pod)
+            self._assumed.discard(uid)
+
+    # What was decided here
+
+    def assume(self, pod: PodInfo, node_name: str) -> PodInfo:
+        """Count a pod on a node from now on. Returns the pod as it will be there.
+
+        Raises ValueError for a pod that is on a node already: it would be counted twice.
+        """
+        if pod.uid in self._pods:
+            raise ValueError(f"{pod.key} is on node {self._pods[pod.uid].node_name} already")
+        assumed = pod.on_node(node_name)
+        self.table.add_pod(assumed)
+        self._pods[pod.uid] = assumed
+        self._assumed.add(pod.uid)
+        return assumed
+
+    def forget(self, uid: str) -> None:
+        """Undo `assume`. A pod that the server has confirmed meanwhile stays."""
+        if uid in self._assumed:
+            self.remove_pod(uid)
+
+    # Looking up
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """A pod on a node, assumed or added."""
+        return self._pods.get(uid)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether a pod is assumed and not confirmed yet."""
+        return uid in self._assumed
+
+    @property
+    def assumed_count(self) -> int:
+        """How many pods are assumed."""
+        return len(self._assumed)
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods are on nodes, assumed ones included."""
+        return len(self._pods)
+
+
+def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
+    """Whether two values of a pod weigh the same on the same node, so that no column changes between them."""
+    return (
+        old.node_name == new.node_name
+        and old.requested == new.requested
+        and old.nonzero_cpu == new.nonzero_cpu
+        and old.nonzero_memory == new.nonzero_memory
+        and old.host_ports == new.host_ports
+    )

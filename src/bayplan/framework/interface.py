@@ -1,0 +1,247 @@
+"""The extension points: what a plugin may implement, and what it is called with.
+
+A plugin is a class with the methods of the points it takes part in; it need not derive from anything but `Plugin`.
+Methods that look at nodes exist in two forms, per node and whole table (arrays in, arrays out); a plugin implements
+either. Mirrors k8s.io/kube-scheduler/framework/interface.go, with Python's manners: None means success, and a string
+where a Status is expected means "not here, for this reason".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+from bayplan.api.kinds import Kind
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import EventHint
+from bayplan.framework.status import Status
+from bayplan.framework.verdicts import Diagnosis, Rejections
+
+MAX_NODE_SCORE = 100
+"""Scores are 0 to 100 after normalisation, before weights."""
+
+Answer = Status | str | None
+"""A Status; None for success; a string for "unschedulable, for this reason"."""
+
+
+class Plugin:
+    """What all plugins have. `name` is what configuration, messages and metrics call the plugin."""
+
+    name: ClassVar[str]
+    arguments: ClassVar[type[Any] | None] = None
+    """The type of the plugin's arguments (a msgspec Struct or dataclass), or None where it takes none."""
+
+
+@dataclass(slots=True)
+class CycleState:
+    """What plugins remember of one pod between the points of one cycle. Mirrors fwk.CycleState.
+
+    `data` is keyed by plugin name, or by whatever else plugins agree on. `running` names the plugin and the point
+    that are being called, for whoever watches over plugins that block.
+    """
+
+    data: dict[Hashable, Any] = field(default_factory=dict)
+    skip_filter: set[str] = field(default_factory=set)
+    skip_score: set[str] = field(default_factory=set)
+    running: tuple[str, str] | None = None
+
+    def clone(self) -> CycleState:
+        """A copy for a what-if: values that have a `clone` method are cloned, others are shared."""
+        data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
+        return CycleState(data, set(self.skip_filter), set(self.skip_score))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeNames:
+    """A PreFilter's answer: only these nodes come into question."""
+
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A Permit's answer: not before somebody allows it, for so many seconds at most."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """What a PostFilter made of a pod that fits nowhere.
+
+    `nominated_node`: the node that the pod may have once `victims` are gone; "" clears a nomination, None leaves it.
+    """
+
+    status: Status
+    nominated_node: str | None = None
+    victims: tuple[PodInfo, ...] = ()
+
+
+class Handle(Protocol):
+    """What a plugin may ask of the scheduler that runs it. Grows with what plugins need, and stays small."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes as they are now."""
+
+    @property
+    def nominations(self) -> Nominations:
+        """Which pods are nominated where."""
+
+    def objects(self, kind: Kind) -> Mapping[str, Any]:
+        """The known objects of a kind by `namespace/name`."""
+
+    @property
+    def binder(self) -> Binder | None:
+        """Where bindings are written; None where nothing is written, as in a simulation."""
+
+
+class Binder(Protocol):
+    """Writes a binding."""
+
+    async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
+        """Bind a pod to a node; raises what the API client raises."""
+
+
+@runtime_checkable
+class PreEnqueue(Protocol):
+    """Whether a pod may enter the queue at all."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Answer: ...
+
+
+@runtime_checkable
+class QueueSort(Protocol):
+    """The order of the queue: the pod with the smallest key comes first. `queued_at`: when it was queued, in seconds."""
+
+    def sort_key(self, pod: PodInfo, queued_at: float) -> Any: ...
+
+
+@runtime_checkable
+class PreFilter(Protocol):
+    """Looks at the pod once, before any node: may turn it down, narrow the nodes, or skip its own Filter."""
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer | NodeNames: ...
+
+
+@runtime_checkable
+class PreFilterExtensions(Protocol):
+    """Brings what a PreFilter remembered up to date when a pod is added to or taken from a node in thought."""
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Answer: ...
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> Answer: ...
+
+
+@runtime_checkable
+class Filter(Protocol):
+    """Whether a node takes the pod, one node at a time."""
+
+    def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Answer: ...
+
+
+@runtime_checkable
+class FilterNodes(Protocol):
+    """Which nodes take the pod, all at once. None: all do."""
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None: ...
+
+
+@runtime_checkable
+class PostFilter(Protocol):
+    """Called when no node takes the pod: may make room."""
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult: ...
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    """Looks at the feasible nodes once, before they are scored; may skip its own Score."""
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer: ...
+
+
+@runtime_checkable
+class Score(Protocol):
+    """How good a node is, one node at a time."""
+
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int: ...
+
+
+@runtime_checkable
+class ScoreNodes(Protocol):
+    """How good the nodes are, all at once: int64, one a node. Rows that are not feasible may hold anything."""
+
+    def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64: ...
+
+
+@runtime_checkable
+class NormalizeScores(Protocol):
+    """Brings the raw scores of all feasible nodes into 0 to 100."""
+
+    def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64: ...
+
+
+@runtime_checkable
+class Reserve(Protocol):
+    """Sets aside what the pod will need on its node, and gives it back when it comes to nothing."""
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer: ...
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class Permit(Protocol):
+    """Lets a pod go on to its binding, turns it down, or lets it wait."""
+
+    def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait: ...
+
+
+@runtime_checkable
+class PreBind(Protocol):
+    """Work to be done before the pod is bound. May be asynchronous."""
+
+    def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Awaitable[Answer]: ...
+
+
+@runtime_checkable
+class PreBindPreFlight(Protocol):
+    """Whether PreBind will have work to do: SKIP if not. A pod whose PreBind works is nominated to its node first."""
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer: ...
+
+
+@runtime_checkable
+class Bind(Protocol):
+    """Binds the pod; SKIP leaves it to the next Bind plugin. May be asynchronous."""
+
+    def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Awaitable[Answer]: ...
+
+
+@runtime_checkable
+class PostBind(Protocol):
+    """Told when a pod was bound."""
+
+    def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    """Which events may help a pod that the plugin turned down. A plugin without it is asked after every event."""
+
+    def events(self) -> Iterable[EventHint]: ...
+
+
+@runtime_checkable
+class Sign(Protocol):
+    """All that the plugin reads of a pod, as one hashable value; None where it cannot be told.
+
+    Two pods with equal signatures from every plugin of a profile get equal verdicts and raw scores on equal nodes.
+    """
+
+    def sign(self, pod: PodInfo) -> Hashable: ...

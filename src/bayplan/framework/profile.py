@@ -1,0 +1,117 @@
+"""Profile: the plugins of one scheduler name, by extension point, in their order.
+
+Mirrors frameworkImpl's lists (pkg/scheduler/framework/runtime/framework.go). Which plugins these are is decided by
+the configuration; what they are asked is decided by the runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from functools import cache
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import interface
+from bayplan.framework.events import ALL_EVENTS, EventHint
+
+
+class Point(Enum):
+    """The extension points, with their names in configuration files."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+
+FORMS: Mapping[Point, tuple[type[Any], ...]] = {
+    Point.PRE_ENQUEUE: (interface.PreEnqueue,),
+    Point.QUEUE_SORT: (interface.QueueSort,),
+    Point.PRE_FILTER: (interface.PreFilter,),
+    Point.FILTER: (interface.FilterNodes, interface.Filter),
+    Point.POST_FILTER: (interface.PostFilter,),
+    Point.PRE_SCORE: (interface.PreScore,),
+    Point.SCORE: (interface.ScoreNodes, interface.Score),
+    Point.RESERVE: (interface.Reserve,),
+    Point.PERMIT: (interface.Permit,),
+    Point.PRE_BIND: (interface.PreBind,),
+    Point.BIND: (interface.Bind,),
+    Point.POST_BIND: (interface.PostBind,),
+}
+"""What a plugin has to implement (one of) to take part in a point."""
+
+REJECTING = (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
+"""The points at which a pod can be turned down and then waits for the plugin's events."""
+
+
+def takes_part(plugin: Any, point: Point) -> bool:
+    """Whether a plugin implements a point."""
+    return any(implements(plugin, form) for form in FORMS[point])
+
+
+def implements(plugin: Any, form: type[Any]) -> bool:
+    """Whether a plugin has the methods of one of the protocols of `interface`.
+
+    Remembered by class: `isinstance` against a protocol costs microseconds, and this is asked in every cycle.
+    """
+    return _class_implements(type(plugin), form.__name__)
+
+
+@cache
+def _class_implements(plugin_class: type, form: str) -> bool:
+    return issubclass(plugin_class, getattr(interface, form))
+
+
+@dataclass(slots=True)
+class Profile:
+    """The effective plugins of one scheduler name.
+
+    `plugins`: for every point the plugins that are asked there, in order. `weights`: of the scoring plugins, by name.
+    """
+
+    scheduler_name: str
+    plugins: Mapping[Point, Sequence[Any]]
+    weights: Mapping[str, int] = field(default_factory=dict)
+    percentage_of_nodes_to_score: int = 0
+
+    def at(self, point: Point) -> Sequence[Any]:
+        """The plugins asked at a point."""
+        return self.plugins.get(point, ())
+
+    def every(self) -> Iterable[Any]:
+        """Each plugin once."""
+        return {id(plugin): plugin for plugins in self.plugins.values() for plugin in plugins}.values()
+
+    def events(self) -> dict[str, tuple[EventHint, ...]]:
+        """The events that may help a pod, by the plugin that turned it down."""
+        rejecting = {id(plugin): plugin for point in REJECTING for plugin in self.at(point)}.values()
+        return {
+            plugin.name: tuple(plugin.events())
+            if implements(plugin, interface.EnqueueExtensions)
+            else (EventHint(ALL_EVENTS),)
+            for plugin in rejecting
+        }
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """What all plugins together read of a pod; None where one of them cannot tell."""
+        parts = []
+        for plugin in self._deciding():
+            part = plugin.sign(pod) if implements(plugin, interface.Sign) else None
+            if part is None:
+                return None
+            parts.append(part)
+        return tuple(parts)
+
+    def _deciding(self) -> Iterable[Any]:
+        points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
+        return {id(plugin): plugin for point in points for plugin in self.at(point)}.values()

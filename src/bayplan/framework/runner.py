@@ -1,0 +1,236 @@
+"""The runner: calls a profile's plugins at one point and brings their answers together.
+
+The order, the early ends and the texts are upstream's (pkg/scheduler/framework/runtime/framework.go). Every call goes
+through `_call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import interface
+from bayplan.framework.interface import (
+    MAX_NODE_SCORE,
+    CycleState,
+    NodeNames,
+    PostFilterResult,
+    Wait,
+)
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterOutcome:
+    """What all PreFilters together said: a refusal, or the nodes that come into question (None: all)."""
+
+    refusal: Status | None
+    names: frozenset[str] | None
+    narrowed_by: frozenset[str]
+
+
+def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
+    """Ask every PreFilter. An unresolvable refusal ends it at once; after an unschedulable one the others still remember."""
+    names: frozenset[str] | None = None
+    narrowed_by: set[str] = set()
+    refusal: Status | None = None
+    for plugin in profile.at(Point.PRE_FILTER):
+        answer = _call(cycle, plugin, "PreFilter", plugin.pre_filter, pod, nodes)
+        if isinstance(answer, NodeNames):
+            narrowed_by.add(plugin.name)
+            names = answer.names if names is None else names & answer.names
+            if not names:
+                return PreFilterOutcome(_nothing_left(narrowed_by), names, frozenset(narrowed_by))
+            continue
+        status = _status(answer, plugin, "PreFilter")
+        if status.code is Code.SKIP:
+            cycle.skip_filter.add(plugin.name)
+        elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return PreFilterOutcome(status, None, frozenset())
+        elif status.code is Code.UNSCHEDULABLE:
+            refusal = status
+        elif status.code is not Code.SUCCESS:
+            raise PluginError(plugin.name, "PreFilter", status.message or str(status.code))
+    return PreFilterOutcome(refusal, names, frozenset(narrowed_by))
+
+
+def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
+    """Ask the filters in order about the nodes that still stand."""
+    verdicts = Verdicts(nodes)
+    for plugin in profile.at(Point.FILTER):
+        if plugin.name in cycle.skip_filter:
+            continue
+        if implements(plugin, interface.FilterNodes):
+            rejections = _call(cycle, plugin, "Filter", plugin.filter_nodes, pod, nodes)
+            if rejections is None:
+                continue
+            if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
+                raise PluginError(
+                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(nodes)} nodes"
+                )
+            verdicts.reject(rejections, plugin.name)
+        else:
+            _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
+        if not verdicts.standing.any():
+            break
+    return verdicts
+
+
+def run_post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult | None:
+    """Ask the PostFilters until one succeeds or finds the case unresolvable; None where there are none."""
+    refusals: list[PostFilterResult] = []
+    for plugin in profile.at(Point.POST_FILTER):
+        result = _call(cycle, plugin, "PostFilter", plugin.post_filter, pod, diagnosis)
+        if not isinstance(result, PostFilterResult):
+            raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
+        code = result.status.code
+        if code in {Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}:
+            return result
+        if code is not Code.UNSCHEDULABLE:
+            raise PluginError(plugin.name, "PostFilter", result.status.message or str(code))
+        refusals.append(result)
+    if not refusals:
+        return None
+    nominated = next(
+        (result.nominated_node for result in reversed(refusals) if result.nominated_node is not None), None
+    )
+    reasons = tuple(reason for result in refusals for reason in result.status.reasons)
+    return PostFilterResult(Status.unschedulable(*reasons), nominated)
+
+
+def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+    """Tell every PreScore of the feasible nodes."""
+    for plugin in profile.at(Point.PRE_SCORE):
+        status = _status(_call(cycle, plugin, "PreScore", plugin.pre_score, pod, nodes), plugin, "PreScore")
+        if status.code is Code.SKIP:
+            cycle.skip_score.add(plugin.name)
+        elif status.code is not Code.SUCCESS:
+            raise PluginError(plugin.name, "PreScore", status.message or str(status.code))
+
+
+def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> dict[str, Int64]:
+    """Every scoring plugin's weighted score of every node, all of which are feasible."""
+    scores: dict[str, Int64] = {}
+    for plugin in profile.at(Point.SCORE):
+        if plugin.name in cycle.skip_score:
+            continue
+        if implements(plugin, interface.ScoreNodes):
+            raw = _call(cycle, plugin, "Score", plugin.score_nodes, pod, nodes)
+        else:
+            raw = _score_one_by_one(plugin, cycle, pod, nodes)
+        if implements(plugin, interface.NormalizeScores):
+            raw = _call(cycle, plugin, "NormalizeScore", plugin.normalize_scores, pod, raw, nodes)
+        scores[plugin.name] = _checked(raw, plugin, len(nodes)) * profile.weights.get(plugin.name, 1)
+    return scores
+
+
+def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """Let every Reserve set aside what the pod needs, up to the first refusal, which the caller undoes."""
+    for plugin in profile.at(Point.RESERVE):
+        status = _status(_call(cycle, plugin, "Reserve", plugin.reserve, pod, node_name), plugin, "Reserve")
+        if status.code is not Code.SUCCESS:
+            return status
+    return Status(Code.SUCCESS)
+
+
+def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
+    """Give back what was set aside, in reverse order. Every plugin is called, whatever another one raises."""
+    errors = []
+    for plugin in reversed(profile.at(Point.RESERVE)):
+        try:
+            _call(cycle, plugin, "Unreserve", plugin.unreserve, pod, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
+
+
+def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
+    """Ask every Permit. Returns the first refusal, or WAIT with the seconds that each plugin wants to wait at most."""
+    waits: dict[str, float] = {}
+    for plugin in profile.at(Point.PERMIT):
+        answer = _call(cycle, plugin, "Permit", plugin.permit, pod, node_name)
+        if isinstance(answer, Wait):
+            waits[plugin.name] = answer.seconds
+            continue
+        status = _status(answer, plugin, "Permit")
+        if status.code is not Code.SUCCESS:
+            return status, {}
+    return Status(Code.WAIT if waits else Code.SUCCESS), waits
+
+
+def status_of(answer: object, plugin: Any, point: str) -> Status:
+    """An answer as a Status with the plugin's name: None is success, a string is a reason. Raises PluginError."""
+    return _status(answer, plugin, point)
+
+
+def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts) -> None:
+    for position in verdicts.feasible().tolist():
+        answer = _call(cycle, plugin, "Filter", plugin.filter, pod, nodes.info(position))
+        if answer is None:
+            continue
+        status = _status(answer, plugin, "Filter")
+        if status.code is Code.ERROR or status.rejected:
+            verdicts.set(position, status)
+        elif status.code is not Code.SUCCESS:
+            raise PluginError(plugin.name, "Filter", f"answered {status.code}, expected success or a refusal")
+
+
+def _score_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+    return np.fromiter(
+        (_call(cycle, plugin, "Score", plugin.score, pod, nodes.info(position)) for position in range(len(nodes))),
+        dtype=np.int64,
+        count=len(nodes),
+    )
+
+
+def _call(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    cycle.running = (plugin.name, point)
+    try:
+        return method(cycle, *arguments)
+    except PluginError:
+        raise
+    except Exception as error:
+        raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
+    finally:
+        cycle.running = None
+
+
+def _status(answer: object, plugin: Any, point: str) -> Status:
+    if answer is None:
+        return Status(Code.SUCCESS, plugin=plugin.name)
+    if isinstance(answer, str):
+        return Status(Code.UNSCHEDULABLE, (answer,), plugin.name)
+    if isinstance(answer, Status):
+        return answer.by(plugin.name)
+    raise PluginError(plugin.name, point, f"answered {answer!r}; expected None, a reason (str) or a Status")
+
+
+def _checked(scores: Any, plugin: Any, count: int) -> Int64:
+    if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
+        raise PluginError(plugin.name, "Score", f"expected an array of {count} integers, got {_shape(scores)}")
+    if count and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+        raise PluginError(
+            plugin.name,
+            "Score",
+            f"scores must be 0 to {MAX_NODE_SCORE} after normalisation, got {scores.min()} to {scores.max()}",
+        )
+    return scores.astype(np.int64, copy=False)
+
+
+def _shape(value: object) -> str:
+    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+def _nothing_left(plugins: Iterable[str]) -> Status:
+    names: Sequence[str] = sorted(plugins)
+    if len(names) == 1:
+        return Status.unresolvable(f"node(s) didn't satisfy plugin {names[0]}")
+    return Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously")

@@ -1,0 +1,122 @@
+"""Verdicts: what the filters said of every node, as a column.
+
+One small integer a node points into a short table of statuses, because nodes are many and distinct answers are few.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.cluster.columns import Bool, Int32, Rows
+from bayplan.cluster.nodes import Nodes
+from bayplan.framework.status import Code, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """A whole-table filter's answer. `index`: int, one a node; 0 passes, i means `statuses[i - 1]`."""
+
+    index: Int32
+    statuses: Sequence[Status]
+
+    @classmethod
+    def where(cls, mask: Bool, status: Status) -> Rejections:
+        """The same answer for every node of the mask."""
+        return cls(mask.astype(np.int32), (status,))
+
+
+class Verdicts:
+    """The verdict of every node of a selection.
+
+    `codes`: int32, one a node; 0 for a node that still stands (or whose row is not live), else an index into `table`.
+    `standing`: bool, one a node. The first plugin to turn a node down is the one that counts.
+    """
+
+    __slots__ = ("codes", "nodes", "standing", "table")
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        self.standing: Bool = nodes.live.copy()
+        self.table: list[Status] = [Status(Code.SUCCESS)]
+
+    def reject(self, rejections: Rejections, plugin: str) -> None:
+        """Turn nodes down that still stand. An answer about any other node is ignored, errors included."""
+        index = np.where(self.standing, rejections.index, 0)
+        rejected = index > 0
+        if not rejected.any():
+            return
+        self.codes[rejected] = index[rejected] + (len(self.table) - 1)
+        self.table.extend(status.by(plugin) for status in rejections.statuses)
+        self.standing &= ~rejected
+
+    def set(self, position: int, status: Status) -> None:
+        """Turn one node down, whatever was said of it before."""
+        self.codes[position] = len(self.table)
+        self.table.append(status)
+        self.standing[position] = False
+
+    def feasible(self) -> Rows:
+        """The positions of the nodes that still stand."""
+        return np.flatnonzero(self.standing)
+
+    def of(self, position: int) -> Status:
+        """What was said of a node."""
+        return self.table[int(self.codes[position])]
+
+    def counts(self) -> list[tuple[Status, int]]:
+        """Every answer that turned a node down, with the number of nodes."""
+        count = np.bincount(self.codes, minlength=len(self.table))
+        return [(status, int(number)) for status, number in zip(self.table[1:], count[1:], strict=True) if number]
+
+    def error(self) -> Status | None:
+        """The first answer that is an error, if any node got one."""
+        return next((status for status, _ in self.counts() if status.code is Code.ERROR), None)
+
+    def rejected(self) -> Iterator[tuple[int, Status]]:
+        """Every node that was turned down, by position, with its answer."""
+        for position in np.flatnonzero(self.codes).tolist():
+            yield position, self.of(position)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """Why no node, or not every node, takes a pod. Mirrors framework.Diagnosis.
+
+    `verdicts` covers the nodes that were looked at, out of `total`; all others have the status `absent`.
+    """
+
+    total: int
+    verdicts: Verdicts | None = None
+    absent: Status | None = None
+    pre_filter_message: str = ""
+    post_filter_message: str = ""
+    unschedulable_plugins: frozenset[str] = frozenset()
+    pending_plugins: frozenset[str] = frozenset()
+
+    def explain(self) -> str:
+        """The text of the PodScheduled condition and of the FailedScheduling event. Mirrors FitError.Error."""
+        text = f"0/{self.total} nodes are available:"
+        if self.pre_filter_message:
+            text += f" {self.pre_filter_message}."
+        elif reasons := self._reasons():
+            text += " " + ", ".join(sorted(f"{number} {reason}" for reason, number in reasons.items())) + "."
+        if self.post_filter_message:
+            text += f" {self.post_filter_message}"
+        return text
+
+    def _reasons(self) -> Counter[str]:
+        reasons: Counter[str] = Counter()
+        looked_at = 0
+        for status, number in self.verdicts.counts() if self.verdicts else ():
+            looked_at += number
+            for reason in status.reasons:
+                reasons[reason] += number
+        if self.absent is not None and looked_at < self.total:
+            for reason in self.absent.reasons:
+                reasons[reason] += self.total - looked_at
+        return reasons

@@ -1,0 +1,228 @@
+"""The scheduling cycle: from a pod to a decision, as pure stages.
+
+Mirrors schedulePod and what it calls in pkg/scheduler/schedule_one.go. The cycle reads the state and changes nothing;
+it neither waits nor reads a clock. Where somebody outside has to be asked (an HTTP extender), it yields the question
+and goes on with the answer, so that whoever drives it decides how to wait; until then nobody may change the state.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.cluster.columns import Int64, Rows
+from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework import interface
+from bayplan.framework.interface import CycleState
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.runner import (
+    run_filter,
+    run_post_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+    status_of,
+)
+from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.verdicts import Diagnosis, Verdicts
+from bayplan.scheduling.decision import Decision, Outcome, Scores
+
+EXTENDER = "Extender"
+"""What a pod waits for that only extenders turned down: any event."""
+NO_NODES = "no nodes available to schedule pods"
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderFilter:
+    """A question: does anybody outside object to one of these nodes? Answered by the Status of each that somebody does."""
+
+    pod: PodInfo
+    nodes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderScore:
+    """A question: what do those outside add to the score of these nodes? Answered by name, weighted."""
+
+    pod: PodInfo
+    nodes: list[str]
+
+
+Question = ExtenderFilter | ExtenderScore
+Cycle = Generator[Question, Mapping[str, Status] | Mapping[str, int], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class CycleOptions:
+    """`ask_extenders`: yield questions. `score_always`: score even where one node only is feasible (to explain it)."""
+
+    ask_extenders: bool = False
+    score_always: bool = False
+
+
+def decide(
+    profile: Profile, state: ClusterState, pod: PodInfo, rng: random.Random, *, score_always: bool = False
+) -> Decision:
+    """Run a cycle in which nobody outside is asked."""
+    cycle = scheduling_cycle(profile, state, pod, rng, CycleOptions(score_always=score_always))
+    try:
+        question = next(cycle)
+    except StopIteration as end:
+        decision: Decision = end.value
+        return decision
+    raise AssertionError(f"a cycle without extenders asked {question}")
+
+
+def scheduling_cycle(
+    profile: Profile,
+    state: ClusterState,
+    pod: PodInfo,
+    rng: random.Random,
+    options: CycleOptions = CycleOptions(),
+) -> Cycle:
+    """Filter, score, select; what follows when nothing fits. The result says everything that happened."""
+    cycle = CycleState()
+    diagnosis = Diagnosis(total=state.table.live_count)
+    decision = Decision(pod, Outcome.UNSCHEDULABLE, cycle, diagnosis)
+    if diagnosis.total == 0:
+        decision.message = NO_NODES
+        return decision
+    try:
+        nodes, feasible = yield from _find_feasible(profile, state, cycle, pod, diagnosis, options)
+        if not len(feasible):
+            _post_filter(profile, cycle, pod, decision)
+            decision.message = diagnosis.explain()
+            return decision
+        decision.feasible = _rows(nodes, feasible)
+        if len(feasible) == 1 and not options.score_always:
+            decision.node = nodes.name(int(feasible[0]))
+        else:
+            decision.scores = yield from _score(profile, cycle, pod, nodes, feasible, options)
+            decision.node = state.table.names[rng.choice(decision.scores.best)]
+        decision.outcome = Outcome.SCHEDULED
+    except PluginError as error:
+        decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
+    return decision
+
+
+def _find_feasible(
+    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, options: CycleOptions
+) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], tuple[Nodes, Rows]]:
+    """The nodes that were looked at, and the positions of the feasible ones among them."""
+    nodes = state.nodes
+    outcome = run_pre_filter(profile, cycle, pod, nodes)
+    diagnosis.unschedulable_plugins = outcome.narrowed_by
+    if outcome.refusal is not None:
+        diagnosis.absent = outcome.refusal
+        diagnosis.pre_filter_message = outcome.refusal.message
+        _blame(diagnosis, outcome.refusal)
+        return nodes, np.zeros(0, dtype=np.intp)
+
+    nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
+    if nominated is not None:
+        alone = nodes.at(np.array([nominated]))
+        verdicts = yield from _filter(profile, state, cycle, pod, alone, options)
+        if verdicts.standing.any():
+            diagnosis.verdicts = verdicts
+            return alone, verdicts.feasible()
+
+    if outcome.names is not None:
+        positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
+        nodes = nodes.at(np.array(positions, dtype=np.intp))
+        plugins = " ".join(sorted(outcome.narrowed_by))
+        diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
+    verdicts = yield from _filter(profile, state, cycle, pod, nodes, options)
+    diagnosis.verdicts = verdicts
+    for status, _ in verdicts.counts():
+        _blame(diagnosis, status)
+    return nodes, verdicts.feasible()
+
+
+def _filter(
+    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes, options: CycleOptions
+) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Verdicts]:
+    verdicts = run_filter(profile, cycle, pod, nodes)
+    if state.nominations.nodes:
+        _filter_nominated_rows(profile, state, cycle, pod, verdicts)
+    error = verdicts.error()
+    if error is not None:
+        raise PluginError(error.plugin, "Filter", error.message)
+    if options.ask_extenders and verdicts.standing.any():
+        names = [nodes.name(position) for position in verdicts.feasible().tolist()]
+        answers = yield ExtenderFilter(pod, names)
+        for name, status in answers.items():
+            position = nodes.position(name)
+            if isinstance(status, Status) and position is not None:
+                verdicts.set(position, status.by(EXTENDER))
+    return verdicts
+
+
+def _filter_nominated_rows(
+    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
+) -> None:
+    """Look again at the rows that other pods are nominated to, as if those pods were there.
+
+    Such a row has to pass with and without them: a pod must not take the room that preemption made for a pod of equal
+    or higher priority. Mirrors RunFilterPluginsWithNominatedPods; what is said with the pods there comes first.
+    """
+    for name, nominated in state.nominations.nodes.items():
+        position = verdicts.nodes.position(name)
+        added = tuple(other for other in nominated.values() if other.priority >= pod.priority and other.uid != pod.uid)
+        if position is None or not added:
+            continue
+        row = verdicts.nodes.at(np.array([position])).changed({0: PodChanges(added=added)})
+        what_if = cycle.clone()
+        for plugin in profile.at(Point.PRE_FILTER):
+            if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter:
+                for other in added:
+                    status = status_of(plugin.add_pod(what_if, pod, other, row.info(0)), plugin, "AddPod")
+                    if status.code is not Code.SUCCESS:
+                        raise PluginError(plugin.name, "AddPod", status.message)
+        with_them = run_filter(profile, what_if, pod, row)
+        if not with_them.standing[0]:
+            verdicts.set(position, with_them.of(0))
+
+
+def _score(
+    profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows, options: CycleOptions
+) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Scores]:
+    chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
+    run_pre_score(profile, cycle, pod, chosen)
+    scores = run_score(profile, cycle, pod, chosen)
+    total: Int64 = np.zeros(len(chosen), dtype=np.int64)
+    for plugin_scores in scores.values():
+        total += plugin_scores
+    if options.ask_extenders:
+        answers = yield ExtenderScore(pod, [chosen.name(position) for position in range(len(chosen))])
+        for name, extra in answers.items():
+            position = chosen.position(name)
+            if isinstance(extra, int) and position is not None:
+                total[position] += extra
+    return Scores(_rows(nodes, feasible), scores, total)
+
+
+def _post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, decision: Decision) -> None:
+    result = run_post_filter(profile, cycle, pod, decision.diagnosis)
+    if result is not None:
+        decision.diagnosis.post_filter_message = result.status.message
+        decision.nominated_node = result.nominated_node
+        decision.victims = result.victims
+
+
+def _blame(diagnosis: Diagnosis, status: Status) -> None:
+    """Note the plugin that a pod waits for."""
+    if not status.plugin:
+        return
+    if status.rejected:
+        diagnosis.unschedulable_plugins |= {status.plugin}
+    if status.code is Code.PENDING:
+        diagnosis.pending_plugins |= {status.plugin}
+
+
+def _rows(nodes: Nodes, positions: Rows) -> Rows:
+    return positions if isinstance(nodes.rows, slice) else nodes.rows[positions]
