@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cache
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -59,17 +58,12 @@ def takes_part(plugin: Any, point: Point) -> bool:
     return any(implements(plugin, form) for form in FORMS[point])
 
 
-def implements(plugin: Any, form: type[Any]) -> bool:
+def implements(plugin: object, form: type[Any]) -> bool:
     """Whether a plugin has the methods of one of the protocols of `interface`.
 
-    Remembered by class: `isinstance` against a protocol costs microseconds, and this is asked in every cycle.
+    By class, which Python remembers; `isinstance` would look for the methods of a protocol anew in every cycle.
     """
-    return _class_implements(type(plugin), form.__name__)
-
-
-@cache
-def _class_implements(plugin_class: type, form: str) -> bool:
-    return issubclass(plugin_class, getattr(interface, form))
+    return issubclass(type(plugin), form)
 
 
 @dataclass(slots=True)
