@@ -40,14 +40,12 @@ class Plugin:
 class CycleState:
     """What plugins remember of one pod between the points of one cycle. Mirrors fwk.CycleState.
 
-    `data` is keyed by plugin name, or by whatever else plugins agree on. `running` names the plugin and the point
-    that are being called, for whoever watches over plugins that block.
+    `data` is keyed by plugin name, or by whatever else plugins agree on.
     """
 
     data: dict[Hashable, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
-    running: tuple[str, str] | None = None
 
     def clone(self) -> CycleState:
         """A copy for a what-if: values that have a `clone` method are cloned, others are shared."""

@@ -1,13 +1,14 @@
 """The runner: calls a profile's plugins at one point and brings their answers together.
 
 The order, the early ends and the texts are upstream's (pkg/scheduler/framework/runtime/framework.go). Every call goes
-through `_call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
+through `call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from inspect import isawaitable
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
     narrowed_by: set[str] = set()
     refusal: Status | None = None
     for plugin in profile.at(Point.PRE_FILTER):
-        answer = _call(cycle, plugin, "PreFilter", plugin.pre_filter, pod, nodes)
+        answer = call(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
         if isinstance(answer, NodeNames):
             narrowed_by.add(plugin.name)
             names = answer.names if names is None else names & answer.names
@@ -69,7 +70,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
         if plugin.name in cycle.skip_filter:
             continue
         if implements(plugin, interface.FilterNodes):
-            rejections = _call(cycle, plugin, "Filter", plugin.filter_nodes, pod, nodes)
+            rejections = call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
             if rejections is None:
                 continue
             if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
@@ -88,7 +89,7 @@ def run_post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis
     """Ask the PostFilters until one succeeds or finds the case unresolvable; None where there are none."""
     refusals: list[PostFilterResult] = []
     for plugin in profile.at(Point.POST_FILTER):
-        result = _call(cycle, plugin, "PostFilter", plugin.post_filter, pod, diagnosis)
+        result = call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
         code = result.status.code
@@ -109,7 +110,7 @@ def run_post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
     """Tell every PreScore of the feasible nodes."""
     for plugin in profile.at(Point.PRE_SCORE):
-        status = _status(_call(cycle, plugin, "PreScore", plugin.pre_score, pod, nodes), plugin, "PreScore")
+        status = _status(call(plugin, "PreScore", plugin.pre_score, cycle, pod, nodes), plugin, "PreScore")
         if status.code is Code.SKIP:
             cycle.skip_score.add(plugin.name)
         elif status.code is not Code.SUCCESS:
@@ -123,11 +124,11 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
         if plugin.name in cycle.skip_score:
             continue
         if implements(plugin, interface.ScoreNodes):
-            raw = _call(cycle, plugin, "Score", plugin.score_nodes, pod, nodes)
+            raw = call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
         else:
             raw = _score_one_by_one(plugin, cycle, pod, nodes)
         if implements(plugin, interface.NormalizeScores):
-            raw = _call(cycle, plugin, "NormalizeScore", plugin.normalize_scores, pod, raw, nodes)
+            raw = call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
         scores[plugin.name] = _checked(raw, plugin, len(nodes)) * profile.weights.get(plugin.name, 1)
     return scores
 
@@ -135,7 +136,7 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Let every Reserve set aside what the pod needs, up to the first refusal, which the caller undoes."""
     for plugin in profile.at(Point.RESERVE):
-        status = _status(_call(cycle, plugin, "Reserve", plugin.reserve, pod, node_name), plugin, "Reserve")
+        status = _status(call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name), plugin, "Reserve")
         if status.code is not Code.SUCCESS:
             return status
     return Status(Code.SUCCESS)
@@ -146,7 +147,7 @@ def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: 
     errors = []
     for plugin in reversed(profile.at(Point.RESERVE)):
         try:
-            _call(cycle, plugin, "Unreserve", plugin.unreserve, pod, node_name)
+            call(plugin, "Unreserve", plugin.unreserve, cycle, pod, node_name)
         except PluginError as error:
             errors.append(error)
     return errors
@@ -156,7 +157,7 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
     """Ask every Permit. Returns the first refusal, or WAIT with the seconds that each plugin wants to wait at most."""
     waits: dict[str, float] = {}
     for plugin in profile.at(Point.PERMIT):
-        answer = _call(cycle, plugin, "Permit", plugin.permit, pod, node_name)
+        answer = call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.seconds
             continue
@@ -166,14 +167,66 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
     return Status(Code.WAIT if waits else Code.SUCCESS), waits
 
 
+async def run_pre_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """Let every PreBind do its work, one after the other, up to the first that does not succeed."""
+    for plugin in profile.at(Point.PRE_BIND):
+        status = await _finished(plugin, "PreBind", plugin.pre_bind, cycle, pod, node_name)
+        if status.code is not Code.SUCCESS:
+            return status
+    return Status(Code.SUCCESS)
+
+
+def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
+    """Whether any PreBind will have work to do. A PreBind that does not say is taken to have."""
+    works = False
+    for plugin in profile.at(Point.PRE_BIND):
+        if not implements(plugin, interface.PreBindPreFlight):
+            works = True
+            continue
+        answer = call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
+        status = _status(answer, plugin, "PreBindPreFlight")
+        if status.code not in {Code.SUCCESS, Code.SKIP}:
+            raise PluginError(plugin.name, "PreBindPreFlight", status.message or str(status.code))
+        works = works or status.code is Code.SUCCESS
+    return works
+
+
+async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+    """Ask the Bind plugins until one does not skip. Raises PluginError where all skip: nobody bound the pod."""
+    for plugin in profile.at(Point.BIND):
+        status = await _finished(plugin, "Bind", plugin.bind, cycle, pod, node_name)
+        if status.code is not Code.SKIP:
+            return status
+    raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
+
+
+def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
+    """Tell every PostBind. The pod is bound whatever they raise, so errors are returned."""
+    errors = []
+    for plugin in profile.at(Point.POST_BIND):
+        try:
+            call(plugin, "PostBind", plugin.post_bind, cycle, pod, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
+
+
 def status_of(answer: object, plugin: Any, point: str) -> Status:
     """An answer as a Status with the plugin's name: None is success, a string is a reason. Raises PluginError."""
     return _status(answer, plugin, point)
 
 
+async def _finished(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
+    """The answer of a method that may be asynchronous. What the API client raises passes: it is no fault of the plugin."""
+    answer = call(plugin, point, method, *arguments)
+    if isawaitable(answer):
+        answer = await answer
+    return _status(answer, plugin, point)
+
+
 def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts) -> None:
     for position in verdicts.feasible().tolist():
-        answer = _call(cycle, plugin, "Filter", plugin.filter, pod, nodes.info(position))
+        answer = call(plugin, "Filter", plugin.filter, cycle, pod, nodes.info(position))
         if answer is None:
             continue
         status = _status(answer, plugin, "Filter")
@@ -185,22 +238,20 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
 
 def _score_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
     return np.fromiter(
-        (_call(cycle, plugin, "Score", plugin.score, pod, nodes.info(position)) for position in range(len(nodes))),
+        (call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position)) for position in range(len(nodes))),
         dtype=np.int64,
         count=len(nodes),
     )
 
 
-def _call(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    cycle.running = (plugin.name, point)
+def call(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a plugin; whatever it raises becomes a PluginError. Whoever finds this frame on a stack sees who blocks."""
     try:
-        return method(cycle, *arguments)
+        return method(*arguments)
     except PluginError:
         raise
     except Exception as error:
         raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
-    finally:
-        cycle.running = None
 
 
 def _status(answer: object, plugin: Any, point: str) -> Status:
