@@ -1,3 +1,55 @@
 """A Kubernetes API client: transport, credentials, typed verbs, reflectors, and an in-process double of it for tests.
 Usable without the rest of Bayplan.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bayplan.client.access import ClusterAccess
+    from bayplan.client.backoff import Backoff
+    from bayplan.client.client import Client, Page, PatchType, WatchEvent
+    from bayplan.client.connection import connect
+    from bayplan.client.errors import ApiError, ConfigError, TransportError
+    from bayplan.client.http import HttpClient
+    from bayplan.client.kubeconfig import load_kubeconfig
+    from bayplan.client.reflector import Handler, Reflector
+    from bayplan.client.store import Store
+
+__all__ = [
+    "ApiError",
+    "Backoff",
+    "Client",
+    "ClusterAccess",
+    "ConfigError",
+    "Handler",
+    "HttpClient",
+    "Page",
+    "PatchType",
+    "Reflector",
+    "Store",
+    "TransportError",
+    "WatchEvent",
+    "connect",
+    "load_kubeconfig",
+]
+
+_HOMES = {
+    "access": ("ClusterAccess",),
+    "backoff": ("Backoff",),
+    "client": ("Client", "Page", "PatchType", "WatchEvent"),
+    "connection": ("connect",),
+    "errors": ("ApiError", "ConfigError", "TransportError"),
+    "http": ("HttpClient",),
+    "kubeconfig": ("load_kubeconfig",),
+    "reflector": ("Handler", "Reflector"),
+    "store": ("Store",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports what is asked for when it is: aiohttp and the kubeconfig reader take longer than a short command."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,0 +1,408 @@
+"""The verbs of the Kubernetes API, typed, over two primitives that a transport implements: `request` and `stream`."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from enum import Enum
+from functools import partial
+from typing import Any, Generic, Self, TypeVar
+
+import msgspec
+
+from bayplan.api.kinds import POD, Kind
+from bayplan.api.objects import decode as decode_object
+from bayplan.api.objects import encode
+from bayplan.client.errors import ApiError, MalformedAnswerError
+
+T = TypeVar("T")
+Params = Mapping[str, str | int]
+
+JSON = "application/json"
+
+
+class PatchType(Enum):
+    """How a patch is to be understood; the value is its content type."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+    APPLY = "application/apply-patch+yaml"
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Objects of one kind as they were at `resource_version`. `next_token` is "" on the last page."""
+
+    items: list[T]
+    resource_version: str
+    next_token: str = ""
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One change: `type` is ADDED, MODIFIED, DELETED or BOOKMARK (whose `object` is None).
+
+    `key` is the object's `namespace/name`, or its name if it has no namespace.
+    """
+
+    type: str
+    object: Any
+    resource_version: str
+    key: str = ""
+    uid: str = ""
+
+
+class Identity(msgspec.Struct, frozen=True, gc=False):
+    """What an object's metadata tells of which object, and which version of it, this is. "" for what is absent."""
+
+    key: str
+    uid: str
+    resource_version: str
+
+    @classmethod
+    def of(cls, raw: bytes) -> Identity:
+        """The identity of the object that `raw` holds, whatever else is in there; all "" if there is none to read."""
+        try:
+            metadata = _envelope_decoder.decode(raw).metadata
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            metadata = None
+        if metadata is None:
+            return _NOBODY
+        name = metadata.name or ""
+        key = f"{metadata.namespace}/{name}" if metadata.namespace else name
+        return cls(key, metadata.uid or "", metadata.resourceVersion or "")
+
+
+class Client(ABC):
+    """A client of one API server. `HttpClient` is the real one, `InProcessClient` its double for tests.
+
+    Every verb raises ApiError for an answer other than 2xx, TransportError where no (whole) answer came, ConfigError
+    when credentials cannot be had, and UndecodableObject for an answer that is not an object of the kind.
+    Where an object's namespace is not given, `namespace` of the client is meant; lists and watches span all then.
+    """
+
+    namespace: str = "default"
+
+    async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
+        """The object, of type `kind.type`."""
+        body = await self.request("GET", self._object_path(kind, name, namespace))
+        return decode_object(kind.type, body)
+
+    async def list(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        decode: Callable[[bytes], Any] | None = None,
+    ) -> Page[Any]:
+        """All objects that match, read in pages of `limit` (0: in one). `decode` makes the items of their JSON.
+
+        Starts over, in one piece, if the server has forgotten the list's version between two pages.
+        """
+        try:
+            return await self._list(kind, namespace, label_selector, field_selector, limit, decode)
+        except ApiError as error:
+            if error.status != 410 or not limit:
+                raise
+            return await self._list(kind, namespace, label_selector, field_selector, 0, decode)
+
+    async def pages(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        decode: Callable[[bytes], Any] | None = None,
+    ) -> AsyncGenerator[Page[Any], None]:
+        """The pages of a list one by one, for those who need not hold all at once. 410 ends them with an ApiError."""
+        decode = decode or partial(decode_object, kind.type)
+        path = kind.path(namespace or None)
+        params = _selectors(label_selector, field_selector)
+        if limit:
+            params["limit"] = limit
+        token = ""
+        while True:
+            body = await self.request("GET", path, params=params | {"continue": token} if token else params)
+            page = _decode_page(body, path, decode)
+            yield page
+            token = page.next_token
+            if not token:
+                return
+
+    async def watch(
+        self,
+        kind: Kind,
+        namespace: str | None = None,
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int | None = None,
+        bookmarks: bool = True,
+        decode: Callable[[bytes], Any] | None = None,
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """The changes since `resource_version` ("": first all objects as ADDED), until the server ends the watch.
+
+        The end may come at any time and is no error; an ERROR event is raised as ApiError. Events that have arrived
+        already are yielded without awaiting: a caller who does much with each must let others run now and then.
+        Whoever may stop early should wrap it in `contextlib.aclosing`.
+        """
+        decode = decode or partial(decode_object, kind.type)
+        params = _selectors(label_selector, field_selector) | {"watch": "true"}
+        if resource_version:
+            params["resourceVersion"] = resource_version
+        if bookmarks:
+            params["allowWatchBookmarks"] = "true"
+        if timeout_seconds is not None:
+            params["timeoutSeconds"] = timeout_seconds
+        path = kind.path(namespace or None)
+        async with aclosing(self.stream(path, params=params, seconds=timeout_seconds)) as chunks:
+            async for line in _lines(chunks):
+                yield _decode_event(line, path, decode)
+
+    async def create(self, kind: Kind, obj: Any, namespace: str | None = None, *, dry_run: bool = False) -> Any:
+        """Creates `obj`, a typed object or a document, and returns it as the server has it."""
+        namespace = namespace or _metadata(obj).get("namespace") or self.namespace
+        params = {"dryRun": "All"} if dry_run else None
+        body = await self.request("POST", kind.path(namespace), params=params, body=encode(obj))
+        return decode_object(kind.type, body)
+
+    async def update(self, kind: Kind, obj: Any, *, subresource: str | None = None) -> Any:
+        """Replaces the object that the metadata of `obj` names; with its resourceVersion only if nobody else has."""
+        metadata = _metadata(obj)
+        path = self._object_path(kind, metadata.get("name") or "", metadata.get("namespace"), subresource)
+        return decode_object(kind.type, await self.request("PUT", path, body=encode(obj)))
+
+    async def patch(
+        self,
+        kind: Kind,
+        name: str,
+        patch: Any,
+        namespace: str | None = None,
+        *,
+        type: PatchType = PatchType.MERGE,  # noqa: A002 - what Kubernetes calls it
+        subresource: str | None = None,
+        field_manager: str | None = None,
+        force: bool = False,
+    ) -> Any:
+        """Changes a part of an object and returns the whole. APPLY needs a `field_manager`, and `force` is its."""
+        params = {"fieldManager": field_manager} if field_manager else {}
+        if force:
+            params["force"] = "true"
+        path = self._object_path(kind, name, namespace, subresource)
+        body = await self.request("PATCH", path, params=params, body=encode(patch), content_type=type.value)
+        return decode_object(kind.type, body)
+
+    async def delete(
+        self,
+        kind: Kind,
+        name: str,
+        namespace: str | None = None,
+        *,
+        grace_period_seconds: int | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        propagation_policy: str | None = None,
+    ) -> None:
+        """Deletes an object, or asks for it. With `uid` or `resource_version`: only if they are still the object's."""
+        options = _delete_options(grace_period_seconds, uid, resource_version, propagation_policy)
+        body = encode({"apiVersion": "v1", "kind": "DeleteOptions"} | options) if options else None
+        await self.request("DELETE", self._object_path(kind, name, namespace), body=body)
+
+    async def bind(
+        self,
+        namespace: str,
+        name: str,
+        node: str,
+        *,
+        uid: str | None = None,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Binds a pod to a node, with `uid` only if it is still that pod. `annotations` are added to the pod's."""
+        metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+        if uid:
+            metadata["uid"] = uid
+        if annotations:
+            metadata["annotations"] = annotations
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self.request("POST", self._object_path(POD, name, namespace, "binding"), body=encode(binding))
+
+    async def evict(
+        self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None
+    ) -> None:
+        """Asks for a pod's deletion as its disruption budgets allow; ApiError 429 if they do not at present."""
+        eviction: dict[str, Any] = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": name, "namespace": namespace},
+        }
+        if options := _delete_options(grace_period_seconds, uid, None, None):
+            eviction["deleteOptions"] = options
+        await self.request("POST", self._object_path(POD, name, namespace, "eviction"), body=encode(eviction))
+
+    @abstractmethod
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+    ) -> bytes:
+        """The body of the answer to any request: what the verbs are made of, and a way around them."""
+
+    @abstractmethod
+    def stream(
+        self, path: str, *, params: Params | None = None, seconds: float | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """The body of a GET in the pieces in which it comes. `seconds`: when the server said that it will end."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Ends all requests and lets go of the connections."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _list(
+        self,
+        kind: Kind,
+        namespace: str | None,
+        label_selector: str,
+        field_selector: str,
+        limit: int,
+        decode: Callable[[bytes], Any] | None,
+    ) -> Page[Any]:
+        items: list[Any] = []
+        version = ""
+        pages = self.pages(
+            kind, namespace, label_selector=label_selector, field_selector=field_selector, limit=limit, decode=decode
+        )
+        async for page in pages:
+            items += page.items
+            version = page.resource_version
+        return Page(items, version)
+
+    def _object_path(self, kind: Kind, name: str, namespace: str | None = None, subresource: str | None = None) -> str:
+        namespace = (namespace or self.namespace) if kind.namespaced else None
+        # A name that is no single path segment would address something else: "" the whole collection.
+        for part in (name, namespace):
+            if part is not None and not _SEGMENT.fullmatch(part):
+                raise ValueError(f"{part!r} cannot be the name of an object or a namespace ({kind.resource})")
+        return kind.path(namespace, name, subresource)
+
+
+_SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
+
+
+class _Metadata(msgspec.Struct):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None
+
+
+class _Envelope(msgspec.Struct):
+    metadata: _Metadata | None = None
+
+
+class _ListMetadata(msgspec.Struct):
+    resourceVersion: str | None = None
+    next_token: str | None = msgspec.field(name="continue", default=None)
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_list_decoder = msgspec.json.Decoder(_List)
+_line_decoder = msgspec.json.Decoder(_Line)
+_NOBODY = Identity("", "", "")
+
+
+def _selectors(label_selector: str, field_selector: str) -> dict[str, str | int]:
+    params: dict[str, str | int] = {}
+    if label_selector:
+        params["labelSelector"] = label_selector
+    if field_selector:
+        params["fieldSelector"] = field_selector
+    return params
+
+
+def _decode_page(body: bytes, path: str, decode: Callable[[bytes], T]) -> Page[T]:
+    try:
+        answer = _list_decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedAnswerError(f"GET {path}: the answer is no list of objects: {error}") from None
+    metadata = answer.metadata or _ListMetadata()
+    items = [decode(bytes(item)) for item in answer.items or ()]
+    return Page(items, metadata.resourceVersion or "", metadata.next_token or "")
+
+
+async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The complete lines; what a cut connection leaves of the last one is dropped."""
+    rest: list[bytes] = []
+    async for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            for line in others[:-1]:
+                yield line
+            rest = [others[-1]]
+
+
+def _decode_event(line: bytes, path: str, decode: Callable[[bytes], Any]) -> WatchEvent:
+    try:
+        event = _line_decoder.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedAnswerError(f"GET {path}: a watch event cannot be read: {error}") from None
+    raw = bytes(event.object)
+    if event.type == "ERROR":
+        raise ApiError.from_status(raw)
+    identity = Identity.of(raw)
+    obj = None if event.type == "BOOKMARK" else decode(raw)
+    return WatchEvent(event.type, obj, identity.resource_version, identity.key, identity.uid)
+
+
+def _metadata(obj: Any) -> dict[str, Any]:
+    if isinstance(obj, Mapping):
+        return obj.get("metadata") or {}
+    metadata = obj.metadata
+    return {"name": metadata.name, "namespace": metadata.namespace} if metadata else {}
+
+
+def _delete_options(
+    grace_period_seconds: int | None, uid: str | None, resource_version: str | None, propagation_policy: str | None
+) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    if grace_period_seconds is not None:
+        options["gracePeriodSeconds"] = grace_period_seconds
+    if propagation_policy is not None:
+        options["propagationPolicy"] = propagation_policy
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
+        options["preconditions"] = preconditions
+    return options

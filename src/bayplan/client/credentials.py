@@ -1,0 +1,239 @@
+"""Credentials that a kubeconfig names: fixed headers, tokens in files, and exec plugins.
+lightkube's plugin support ends at client.authentication.k8s.io/v1beta1, without KUBERNETES_EXEC_INFO, expiry and client
+certificates; kubernetes_asyncio's has those, but takes two seconds to import. Hence this little of our own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import os
+import ssl
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from lightkube.config import models
+
+from bayplan.client.errors import ConfigError
+
+logger = logging.getLogger(__name__)
+
+TOKEN_LIFETIME = 60.0
+"""Seconds for which a token read from a file is used before the file is read again; kubelets rotate them."""
+
+PLUGIN_TIMEOUT = 120.0
+"""Seconds that an exec plugin may take. Some open a browser and wait for a person."""
+
+
+class FixedHeaders:
+    """Headers that never change: a bearer token, basic authentication, impersonation."""
+
+    tls: ssl.SSLContext | None = None
+
+    def __init__(self, headers: Mapping[str, str], description: str) -> None:
+        self._headers = dict(headers)
+        self._description = description
+
+    def __str__(self) -> str:
+        return self._description
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers given."""
+        return self._headers
+
+    async def refresh(self, refused: Mapping[str, str]) -> bool:
+        """There is nothing else to try."""
+        return False
+
+
+class TokenFile:
+    """A bearer token in a file that somebody else renews."""
+
+    tls: ssl.SSLContext | None = None
+
+    def __init__(self, path: str | Path, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = Path(path)
+        self._clock = clock
+        self._token = ""
+        self._read_at = float("-inf")
+
+    def __str__(self) -> str:
+        return f"the token in {self._path}"
+
+    async def headers(self) -> Mapping[str, str]:
+        """The token, read again every minute. A file that cannot be read any more leaves the last token in use."""
+        if self._clock() - self._read_at >= TOKEN_LIFETIME:
+            self._read()
+        return {"Authorization": f"Bearer {self._token}"}
+
+    async def refresh(self, refused: Mapping[str, str]) -> bool:
+        """Whether the file now holds another token than the one refused."""
+        self._read()
+        return refused.get("Authorization") != f"Bearer {self._token}"
+
+    def _read(self) -> None:
+        self._read_at = self._clock()
+        try:
+            token = self._path.read_text().strip()
+            if not token:
+                raise ConfigError(f"{self._path}: the token file is empty")
+        except (OSError, ValueError, ConfigError) as error:
+            if not self._token:
+                raise ConfigError(f"{self._path}: no token can be read: {_short(error)}") from error
+            logger.warning("%s: still using the last token, the file cannot be read: %s", self._path, _short(error))
+        else:
+            self._token = token
+
+
+class Exec(models.UserExec):
+    """The `exec` section of a kubeconfig's user."""
+
+    provideClusterInfo: bool = False
+    interactiveMode: str = "IfAvailable"
+
+
+class ExecPlugin:
+    """Credentials that a program prints: run when first needed, when they expire, and when the server refuses them.
+
+    `cluster` is what the plugin is told of the cluster if it asks, `with_certificate` makes a TLS context of a client
+    certificate and its key (PEM), `where` names the user of the kubeconfig in errors.
+    """
+
+    def __init__(
+        self,
+        plugin: Exec,
+        *,
+        cluster: Mapping[str, Any],
+        with_certificate: Callable[[str, str], ssl.SSLContext | None],
+        where: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.tls: ssl.SSLContext | None = None
+        self._plugin = plugin
+        self._cluster = cluster
+        self._with_certificate = with_certificate
+        self._where = where
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._current: _Status | None = None
+        self._expires = float("inf")
+
+    def __str__(self) -> str:
+        return f"credentials of the plugin {self._plugin.command}"
+
+    async def headers(self) -> Mapping[str, str]:
+        """The plugin's token, if it gives one rather than a certificate."""
+        current = self._current
+        if current is None or self._clock() >= self._expires:
+            async with self._lock:
+                if self._current is current:
+                    await self._renew()
+        token = self._current.token if self._current else None
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    async def refresh(self, refused: Mapping[str, str]) -> bool:
+        """Whether the plugin, run once more, gives something else than what was refused."""
+        before = self._current
+        async with self._lock:
+            if self._current is before:
+                await self._renew()
+        return self._current != before
+
+    async def _renew(self) -> None:
+        status = self._read(await self._run())
+        if status.clientCertificateData and status.clientKeyData:
+            self.tls = self._with_certificate(status.clientCertificateData, status.clientKeyData)
+        expires = status.expirationTimestamp
+        self._expires = expires.timestamp() if expires else float("inf")
+        self._current = status
+
+    async def _run(self) -> bytes:
+        plugin = self._plugin
+        terminal = sys.stdin is not None and sys.stdin.isatty()
+        if plugin.interactiveMode == "Always" and not terminal:
+            raise ConfigError(f"{self._where}: the plugin {plugin.command} wants a terminal, and there is none")
+        interactive = terminal and plugin.interactiveMode != "Never"
+        spec: dict[str, Any] = {"interactive": interactive}
+        if plugin.provideClusterInfo:
+            spec["cluster"] = self._cluster
+        info = {"kind": "ExecCredential", "apiVersion": plugin.apiVersion, "spec": spec}
+        env = os.environ | {variable.name: variable.value for variable in plugin.env or ()}
+        env["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                plugin.command,
+                *(plugin.args or ()),
+                env=env,
+                stdin=None if interactive else DEVNULL,
+                stdout=PIPE,
+                stderr=PIPE,
+            )
+        except OSError as error:
+            hint = f". {' '.join(plugin.installHint.split())}" if plugin.installHint else ""
+            raise ConfigError(
+                f"{self._where}: the credential plugin {plugin.command} cannot be run: {_short(error)}{hint}"
+            ) from error
+        try:
+            async with asyncio.timeout(PLUGIN_TIMEOUT):
+                output, complaint = await process.communicate()
+        except TimeoutError:
+            raise ConfigError(
+                f"{self._where}: the credential plugin {plugin.command} took longer than {PLUGIN_TIMEOUT:.0f} s"
+            ) from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode:
+            why = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]
+            raise ConfigError(
+                f"{self._where}: the credential plugin {plugin.command} failed with {process.returncode}: {why[0]}"
+            )
+        return output
+
+    def _read(self, output: bytes) -> _Status:
+        said = f"{self._where}: what the credential plugin {self._plugin.command} printed"
+        try:
+            credential = msgspec.json.decode(output, type=_ExecCredential)
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise ConfigError(f"{said} is not an ExecCredential: {error}") from None
+        if credential.kind != "ExecCredential" or credential.apiVersion != self._plugin.apiVersion:
+            raise ConfigError(
+                f"{said} is a {credential.kind} of {credential.apiVersion}, not an ExecCredential of "
+                f"{self._plugin.apiVersion}, which the kubeconfig announces"
+            )
+        status = credential.status
+        if status is None or not (status.token or status.clientCertificateData):
+            raise ConfigError(f"{said} has neither a token nor a client certificate in its status")
+        if bool(status.clientCertificateData) != bool(status.clientKeyData):
+            raise ConfigError(f"{said} has a client certificate or a key, where both are needed")
+        return status
+
+
+def basic(username: str, password: str) -> dict[str, str]:
+    """The headers of basic authentication."""
+    return {"Authorization": "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()}
+
+
+class _Status(msgspec.Struct, frozen=True):
+    token: str | None = None
+    clientCertificateData: str | None = None
+    clientKeyData: str | None = None
+    expirationTimestamp: datetime | None = None
+
+
+class _ExecCredential(msgspec.Struct):
+    kind: str = ""
+    apiVersion: str = ""
+    status: _Status | None = None
+
+
+def _short(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

@@ -1,0 +1,303 @@
+"""From kubeconfig files, or a pod's service account, to a `ClusterAccess`.
+lightkube reads the entries and builds the TLS contexts; merging several files, tls-server-name, proxy-url,
+impersonation and plain words for what is wrong are added here. Mirrors client-go's tools/clientcmd.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+from lightkube.config import models
+from lightkube.config.client_adapter import verify_cluster
+from lightkube.config.kubeconfig import SERVICE_ACCOUNT
+from lightkube.core.exceptions import ConfigError as LightkubeError
+
+from bayplan.client.access import Anonymous, ClusterAccess, Credentials
+from bayplan.client.credentials import Exec, ExecPlugin, FixedHeaders, TokenFile, basic
+from bayplan.client.errors import ConfigError
+from bayplan.client.proxies import proxy_for
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def load_kubeconfig(
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: str | Path = SERVICE_ACCOUNT,
+) -> ClusterAccess:
+    """The cluster and the user of `context` (default: the current one), as kubectl would find them.
+
+    Looks into `kubeconfig`, else the files that KUBECONFIG lists, else ~/.kube/config, else the service account of the
+    pod that this runs in. Raises ConfigError, in one line, for whatever of it cannot be used.
+    """
+    if kubeconfig is not None:
+        return _from_files([Path(kubeconfig).expanduser()], context, environ)
+    if listed := [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]:
+        if existing := [path for path in listed if path.exists()]:
+            return _from_files(existing, context, environ)
+        raise ConfigError(f"KUBECONFIG names no file that exists: {os.pathsep.join(map(str, listed))}")
+    default = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    if default.exists():
+        return _from_files([default], context, environ)
+    if environ.get("KUBERNETES_SERVICE_HOST") and Path(service_account, "token").exists():
+        return _in_cluster(Path(service_account), environ)
+    raise ConfigError(
+        f"no kubeconfig: give a file, or set KUBECONFIG, or create {default}, or run in a pod with a service account"
+    )
+
+
+def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[str, str]) -> ClusterAccess:
+    merged = _Merged()
+    for path in paths:
+        merged.add(path)
+    where = ", ".join(map(str, paths))
+    name = context_name or merged.current_context
+    if not name:
+        raise ConfigError(f"{where}: no current-context is set; name one: {_known(merged.contexts)}")
+    context = merged.get("context", merged.contexts, name, where, models.Context)
+    source = f"context {name} of {where}"
+    cluster = merged.get("cluster", merged.clusters, context.cluster, source, _Cluster)
+    user = merged.get("user", merged.users, context.user, source, _User) if context.user else _User()
+    whose = f"user {context.user}, {source}"
+    tls = _tls(cluster, user, source)
+    return ClusterAccess(
+        server=_server(cluster.server, source),
+        credentials=_credentials(user, cluster, whose),
+        tls=tls,
+        server_hostname=cluster.tls_server_name,
+        proxy=_proxy(cluster, source, environ),
+        headers=_impersonation(user),
+        namespace=context.namespace or "default",
+        source=source,
+    )
+
+
+def _in_cluster(account: Path, environ: Mapping[str, str]) -> ClusterAccess:
+    source = f"service account of the pod in {account}"
+    host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT", "443")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    namespace = account / "namespace"
+    return ClusterAccess(
+        server=server,
+        credentials=TokenFile(account / "token"),
+        tls=_tls(_Cluster(server=server, certificate_auth=str(account / "ca.crt")), _User(), source),
+        proxy=proxy_for(server, environ),
+        namespace=namespace.read_text().strip() if namespace.exists() else "default",
+        source=source,
+    )
+
+
+class _Cluster(models.Cluster):
+    tls_server_name: str | None = msgspec.field(name="tls-server-name", default=None)
+    proxy_url: str | None = msgspec.field(name="proxy-url", default=None)
+
+
+class _User(models.User):
+    exec: Exec | None = None
+    impersonate: str | None = msgspec.field(name="as", default=None)
+    impersonate_uid: str | None = msgspec.field(name="as-uid", default=None)
+    impersonate_groups: list[str] | None = msgspec.field(name="as-groups", default=None)
+    impersonate_extra: dict[str, list[str]] | None = msgspec.field(name="as-user-extra", default=None)
+
+
+class _Merged:
+    """The entries of several files: of two with the same name the first counts, and so does the first current context.
+
+    Relative paths are made absolute here, since each belongs to the folder of its own file.
+    """
+
+    def __init__(self) -> None:
+        self.current_context = ""
+        self.contexts: dict[str, Any] = {}
+        self.clusters: dict[str, Any] = {}
+        self.users: dict[str, Any] = {}
+
+    def add(self, path: Path) -> None:
+        document = _read(path)
+        self.current_context = self.current_context or document.get("current-context") or ""
+        for section, entry, known in (
+            ("contexts", "context", self.contexts),
+            ("clusters", "cluster", self.clusters),
+            ("users", "user", self.users),
+        ):
+            items = document.get(section) or []
+            if not isinstance(items, list):
+                raise ConfigError(f"{path}: {section} must be a list, not {type(items).__name__}")
+            for number, item in enumerate(items):
+                if not isinstance(item, dict) or not isinstance(item.get("name"), str):
+                    raise ConfigError(f"{path}: {section}[{number}] must have a name and a {entry}")
+                body = item.get(entry) or {}
+                if not isinstance(body, dict):
+                    raise ConfigError(f"{path}: the {entry} of {section}[{number}] must be a mapping")
+                known.setdefault(item["name"], _with_absolute_paths(body, path.absolute().parent))
+
+    def get(self, what: str, known: Mapping[str, Any], name: str, where: str, cls: type[S]) -> S:
+        if name not in known:
+            raise ConfigError(f"{where}: there is no {what} {name!r}; known: {_known(known)}")
+        try:
+            return msgspec.convert(known[name], cls)
+        except msgspec.ValidationError as error:
+            raise ConfigError(f"{where}: {what} {name!r}: {error}") from None
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        document = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: the kubeconfig cannot be read: {error.strerror or error}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        problem = " ".join(str(error).split())
+        raise ConfigError(f"{path}: the kubeconfig is not YAML: {problem}") from error
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        raise ConfigError(f"{path}: a kubeconfig must be a mapping, not {type(document).__name__}")
+    return document
+
+
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+
+def _with_absolute_paths(body: dict[str, Any], folder: Path) -> dict[str, Any]:
+    absolute: dict[str, Any] = {
+        key: str(folder / body[key]) for key in _PATHS if isinstance(body.get(key), str) and body[key]
+    }
+    plugin = body.get("exec")
+    if isinstance(plugin, dict) and isinstance(command := plugin.get("command"), str) and os.sep in command:
+        absolute["exec"] = plugin | {"command": str(folder / command)}
+    return body | absolute
+
+
+def _known(entries: Mapping[str, Any]) -> str:
+    return ", ".join(sorted(entries)) or "none"
+
+
+def _server(server: str, source: str) -> str:
+    if not server.startswith(("http://", "https://")):
+        raise ConfigError(f"{source}: server must start with https:// or http://, not {server!r}")
+    return server
+
+
+def _proxy(cluster: _Cluster, source: str, environ: Mapping[str, str]) -> str | None:
+    proxy = cluster.proxy_url or proxy_for(cluster.server, environ)
+    if proxy and not proxy.startswith(("http://", "https://")):
+        raise ConfigError(f"{source}: the proxy {proxy!r} is not supported; HTTP and HTTPS proxies are")
+    return proxy
+
+
+def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | None:
+    """The context that verifies the server and carries the user's certificate; None for plain HTTP."""
+    if not cluster.server.startswith("https://"):
+        return None
+    if cluster.insecure and (cluster.certificate_auth or cluster.certificate_auth_data):
+        raise ConfigError(f"{source}: certificate-authority and insecure-skip-tls-verify exclude each other; drop one")
+    certificate = user.client_cert or user.client_cert_data
+    key = user.client_key or user.client_key_data
+    if bool(certificate) != bool(key):
+        raise ConfigError(f"{source}: a client certificate and a client key are needed, one is missing")
+    for field, data in (
+        ("certificate-authority-data", cluster.certificate_auth_data),
+        ("client-certificate-data", user.client_cert_data),
+        ("client-key-data", user.client_key_data),
+    ):
+        _check_base64(field, data, source)
+    # An authority given both ways: the data counts for kubectl, the file for lightkube.
+    authority = None if cluster.certificate_auth_data else cluster.certificate_auth
+    trusted = msgspec.structs.replace(cluster, certificate_auth=authority)
+    files = [path for path in (authority, user.client_cert, user.client_key) if path]
+    try:
+        for path in files:
+            Path(path).read_bytes()
+        return verify_cluster(trusted, user, Path)
+    except ssl.SSLError as error:
+        named = f" ({', '.join(files)})" if files else ""
+        raise ConfigError(
+            f"{source}: a certificate or key is not valid PEM, or they don't match{named}: {error}"
+        ) from error
+    except OSError as error:
+        raise ConfigError(f"{source}: {error.filename}: cannot be read: {error.strerror}") from error
+    except LightkubeError as error:
+        raise ConfigError(f"{source}: {error}") from error
+
+
+def _check_base64(field: str, data: str | None, source: str) -> None:
+    try:
+        base64.b64decode(data or "", validate=False)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {field} is not base64: {error}") from None
+
+
+def _credentials(user: _User, cluster: _Cluster, whose: str) -> Credentials:
+    if user.token_file:
+        return TokenFile(user.token_file)
+    if user.token:
+        return FixedHeaders({"Authorization": f"Bearer {user.token}"}, f"token of {whose}")
+    if user.username or user.password:
+        return FixedHeaders(basic(user.username or "", user.password or ""), f"password of {whose}")
+    if user.exec is not None:
+        return _exec_plugin(user.exec, cluster, whose)
+    if user.auth_provider:
+        raise ConfigError(
+            f"{whose}: auth-provider {user.auth_provider.get('name')!r} is not supported; "
+            "use an exec plugin (such as gke-gcloud-auth-plugin, kubelogin) or a token"
+        )
+    return Anonymous()
+
+
+def _exec_plugin(plugin: Exec, cluster: _Cluster, whose: str) -> ExecPlugin:
+    if plugin.apiVersion not in _EXEC_VERSIONS:
+        raise ConfigError(f"{whose}: exec.apiVersion must be {' or '.join(_EXEC_VERSIONS)}, not {plugin.apiVersion!r}")
+    if plugin.interactiveMode not in _INTERACTIVE_MODES:
+        raise ConfigError(
+            f"{whose}: exec.interactiveMode must be {', '.join(_INTERACTIVE_MODES)}, not {plugin.interactiveMode!r}"
+        )
+
+    def with_certificate(certificate: str, key: str) -> ssl.SSLContext | None:
+        user = _User(
+            client_cert_data=base64.b64encode(certificate.encode()).decode(),
+            client_key_data=base64.b64encode(key.encode()).decode(),
+        )
+        return _tls(cluster, user, f"{whose}, from the plugin {plugin.command}")
+
+    return ExecPlugin(plugin, cluster=_told(cluster), with_certificate=with_certificate, where=whose)
+
+
+_EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+_INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+
+
+def _told(cluster: _Cluster) -> dict[str, Any]:
+    """What an exec plugin with provideClusterInfo is told of the cluster."""
+    told: dict[str, Any] = {"server": cluster.server}
+    if cluster.tls_server_name:
+        told["tls-server-name"] = cluster.tls_server_name
+    if cluster.insecure:
+        told["insecure-skip-tls-verify"] = True
+    if cluster.certificate_auth_data:
+        told["certificate-authority-data"] = cluster.certificate_auth_data
+    elif cluster.certificate_auth:
+        told["certificate-authority-data"] = base64.b64encode(Path(cluster.certificate_auth).read_bytes()).decode()
+    if cluster.proxy_url:
+        told["proxy-url"] = cluster.proxy_url
+    return told
+
+
+def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:
+    headers = []
+    if user.impersonate:
+        headers.append(("Impersonate-User", user.impersonate))
+    if user.impersonate_uid:
+        headers.append(("Impersonate-Uid", user.impersonate_uid))
+    headers += [("Impersonate-Group", group) for group in user.impersonate_groups or ()]
+    for key, values in (user.impersonate_extra or {}).items():
+        headers += [(f"Impersonate-Extra-{key}", value) for value in values]
+    return tuple(headers)
