@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bayplan.api.kinds import CONFIG_MAP, NODE, POD
+from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
+from bayplan.testing.control_plane import ASSETS, Assets, ControlPlane, ControlPlaneError
+
+SERVES_NOTHING = "#!/bin/sh\nexec sleep 60\n"
+DIES = "#!/bin/sh\necho it hurts >&2\nexit 3\n"
+
+
+def program(path: Path, text: str, mode: int = 0o755) -> None:
+    path.write_text(text)
+    path.chmod(mode)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        pytest.param({}, f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver", id="unset"),
+        pytest.param(
+            {ASSETS: "{folder}/none"}, f"{ASSETS} names {{folder}}/none, which is not a folder", id="no folder"
+        ),
+        pytest.param(
+            {ASSETS: "{folder}"}, f"{ASSETS} names {{folder}}, in which there is no program kube-apiserver", id="half"
+        ),
+    ],
+)
+def test_missing_assets_are_told_in_one_line(environment, message, tmp_path):
+    program(tmp_path / "etcd", SERVES_NOTHING)
+    program(tmp_path / "kube-apiserver", SERVES_NOTHING, mode=0o644)
+    with pytest.raises(ControlPlaneError) as error:
+        Assets.find({name: value.format(folder=tmp_path) for name, value in environment.items()})
+    assert str(error.value) == message.format(folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("etcd", "api_server", "patience", "message"),
+    [
+        pytest.param(DIES, SERVES_NOTHING, 60, "etcd ended with status 3: it hurts", id="etcd dies"),
+        pytest.param(SERVES_NOTHING, DIES, 60, "kube-apiserver ended with status 3: it hurts", id="server dies"),
+        pytest.param(
+            SERVES_NOTHING, SERVES_NOTHING, 0.3, "kube-apiserver is not ready after 0.3 s: GET ", id="server hangs"
+        ),
+    ],
+)
+async def test_a_control_plane_that_does_not_start_leaves_nothing_behind(
+    etcd, api_server, patience, message, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    program(tmp_path / "etcd", etcd)
+    program(tmp_path / "kube-apiserver", api_server)
+    plane = ControlPlane(Assets(tmp_path / "etcd", tmp_path / "kube-apiserver"), start_timeout=patience)
+    with pytest.raises(ControlPlaneError) as error:
+        await plane.__aenter__()
+    assert str(error.value).startswith(message)
+    assert plane.running == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.apiserver
+@pytest.mark.skipif(ASSETS not in os.environ, reason=f"{ASSETS} is not set")
+async def test_users_have_the_rights_they_were_given_and_data_outlives_a_restart():
+    async with ControlPlane() as plane:
+        rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create", "get"]}]
+        async with HttpClient(
+            load_kubeconfig(await plane.service_account("bayplan", rules=rules)), retries=0
+        ) as client:
+            assert (await client.list(NODE)).items == []
+            await client.create(CONFIG_MAP, {"metadata": {"name": "kept"}, "data": {"a": "b"}})
+            with pytest.raises(
+                ApiError, match='User "system:serviceaccount:kube-system:bayplan" cannot create resource "nodes"'
+            ) as error:
+                await client.create(NODE, {"metadata": {"name": "n"}})
+            assert error.value.status == 403
+
+            plane.stop_api_server(kill=True)
+            with pytest.raises(TransportError):
+                await client.list(POD)
+            await plane.start_api_server()
+            assert (await client.get(CONFIG_MAP, "kept")).data == {"a": "b"}
+    assert plane.running == []
+    assert not plane.folder.exists()
