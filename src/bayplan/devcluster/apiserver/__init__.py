@@ -2,3 +2,9 @@
 
 Imports `api` alone, so that it cannot share the mistakes of its clients. State lives in memory.
 """
+
+from bayplan.devcluster.apiserver.clock import Clock, SystemClock
+from bayplan.devcluster.apiserver.faults import Fault, Faults
+from bayplan.devcluster.apiserver.server import ApiServer
+
+__all__ = ["ApiServer", "Clock", "Fault", "Faults", "SystemClock"]

@@ -1,0 +1,258 @@
+"""Label and field selectors in the text form that list and watch requests carry, and the rules for labels.
+
+Mirrors apimachinery's pkg/labels/selector.go, pkg/fields/selector.go and pkg/util/validation. The selectors inside
+objects (a LabelSelector, a NodeSelector) are the business of `selectors`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+NAME_RULE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+VALUE_RULE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "
+    "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+
+
+class InvalidSelector(ValueError):
+    """A selector that cannot be read; the message is kube-apiserver's."""
+
+
+@lru_cache(maxsize=8192)
+def label_key_errors(key: str) -> tuple[str, ...]:
+    """What is wrong with a label's (or annotation's, taint's) key, nothing if it is a qualified name."""
+    prefix, slash, name = key.rpartition("/")
+    errors = []
+    if "/" in prefix:
+        return (
+            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+            "'example.com/MyName')",
+        )
+    if slash and not prefix:
+        errors.append("prefix part must be non-empty")
+    elif slash and not (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253):
+        errors.append(f"prefix part {SUBDOMAIN_RULE}")
+    if not name:
+        errors.append("name part must be non-empty")
+    if len(name) > 63:
+        errors.append("name part must be no more than 63 bytes")
+    if not QUALIFIED_NAME.fullmatch(name):
+        errors.append(NAME_RULE)
+    return tuple(errors)
+
+
+def is_int64(text: str) -> bool:
+    """Whether a text is an integer of 64 bits in decimal digits, as Gt and Lt compare them."""
+    return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
+
+
+@lru_cache(maxsize=8192)
+def label_value_errors(value: str) -> tuple[str, ...]:
+    """What is wrong with a label's value, nothing if it may stand there."""
+    errors = []
+    if len(value) > 63:
+        errors.append("must be no more than 63 bytes")
+    if not LABEL_VALUE.fullmatch(value):
+        errors.append(VALUE_RULE)
+    return tuple(errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One term of a label selector. `operator` is in, notin, =, ==, !=, exists, !, gt or lt."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels meet the term. What an object lacks, it differs from in every value."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "exists":
+                return value is not None
+            case "!":
+                return value is None
+            case "in" | "=" | "==":
+                return value in self.values
+            case "notin" | "!=":
+                return value not in self.values
+            case _:
+                return value is not None and self._compares(value)
+
+    def _compares(self, value: str) -> bool:
+        bound = next(iter(self.values))
+        if not (is_int64(value) and is_int64(bound)):
+            return False
+        return int(value) > int(bound) if self.operator == "gt" else int(value) < int(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All terms have to be met; without terms, everything matches."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+@lru_cache(maxsize=1024)
+def parse_label_selector(text: str) -> LabelSelector:
+    """Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Raises InvalidSelector."""
+    return _LabelParser(text).parse()
+
+
+_SPACES = " \t\r\n"
+_SPECIAL = "=!(),><"
+_OPERATORS = {"=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt", "in": "in", "notin": "notin"}
+
+
+class _LabelParser:
+    """Reads tokens one after the other; an empty token is the end."""
+
+    def __init__(self, text: str) -> None:
+        self._tokens = list(_tokens(text))
+        self._position = 0
+
+    def parse(self) -> LabelSelector:
+        requirements: list[Requirement] = []
+        while (token := self._peek()) != "":
+            if token != "!" and not _is_identifier(token):
+                raise InvalidSelector(f"found '{token}', expected: !, identifier, or 'end of string'")
+            try:
+                requirements.append(self._requirement())
+            except InvalidSelector as error:
+                raise InvalidSelector(f"unable to parse requirement: {error}") from error
+            separator = self._next()
+            if separator == "":
+                break
+            if separator != ",":
+                raise InvalidSelector(f"found '{separator}', expected: ',' or 'end of string'")
+            following = self._peek()
+            if following != "!" and not _is_identifier(following):
+                raise InvalidSelector(f"found '{following}', expected: identifier after ','")
+        return LabelSelector(tuple(requirements))
+
+    def _requirement(self) -> Requirement:
+        key = self._next()
+        absent = key == "!"
+        if absent:
+            key = self._next()
+        if not _is_identifier(key):
+            raise InvalidSelector(f"found '{key}', expected: identifier")
+        for error in label_key_errors(key):
+            raise InvalidSelector(f'<nil>: Invalid value: "{key}": {error}')
+        if absent or self._peek() in {"", ","}:
+            return Requirement(key, "!" if absent else "exists")
+        token = self._next()
+        operator = _OPERATORS.get(token)
+        if operator is None:
+            raise InvalidSelector(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._values() if operator in {"in", "notin"} else {self._exact_value()}
+        for value in sorted(values):
+            for error in label_value_errors(value):
+                raise InvalidSelector(f'values[0][{key}]: Invalid value: "{value}": {error}')
+        if operator in {"gt", "lt"} and not re.fullmatch(r"[+-]?\d+", next(iter(values))):
+            raise InvalidSelector(
+                f"values[0]: Invalid value: \"{next(iter(values))}\": for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        return Requirement(key, operator, frozenset(values))
+
+    def _exact_value(self) -> str:
+        if self._peek() in {"", ","}:
+            return ""
+        token = self._next()
+        if not _is_identifier(token) and token not in {"in", "notin"}:
+            raise InvalidSelector(f"found '{token}', expected: identifier")
+        return token
+
+    def _values(self) -> set[str]:
+        token = self._next()
+        if token != "(":
+            raise InvalidSelector(f"found '{token}' expected: '('")
+        values: set[str] = set()
+        last = ","
+        while (token := self._next()) != ")":
+            if token == ",":
+                if last == ",":
+                    values.add("")
+            elif token == "" or token[0] in _SPECIAL:
+                raise InvalidSelector(f"found '{token}', expected: ',', or identifier")
+            elif last != ",":
+                raise InvalidSelector(f"found '{token}', expected: ',' or ')'")
+            else:
+                values.add(token)
+            last = token
+        if last == ",":
+            values.add("")
+        return values
+
+    def _peek(self) -> str:
+        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        token = self._peek()
+        self._position += 1
+        return token
+
+
+def _is_identifier(token: str) -> bool:
+    return token != "" and token[0] not in _SPECIAL
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(rf"==|!=|[{_SPECIAL}]|[^{_SPECIAL}{_SPACES}]+", text)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Terms (field, whether it has to be equal, value), all of which have to be met."""
+
+    terms: tuple[tuple[str, bool, str], ...] = ()
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether an object with these fields is selected; a field that it lacks is empty."""
+        return all((fields.get(field, "") == value) is equal for field, equal, value in self.terms)
+
+    def exact(self, field: str) -> str | None:
+        """The value that the selector demands of a field, if it does."""
+        return next((value for name, equal, value in self.terms if equal and name == field), None)
+
+
+def parse_field_selector(text: str, supported: Callable[[str], bool]) -> FieldSelector:
+    """Reads `a.b=c,d!=e`. Raises InvalidSelector, also for a field that is not supported."""
+    terms = []
+    for part in re.split(r"(?<!\\),", text):
+        if not part:
+            continue
+        match = re.match(r"(.*?)(==|!=|=)(.*)", part, re.DOTALL)
+        if match is None:
+            raise InvalidSelector(f"invalid selector: '{text}'; can't understand '{part}'")
+        field, operator, value = match.groups()
+        if not supported(field):
+            raise InvalidSelector(f"field label not supported: {field}")
+        terms.append((field, operator != "!=", re.sub(r"\\([\\,=])", r"\1", value)))
+    return FieldSelector(tuple(terms))

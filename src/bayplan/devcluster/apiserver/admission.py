@@ -1,0 +1,79 @@
+"""What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
+DefaultTolerationSeconds, TaintNodesByCondition.
+"""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import POD, PRIORITY_CLASS
+from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import forbidden
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+TOLERATED_SECONDS = 300
+
+
+def admit_pod(registry: Registry, pod: Object) -> None:
+    """Resolves the priority class and tolerates nodes that fail for five minutes."""
+    _admit_priority(registry, pod)
+    _add_tolerations(pod["spec"])
+
+
+def _admit_priority(registry: Registry, pod: Object) -> None:
+    spec, name = pod["spec"], pod["metadata"].get("name", "")
+    classes = registry.store.collection(PRIORITY_CLASS.resource).objects
+    wanted = spec.get("priorityClassName", "")
+    if wanted:
+        entry = classes.get(wanted)
+        if entry is None:
+            raise forbidden(POD, name, f"no PriorityClass with name {wanted} was found")
+        found: Object = entry.load()
+    else:
+        found = _default_class(registry)
+        if found:
+            spec["priorityClassName"] = found["metadata"]["name"]
+    priority = found.get("value", 0)
+    if spec.setdefault("priority", priority) != priority:
+        why = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission "
+            f"controller computed {priority} from the given PriorityClass name"
+        )
+        raise forbidden(POD, name, why)
+    policy = found.get("preemptionPolicy", "PreemptLowerPriority")
+    if spec.setdefault("preemptionPolicy", policy) != policy:
+        why = (
+            f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+            f"priority admission controller computed {policy} from the given PriorityClass name"
+        )
+        raise forbidden(POD, name, why)
+
+
+def _default_class(registry: Registry) -> Object:
+    """The class for pods that name none: of those that are the global default, the one of the lowest value."""
+    collection = registry.store.collection(PRIORITY_CLASS.resource)
+    defaults = [entry.load() for entry in collection.objects.values() if entry.fields.get("globalDefault") == "true"]
+    return min(defaults, key=lambda found: found["value"], default={})
+
+
+def _add_tolerations(spec: Object) -> None:
+    tolerations = spec.get("tolerations", ())
+    missing = []
+    for key in (NOT_READY, UNREACHABLE):
+        tolerated = any(
+            (toleration.get("key") == key or not toleration.get("key"))
+            and toleration.get("effect", "NoExecute") == "NoExecute"
+            for toleration in tolerations
+        )
+        if not tolerated:
+            toleration = {"key": key, "operator": "Exists", "effect": "NoExecute"}
+            missing.append({**toleration, "tolerationSeconds": TOLERATED_SECONDS})
+    if missing:
+        spec["tolerations"] = [*tolerations, *missing]
+
+
+def admit_node(registry: Registry, node: Object) -> None:
+    """A new node takes no pods before its condition is known."""
+    taints = node["spec"].setdefault("taints", [])
+    if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
+        taints.append({"key": NOT_READY, "effect": "NoSchedule"})

@@ -1,0 +1,173 @@
+"""Deleting: grace periods, preconditions, finalizers and what happens to dependents.
+
+Mirrors BeforeDelete and Delete of apiserver's pkg/registry/rest and pkg/registry/generic/registry.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
+from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import StatusError, bad_request
+from bayplan.devcluster.apiserver.store import Entry
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+POLICIES = {"Background": None, "Orphan": ORPHAN, "Foreground": FOREGROUND}
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """What a delete asks for. None: not said."""
+
+    grace: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    propagation: str | None = None
+    dry_run: bool = False
+
+
+def read_options(parameters: dict[str, str], body: Any) -> DeleteOptions:
+    """The options of a delete, from its body where it has one and else from the query. Raises 400."""
+    if body is not None and body.__class__ is not dict:
+        raise bad_request("the body of a delete must be DeleteOptions")
+    given: dict[str, Any] = body or {}
+    grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
+    policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))
+    orphan = given.get("orphanDependents", parameters.get("orphanDependents"))
+    if policy is None and orphan is not None:
+        policy = "Orphan" if orphan in {True, "true", "1"} else "Background"
+    if policy is not None and policy not in POLICIES:
+        raise StatusError(
+            422,
+            "Invalid",
+            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{policy}": supported '
+            'values: "Foreground", "Background", "Orphan", "nil"',
+            {"group": "meta.k8s.io", "kind": "DeleteOptions"},
+        )
+    preconditions = given.get("preconditions") or {}
+    try:
+        seconds = None if grace is None else int(grace)
+    except (TypeError, ValueError) as error:
+        raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from error
+    return DeleteOptions(
+        grace=1 if seconds is not None and seconds < 0 else seconds,
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        propagation=policy,
+        dry_run=bool(given.get("dryRun") or parameters.get("dryRun")),
+    )
+
+
+def delete(registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
+    """Removes an object, or marks it for removal. Returns its last state, and whether it is gone."""
+    obj = registry.load(resource, namespace, name)
+    metadata = obj["metadata"]
+    _check_preconditions(resource, metadata, options)
+    if resource.kind.plural == NAMESPACES and not resource.kind.group:
+        return _terminate_namespace(registry, resource, obj, options), False
+    before = registry.find(resource, namespace, name)
+    finalizers = _finalizers(registry, resource, metadata, options)
+    waits = _set_grace(registry, resource, obj, options)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+        _mark(registry, metadata, 0)
+    else:
+        metadata.pop("finalizers", None)
+        if not waits:
+            return registry.remove(resource, obj, dry_run=options.dry_run), True
+    if obj == before.load():
+        return before, False
+    entry = registry.write(resource, obj, dry_run=options.dry_run)
+    if finalizers and not options.dry_run:
+        for told in registry.on_removed:
+            told(resource, entry)
+    return entry, False
+
+
+def _check_preconditions(resource: Resource, metadata: Object, options: DeleteOptions) -> None:
+    kind, name = resource.kind.kind, metadata["name"]
+    for what, wanted, found, hint in (
+        ("UID", options.uid, metadata["uid"], "The object might have been deleted and then recreated"),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "The object might have been modified"),
+    ):
+        if wanted is not None and wanted != found:
+            why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {hint}"
+            group = resource.kind.group
+            qualified = f"{kind}.{group}" if group else kind
+            details = {"name": name, **({"group": group} if group else {}), "kind": kind}
+            message = f'Operation cannot be fulfilled on {qualified} "{name}": {why}'
+            raise StatusError(409, "Conflict", message, details)
+
+
+def _finalizers(registry: Registry, resource: Resource, metadata: Object, options: DeleteOptions) -> list[str]:
+    """The finalizers that the object has from now on: its own, and the one that the policy asks for."""
+    own = [name for name in metadata.get("finalizers", ()) if name not in {ORPHAN, FOREGROUND}]
+    said = {ORPHAN, FOREGROUND} & set(metadata.get("finalizers", ()))
+    if options.propagation is not None:
+        wanted = POLICIES[options.propagation]
+        said = {wanted} if wanted is not None else set()
+    elif not said and resource.orphans:
+        said = {ORPHAN}
+    if said and metadata["uid"] not in registry.store.dependents:
+        said = set()
+    return [*own, *sorted(said)]
+
+
+def _set_grace(registry: Registry, resource: Resource, obj: Object, options: DeleteOptions) -> bool:
+    """Marks an object of a kind that is deleted gracefully; whether somebody else will remove it when it is ready."""
+    if resource.grace is None:
+        return False
+    metadata = obj["metadata"]
+    current = metadata.get("deletionGracePeriodSeconds")
+    if "deletionTimestamp" not in metadata:
+        seconds = resource.grace(obj, options.grace)
+        _mark(registry, metadata, seconds)
+        return seconds > 0
+    if not current:
+        return False
+    if options.grace is None or options.grace >= current:
+        return True
+    now = registry.clock.now()
+    moment = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
+    seconds = options.grace
+    if moment < now:
+        moment, seconds = now, min(seconds, 1)
+    metadata["deletionTimestamp"] = timestamp(moment)
+    metadata["deletionGracePeriodSeconds"] = seconds
+    return seconds > 0
+
+
+def _mark(registry: Registry, metadata: Object, seconds: int) -> None:
+    if "deletionTimestamp" in metadata:
+        return
+    metadata["deletionTimestamp"] = timestamp(registry.clock.now() + timedelta(seconds=seconds))
+    metadata["deletionGracePeriodSeconds"] = seconds
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+
+
+def _terminate_namespace(registry: Registry, resource: Resource, obj: Object, options: DeleteOptions) -> Entry:
+    """A namespace goes when its contents have gone; until then it is Terminating."""
+    name = obj["metadata"]["name"]
+    if name in {"default", "kube-system", "kube-public"}:
+        raise StatusError(
+            403,
+            "Forbidden",
+            f'namespaces "{name}" is forbidden: this namespace may not be deleted',
+            {"name": name, "kind": "namespaces"},
+        )
+    before = registry.find(resource, "", name)
+    if "deletionTimestamp" in obj["metadata"]:
+        return before
+    obj["metadata"]["deletionTimestamp"] = timestamp(registry.clock.now())
+    obj.setdefault("status", {})["phase"] = "Terminating"
+    entry = registry.write(resource, obj, dry_run=options.dry_run)
+    if not options.dry_run:
+        for told in registry.on_removed:
+            told(resource, entry)
+    return entry

@@ -1,0 +1,51 @@
+"""How kube-apiserver writes a quantity back: in canonical form, `0.5` as `500m` and `1024Mi` as `1Gi`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from bayplan.api import quantity
+
+_SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?")
+_DECIMAL = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+@lru_cache(maxsize=8192)
+def canonical(text: str) -> str | None:
+    """The canonical form of a quantity, None if the text is none.
+
+    Mirrors CanonicalizeBytes of apimachinery's pkg/api/resource: no fraction, the largest suffix that allows that.
+    """
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        nanos = quantity.parse(text)
+    except quantity.InvalidQuantity:
+        return None
+    suffix = match[3] or ""
+    if nanos == 0:
+        return "0"
+    if suffix.endswith("i") and abs(nanos) >= 1024 * quantity.NANO and nanos % quantity.NANO == 0:
+        return _in_steps(nanos // quantity.NANO, 1024, _BINARY)
+    if suffix[:1] in {"e", "E"} and len(suffix) > 1:
+        return _with_exponent(nanos)
+    return _in_steps(nanos, 1000, _DECIMAL)
+
+
+def _in_steps(number: int, step: int, suffixes: tuple[str, ...]) -> str:
+    index = 0
+    while number % step == 0 and index < len(suffixes) - 1:
+        number //= step
+        index += 1
+    return f"{number}{suffixes[index]}"
+
+
+def _with_exponent(nanos: int) -> str:
+    number, exponent = nanos, -9
+    while number % 1000 == 0:
+        number //= 1000
+        exponent += 3
+    return f"{number}e{exponent}" if exponent else f"{number}"

@@ -1,0 +1,113 @@
+"""Stored bytes as answers: the object itself, lists of them, lines of a watch; also as tables and as bare metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+
+from bayplan.devcluster.apiserver.negotiation import Form
+from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object, normalize
+from bayplan.devcluster.apiserver.store import Change, Entry, decode, encode
+from bayplan.devcluster.apiserver.tables import table
+
+JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
+
+
+class Renderer:
+    """Renders one resource in one form."""
+
+    def __init__(self, registry: Registry, resource: Resource, form: Form) -> None:
+        self._registry = registry
+        self._resource = resource
+        self._form = form
+        kind = resource.kind
+        self._head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
+        self._version = kind.api_version
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the first line of a watch has to explain the columns."""
+        return self._form.kind == "Table"
+
+    def body(self, entry: Entry) -> bytes:
+        """The entry's bytes in the resource's version, without kind and apiVersion."""
+        convert = self._resource.from_storage
+        if convert is None:
+            return entry.raw
+        if entry.converted is None:
+            entry.converted = encode(convert(entry.load()))
+        return entry.converted
+
+    def object(self, entry: Entry) -> bytes:
+        """One object."""
+        match self._form.kind:
+            case "Table":
+                return encode(table(self._registry, self._resource, [entry], {"resourceVersion": str(entry.version)}))
+            case "PartialObjectMetadata" | "PartialObjectMetadataList":
+                return encode(partial(entry))
+            case _:
+                return self._head + self.body(entry)[1:]
+
+    def list(self, entries: Sequence[Entry], metadata: Object) -> bytes:
+        """A list, with the list's own metadata."""
+        match self._form.kind:
+            case "Table":
+                return encode(table(self._registry, self._resource, entries, metadata))
+            case "PartialObjectMetadata" | "PartialObjectMetadataList":
+                head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+                return encode({**head, "items": [partial(entry) for entry in entries]})
+            case _:
+                kind = self._resource.kind
+                head_text = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'
+                items = b",".join([self.body(entry) for entry in entries])
+                return b"".join((head_text.encode(), encode(metadata), b',"items":[', items, b"]}"))
+
+    def line(self, change: Change) -> bytes:
+        """A change as a line of a watch, rendered once for all watches of the same API version."""
+        if self._form.kind:
+            return self.event(change.type, change.entry)
+        line = change.lines.get(self._version)
+        if line is None:
+            line = change.lines[self._version] = self.event(change.type, change.entry)
+        return line
+
+    def event(self, type_: str, entry: Entry, *, columns: bool = False) -> bytes:
+        """A line of a watch."""
+        if self._form.kind == "Table":
+            metadata = {"resourceVersion": str(entry.version)}
+            body = encode(table(self._registry, self._resource, [entry], metadata, columns=columns))
+        else:
+            body = self.object(entry)
+        return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+    def bookmark(self, version: int, *, initial: bool = False) -> bytes:
+        """The line that says that a watch has seen everything up to a version."""
+        metadata: dict[str, Any] = {"resourceVersion": str(version)}
+        if initial:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        if self._form.kind == "Table":
+            obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+            obj |= {"columnDefinitions": None, "rows": []}
+        elif self._form.kind:
+            obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        else:
+            kind = self._resource.kind
+            empty, _ = normalize(kind, {})
+            obj = {"kind": kind.kind, "apiVersion": kind.api_version, **empty, "metadata": metadata}
+        return b'{"type":"BOOKMARK","object":%b}\n' % encode(obj)
+
+
+def partial(entry: Entry) -> Object:
+    """An object's metadata alone."""
+    metadata = entry.load()["metadata"]
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+
+
+def to_yaml(body: bytes) -> bytes:
+    """An answer in YAML."""
+    text: str = yaml.safe_dump(decode(body), default_flow_style=False)
+    return text.encode()

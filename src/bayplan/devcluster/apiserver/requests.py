@@ -1,0 +1,65 @@
+"""What a request asks for, read off its method and path. Mirrors apiserver's pkg/endpoints/request/requestinfo.go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import parse_qsl, unquote
+
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """Names as in the audit log and in RBAC rules. `resource` is empty for a path that is no resource's."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+def read_request(method: str, target: str) -> tuple[RequestInfo, dict[str, str]]:
+    """The request's address and its query parameters, of which the first of a name counts."""
+    path, _, query = target.partition("?")
+    parameters: dict[str, str] = {}
+    if query:
+        for key, value in parse_qsl(query, keep_blank_values=True):
+            parameters.setdefault(key, value)
+    return _read(method, path, parameters.get("watch", "") in {"1", "true", "True"}), parameters
+
+
+@lru_cache(maxsize=4096)
+def _read(method: str, path: str, watch: bool) -> RequestInfo:
+    parts = [unquote(part) for part in path.split("/") if part]
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return RequestInfo(verb=method.lower(), path=path)
+    if rest[0] == "watch" and len(rest) > 1:
+        rest, watch = rest[1:], True
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in {"status", "finalize"}:
+        namespace, rest = rest[1], rest[2:]
+    name = rest[1] if len(rest) > 1 else ""
+    verb = VERBS.get(method, "get")
+    if verb == "get":
+        verb = "watch" if watch else "get" if name else "list"
+    elif verb == "delete" and not name:
+        verb = "deletecollection"
+    return RequestInfo(
+        verb=verb,
+        path=path,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=rest[0],
+        name=name,
+        subresource="/".join(rest[2:]),
+    )

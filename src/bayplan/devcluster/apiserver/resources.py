@@ -1,0 +1,122 @@
+"""The table of served resources: for each kind, what the server does beyond storing it.
+
+An entry names the kind and its rules; a kind without rules is served like any other. Mirrors the strategies and
+storages of Kubernetes' pkg/registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import FieldError
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver.registry import Registry
+
+
+def _nothing(obj: Object) -> None:
+    """Defaults nothing."""
+
+
+def _nothing_changed(new: Object, old: Object) -> None:
+    """Prepares nothing."""
+
+
+def _valid(obj: Object) -> Iterable[FieldError]:
+    return ()
+
+
+def _valid_change(new: Object, old: Object) -> Iterable[FieldError]:
+    return ()
+
+
+def _admitted(registry: Registry, obj: Object) -> None:
+    """Admits everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind as it is served. Functions get the object as stored and may change it in place."""
+
+    kind: Kind
+    default: Callable[[Object], None] = _nothing
+    """Fills in what the client left open, on every write."""
+    admit: Callable[[Registry, Object], None] = _admitted
+    """What admission adds to, or has against, a new object. Raises StatusError."""
+    prepare: Callable[[Object], None] = _nothing
+    """The last touch before validation of a new object."""
+    prepare_update: Callable[[Object, Object], None] = _nothing_changed
+    """(new, old): carries over what an update may not change silently."""
+    validate: Callable[[Object], Iterable[FieldError]] = _valid
+    validate_update: Callable[[Object, Object], Iterable[FieldError]] = _valid_change
+    fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
+    """Selectable fields besides metadata.name and metadata.namespace."""
+    name_rule: str = "subdomain"
+    """What names may look like: `subdomain`, `label`, `label1035` or `path`."""
+    keeps_status: bool = False
+    """Whether a create may carry a status."""
+    generation: bool = False
+    """Whether `metadata.generation` counts changes of what is not status."""
+    unconditional_update: bool = True
+    """Whether a PUT without a resource version replaces whatever is there."""
+    create_on_update: bool = False
+    """Whether a PUT of a name that does not exist creates it."""
+    returns_deleted: bool = False
+    """Whether a delete answers with the object instead of a Status."""
+    grace: Callable[[Object, int | None], int] | None = None
+    """(object, seconds asked for) -> seconds until it may be gone, for kinds that are deleted gracefully."""
+    orphans: bool = False
+    """Whether dependents stay when a delete does not say."""
+    storage: Kind | None = None
+    """The kind that its objects are stored as, if that is another one."""
+    from_storage: Callable[[Object], Object] | None = None
+    to_storage: Callable[[Object], Object] | None = None
+
+    @property
+    def stored_as(self) -> str:
+        """The name of its collection."""
+        return (self.storage or self.kind).resource
+
+    def supports_field(self, name: str) -> bool:
+        """Whether lists and watches may select by the field."""
+        if name == "metadata.namespace":
+            return self.kind.namespaced
+        return name == "metadata.name" or name in self.fields
+
+    def read_fields(self, obj: Object) -> dict[str, str]:
+        """What the object can be selected by."""
+        metadata = obj["metadata"]
+        found = {name: read(obj) for name, read in self.fields.items()}
+        found["metadata.name"] = metadata["name"]
+        found["metadata.namespace"] = metadata.get("namespace", "")
+        return found
+
+
+def path(*keys: str) -> Callable[[Object], str]:
+    """Reads a text at a path of an object, "" where something is missing."""
+
+    def read(obj: Object) -> str:
+        value: Any = obj
+        for key in keys:
+            value = value.get(key)
+            if value is None:
+                return ""
+        return value if isinstance(value, str) else _text(value)
+
+    return read
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def boolean(*keys: str) -> Callable[[Object], str]:
+    """Reads a truth value at a path of an object, "false" where it is missing."""
+    read = path(*keys)
+    return lambda obj: read(obj) or "false"

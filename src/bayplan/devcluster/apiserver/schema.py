@@ -1,0 +1,340 @@
+"""What an object of a kind may look like, derived from the typed models: checks the types of a decoded body, reports
+unknown fields, and writes values as kube-apiserver would write them back.
+
+A body is walked once by functions built per type at first use. Mirrors what Go's decoding into the API types and
+encoding from them does to a document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.quantities import canonical
+
+Object = dict[str, Any]
+"""A decoded JSON object, in the shape that the storage keeps: no nulls and no empty fields beyond those of the API."""
+
+_Normalize = Callable[[Any, str, list[str]], Any]
+"""(value, its path, unknown fields found so far) -> the value as it is stored. Raises Mismatch."""
+
+
+class Mismatch(Exception):  # noqa: N818 - named for what it says, and caught where it becomes a Status
+    """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
+
+
+def normalize(kind: Kind, body: Object) -> tuple[Object, list[str]]:
+    """The body as it is stored, without `kind` and `apiVersion`, and the paths of its unknown fields.
+
+    The result shares nothing with the body. Raises Mismatch.
+    """
+    unknown: list[str] = []
+    done = _struct(kind.type)(body, "", unknown)
+    done.pop("kind", None)
+    done.pop("apiVersion", None)
+    return done, unknown
+
+
+def normalize_as(model: type[Any], body: Any) -> Object:
+    """A part of an object as it is stored, for a type that is no kind (a pod template, an options object)."""
+    done: Object = _struct(model)(body, "", [])
+    return done
+
+
+OMITTED_ZEROS = frozenset({
+    "active", "availableReplicas", "currentReplicas", "deprecatedCount", "failed", "failureThreshold",
+    "fullyLabeledReplicas", "generation", "globalDefault", "healthCheckNodePort", "hostIPC", "hostNetwork", "hostPID",
+    "hostPort", "initialDelaySeconds", "minReadySeconds", "nodePort", "numberAvailable", "numberUnavailable",
+    "observedGeneration", "paused", "periodSeconds", "publishNotReadyAddresses", "readOnly", "readyReplicas",
+    "stdin", "stdinOnce", "succeeded", "successThreshold", "tty", "unavailableReplicas", "unschedulable",
+    "updatedNumberScheduled", "updatedReplicas",
+})  # fmt: skip
+"""Optional fields whose 0 or false says the same as their absence."""
+
+KEPT_EMPTY = frozenset({
+    "apiGroup", "appProtocol", "holderIdentity", "managedBy", "preferredHolder", "storageClassName", "string",
+    "volumeAttributesClassName",
+})  # fmt: skip
+"""Optional texts whose emptiness says something."""
+
+ALWAYS_WRITTEN: dict[str, tuple[str, ...]] = {
+    "Container": ("resources",),
+    "ContainerStateRunning": ("startedAt",),
+    "ContainerStateTerminated": ("startedAt", "finishedAt"),
+    "ContainerStatus": ("lastState", "state"),
+    "DaemonSetCondition": ("lastTransitionTime",),
+    "DaemonSetSpec": ("updateStrategy",),
+    "DeploymentCondition": ("lastUpdateTime", "lastTransitionTime"),
+    "DeploymentSpec": ("strategy",),
+    "EphemeralContainer": ("resources",),
+    "JobCondition": ("lastProbeTime", "lastTransitionTime"),
+    "JobTemplateSpec": ("metadata", "spec"),
+    "NamespaceCondition": ("lastTransitionTime",),
+    "NodeCondition": ("lastHeartbeatTime", "lastTransitionTime"),
+    "NodeDaemonEndpoints": ("kubeletEndpoint",),
+    "NodeStatus": ("daemonEndpoints", "nodeInfo"),
+    "PersistentVolumeClaimCondition": ("lastProbeTime", "lastTransitionTime"),
+    "PersistentVolumeClaimSpec": ("resources",),
+    "PersistentVolumeClaimTemplate": ("spec",),
+    "PodCondition": ("lastProbeTime", "lastTransitionTime"),
+    "PodDisruptionBudgetStatus": ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"),
+    "PodTemplateSpec": ("metadata", "spec"),
+    "ReplicaSetCondition": ("lastTransitionTime",),
+    "ReplicaSetSpec": ("template",),
+    "ReplicationControllerCondition": ("lastTransitionTime",),
+    "ServicePort": ("targetPort",),
+    "ServiceStatus": ("loadBalancer",),
+    "StatefulSetCondition": ("lastTransitionTime",),
+    "StatefulSetSpec": ("updateStrategy",),
+    "core_v1.Event": (
+        "source", "firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent", "reportingInstance",
+    ),
+    "events_v1.Event": ("regarding", "deprecatedSource", "deprecatedFirstTimestamp", "deprecatedLastTimestamp"),
+}  # fmt: skip
+"""Optional fields that are written even when they are empty, by type; required fields always are."""
+
+NOT_WRITTEN: dict[str, tuple[str, ...]] = {
+    "AllocatedDeviceStatus": ("conditions",),
+}
+"""Required fields that are left out when they are empty after all, by type."""
+
+QUANTITY_MAPS = frozenset({
+    "allocatable", "allocatedResources", "capacity", "consumedCapacity", "default", "defaultRequest", "hard", "limits",
+    "max", "maxLimitRequestRatio", "min", "overhead", "podFixed", "requests", "resources", "used",
+})  # fmt: skip
+"""Maps (the models call them `dict`) whose values are quantities."""
+
+STRUCT_MAPS = {
+    "attributes": "resource_v1.DeviceAttribute",
+    "counters": "resource_v1.Counter",
+    "nodeAllocatableResourceMappings": "resource_v1.NodeAllocatableResourceMapping",
+}
+"""Maps whose values are objects."""
+
+
+@cache
+def _struct(model: type[Any]) -> _Normalize:
+    fields: dict[str, _Normalize] = {}
+    zeros: dict[str, _Normalize] = {}
+
+    def normalize_struct(value: Any, path: str, unknown: list[str]) -> Any:
+        if not fields:  # on first use, because types refer to themselves
+            _plan(model, fields, zeros)
+        if value.__class__ is not dict:
+            raise _mismatch(value, path, f"v1.{model.__name__}")
+        done: Object = {}
+        prefix = f"{path}." if path else ""
+        for key, given in value.items():
+            field = fields.get(key)
+            if field is None:
+                unknown.append(prefix + key)
+            elif given is not None:
+                item = field(given, prefix + key, unknown)
+                if item is not None:
+                    done[key] = item
+        for key, zero in zeros.items():
+            if key not in done:
+                done[key] = zero({}, prefix + key, unknown)
+        return done
+
+    return normalize_struct
+
+
+def _plan(model: type[Any], fields: dict[str, _Normalize], zeros: dict[str, _Normalize]) -> None:
+    """Fills in how each field of a type is normalized, and what is written for fields that are missing."""
+    module = model.__module__.rpartition(".")[2]
+    names = model.__struct_fields__
+    required = set(names[: len(names) - len(model.__struct_defaults__)])
+    always = ALWAYS_WRITTEN.get(f"{module}.{model.__name__}", ALWAYS_WRITTEN.get(model.__name__, ()))
+    never = NOT_WRITTEN.get(model.__name__, ())
+    if {"kind", "apiVersion", "metadata"} <= set(names):
+        always = (*always, "metadata", "spec", "status")
+    for name, json_name in zip(names, model.__struct_encode_fields__, strict=True):
+        annotation = model.__annotations__[name]
+        if annotation.startswith("Optional["):
+            annotation = annotation[len("Optional[") : -1]
+        written = (name in required and json_name not in never) or json_name in always
+        fields[json_name] = _field(module, model.__name__, json_name, annotation, written=written)
+        if written:
+            zeros[json_name] = _zero(module, annotation)
+
+
+def _field(module: str, owner: str, name: str, annotation: str, *, written: bool) -> _Normalize:
+    """How one field is normalized; a result of None means that the field is left out."""
+    if annotation.startswith("List["):
+        return _list(_field(module, owner, name, annotation[len("List[") : -1], written=True), owner, annotation[5:-1])
+    match annotation.rpartition(".")[2]:
+        case "str":
+            return _text(owner, keep_empty=written or name in KEPT_EMPTY)
+        case "int":
+            return _number(int, "int32", owner, keep_zero=written or name not in OMITTED_ZEROS)
+        case "float":
+            return _number(float, "float64", owner, keep_zero=True)
+        case "bool":
+            return _boolean(owner, keep_false=written or name not in OMITTED_ZEROS)
+        case "Quantity":
+            return _quantity
+        case "IntOrString":
+            return _int_or_string
+        case "Time":
+            return _time(fraction=False)
+        case "MicroTime":
+            return _time(fraction=True)
+        case "dict" | "Dict" if name in STRUCT_MAPS:
+            return _map(_struct(_model(module, STRUCT_MAPS[name])), owner)
+        case "dict" | "Dict" if name in QUANTITY_MAPS:
+            return _map(_quantity, owner)
+        case "dict" if name != "fieldsV1":
+            return _map(_text(owner, keep_empty=True), owner)
+        case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict":
+            return _anything
+        case _:
+            return _struct(_model(module, annotation))
+
+
+def _model(module: str, name: str) -> type[Any]:
+    home, _, plain = name.rpartition(".")
+    model: type[Any] = getattr(import_module(f"lightkube.models.{home or module}"), plain)
+    return model
+
+
+def _zero(module: str, annotation: str) -> _Normalize:
+    """What is written for a missing field, as a function of no value."""
+    scalars: dict[str, Any] = {"str": "", "int": 0, "float": 0, "bool": False, "IntOrString": 0, "Quantity": "0"}
+    plain = annotation.rpartition(".")[2]
+    if plain in scalars:
+        zero = scalars[plain]
+        return lambda _value, _path, _unknown: zero
+    if annotation.startswith("List[") or plain in {"dict", "Dict", "Any", "Time", "MicroTime", "RawExtension", "JSON"}:
+        return lambda _value, _path, _unknown: None
+    return _struct(_model(module, annotation))
+
+
+def _list(item: _Normalize, owner: str, element: str) -> _Normalize:
+    of = f"[]{_go_type(element)}"
+
+    def normalize_list(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not list:
+            raise _mismatch(value, path, of, owner)
+        return [item(one, f"{path}[{index}]", unknown) for index, one in enumerate(value)] or None
+
+    return normalize_list
+
+
+def _map(item: _Normalize, owner: str) -> _Normalize:
+    def normalize_map(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not dict:
+            raise _mismatch(value, path, "map[string]string", owner)
+        return {key: "" if one is None else item(one, path, unknown) for key, one in value.items()} or None
+
+    return normalize_map
+
+
+def _text(owner: str, *, keep_empty: bool) -> _Normalize:
+    def normalize_text(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not str:
+            raise _mismatch(value, path, "string", owner)
+        return value if value or keep_empty else None
+
+    return normalize_text
+
+
+def _number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> _Normalize:
+    def normalize_number(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
+            raise _mismatch(value, path, go_type, owner)
+        return kind(value) if value or keep_zero else None
+
+    return normalize_number
+
+
+def _boolean(owner: str, *, keep_false: bool) -> _Normalize:
+    def normalize_boolean(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not bool:
+            raise _mismatch(value, path, "bool", owner)
+        return value if value or keep_false else None
+
+    return normalize_boolean
+
+
+def _quantity(value: Any, path: str, unknown: list[str]) -> Any:
+    text = value if value.__class__ is str else str(value)
+    written = canonical(text)
+    if value is True or value is False or written is None:
+        raise Mismatch(QUANTITY_SYNTAX)
+    return written
+
+
+def _int_or_string(value: Any, path: str, unknown: list[str]) -> Any:
+    if value.__class__ not in {int, str}:
+        raise _mismatch(value, path, "int32")
+    return value
+
+
+def _time(*, fraction: bool) -> _Normalize:
+    def normalize_time(value: Any, path: str, unknown: list[str]) -> Any:
+        if value.__class__ is not str:
+            raise _mismatch(value, path, "Time")
+        if not value:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None or "T" not in value:
+            raise Mismatch(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
+        moment = moment.astimezone(UTC)
+        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if fraction else "%Y-%m-%dT%H:%M:%SZ")
+
+    return normalize_time
+
+
+def _anything(value: Any, path: str, unknown: list[str]) -> Any:
+    return value
+
+
+QUANTITY_SYNTAX = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+_JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+
+
+def _mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
+    where = _INDEX.sub("", path)
+    field = f"{owner}.{where}" if owner else where
+    given = _JSON_TYPES.get(type(value), "null")
+    if given == "number" and expected in {"int32", "int64"}:
+        given = f"number {value}"
+    into = f"Go struct field {field} of type {expected}" if where else f"Go value of type {expected}"
+    return Mismatch(f"json: cannot unmarshal {given} into {into}")
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def _go_type(annotation: str) -> str:
+    plain = annotation.rpartition(".")[2]
+    return {"str": "string", "int": "int32", "bool": "bool"}.get(plain, f"v1.{plain}")
+
+
+@cache
+def field_model(model: type[Any], name: str) -> type[Any] | None:
+    """The type of a field's value, or of its elements if it is a list; None where it is no object of fixed fields."""
+    names = dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
+    if name not in names:
+        return None
+    annotation = model.__annotations__[names[name]]
+    plain = annotation.replace("Optional[", "").replace("List[", "").rstrip("]")
+    if plain.rpartition(".")[2] in _NO_STRUCTS:
+        return None
+    return _model(model.__module__.rpartition(".")[2], plain)
+
+
+_NO_STRUCTS = frozenset({
+    "str", "int", "float", "bool", "dict", "Dict", "Any", "JSON", "Quantity", "IntOrString", "Time", "MicroTime",
+    "RawExtension", "FieldsV1",
+})  # fmt: skip

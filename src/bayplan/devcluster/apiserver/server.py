@@ -1,0 +1,222 @@
+"""The server: sockets, TLS, credentials, and the loop that hands each request to the handler.
+
+`ApiServer` is an asynchronous context manager: while it is entered, it serves. State lives in memory and ends with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from bayplan.devcluster.apiserver.catalog import catalog
+from bayplan.devcluster.apiserver.clock import Clock, SystemClock
+from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.faults import ConnectionDropped, Faults
+from bayplan.devcluster.apiserver.handler import Answer, Handler, Request
+from bayplan.devcluster.apiserver.negotiation import negotiate
+from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
+from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import StatusError, internal, too_large, unauthorized
+from bayplan.devcluster.apiserver.store import Store, encode
+
+BODY_LIMIT = 3 * 1024 * 1024
+_log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """An embedded kube-apiserver on one address.
+
+    `port` 0 takes a free one. `tls` is a directory for a certificate authority and a certificate of the server's, made
+    there if missing. `tokens` maps bearer tokens to user names; without tokens everybody may do everything.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tokens: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+        history: int = 50_000,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.faults = Faults()
+        self.store = Store(history)
+        self.registry = Registry(self.store, self.clock, catalog())
+        self._handler = Handler(self.registry, self.faults)
+        self._host = host
+        self._port = port
+        self._tokens = dict(tokens or {})
+        self._runner: web.ServerRunner | None = None
+        self._watches: set[asyncio.Task[Any]] = set()
+        self._create_initial_objects()
+
+    # Serving
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Begins to serve. Raises OSError if the address is taken."""
+        server = web.Server(self._serve, request_factory=_request)
+        self._runner = web.ServerRunner(server)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=0.2)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Ends all watches, lets other requests finish, and closes the socket."""
+        self.faults.clear()
+        for task in self._watches:
+            task.cancel()
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves, once it has started."""
+        return f"http://{self._host}:{self._port}"
+
+    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        """One request of one connection."""
+        info, parameters = read_request(http.method, http.raw_path)
+        fault = None
+        try:
+            user = self._authenticate(http)
+            if self.faults.active:
+                fault = await self.faults.before(info)
+            body = await http.read()
+            headers = http.headers
+            request = Request(
+                info,
+                parameters,
+                body,
+                headers.get("Content-Type", JSON_TYPE),
+                headers.get("Accept", ""),
+                user,
+            )
+            answer = self._answer(request)
+            if fault is not None and fault.drop == "after":
+                raise ConnectionDropped
+        except StatusError as error:
+            answer = _failure(error)
+        except web.HTTPRequestEntityTooLarge:
+            answer = _failure(too_large())
+        except ConnectionDropped:
+            if http.transport is not None:
+                http.transport.abort()
+            return web.Response(status=500)
+        if answer.stream is not None:
+            return await self._stream(http, answer.stream)
+        return _response(answer)
+
+    def _authenticate(self, http: web.BaseRequest) -> str:
+        if not self._tokens:
+            return "system:admin"
+        scheme, _, token = http.headers.get("Authorization", "").partition(" ")
+        user = self._tokens.get(token.strip()) if scheme == "Bearer" else None
+        if user is None:
+            raise unauthorized()
+        return user
+
+    def _answer(self, request: Request) -> Answer:
+        if request.info.resource:
+            return self._handler.answer(request)
+        match request.info.path.rstrip("/"):
+            case "/healthz" | "/livez" | "/readyz":
+                return Answer(200, b"ok", "text/plain")
+            case _:
+                return Answer(404, b"404 page not found\n", "text/plain")
+
+    async def _stream(self, http: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE})
+        response.enable_chunked_encoding()
+        task = asyncio.current_task()
+        assert task is not None  # a request is always served by a task
+        self._watches.add(task)
+        try:
+            await response.prepare(http)
+            async for piece in pieces:
+                await response.write(piece)
+        except (ConnectionResetError, asyncio.CancelledError):
+            if http.transport is not None:
+                http.transport.abort()
+        finally:
+            self._watches.discard(task)
+        return response
+
+    # What is there from the start
+
+    def load(self, documents: Iterable[Object]) -> None:
+        """Creates objects, Lists of objects too. Raises StatusError for the first that cannot be created."""
+        for document in documents:
+            items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
+            for item in items if items is not None else [document]:
+                self._load(item)
+
+    def load_file(self, path: Path) -> None:
+        """Creates the objects of a file of YAML or JSON documents."""
+        with path.open(encoding="utf-8") as file:
+            self.load(document for document in yaml.safe_load_all(file) if document)
+
+    def _load(self, document: Object) -> None:
+        group, _, version = str(document.get("apiVersion", "")).rpartition("/")
+        found = [
+            resource
+            for resource in self.registry.resources.values()
+            if (resource.kind.group, resource.kind.version, resource.kind.kind) == (group, version, document.get("kind"))
+        ]
+        if not found:
+            message = f"no kind {document.get('kind')!r} is registered for version {document.get('apiVersion')!r}"
+            raise StatusError(400, "BadRequest", message)
+        resource = found[0]
+        obj = accept(resource.kind, document, FieldValidation("Strict"))
+        namespace = obj["metadata"].get("namespace", "default") if resource.kind.namespaced else ""
+        status = obj.get("status")
+        entry = self.registry.create(resource, namespace, obj)
+        if status and resource.kind.status and not resource.keeps_status:
+            old = self.registry.decoded(resource, entry)
+            self.registry.update(resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status")
+
+    def _create_initial_objects(self) -> None:
+        for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
+            self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)):
+            metadata = {"name": name}
+            self._load({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value})
+
+
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
+
+
+def _failure(error: StatusError) -> Answer:
+    return Answer(error.code, encode(error.body()))
+
+
+def _response(answer: Answer) -> web.Response:
+    response = web.Response(status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type})
+    for warning in answer.warnings:
+        response.headers.add("Warning", warning)
+    return response

@@ -1,0 +1,215 @@
+"""Answers other than the object asked for: Kubernetes' Status, as an exception that any step of a request may raise.
+
+Mirrors apimachinery's pkg/api/errors/errors.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.kinds import Kind
+
+
+class StatusError(Exception):
+    """An answer with an HTTP status of 400 or more.
+
+    `details` is left out of the answer when it is None; `reason` when it is empty.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+
+    def body(self) -> dict[str, Any]:
+        """The Status object."""
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message,
+        }
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One field that is wrong. Mirrors apimachinery's pkg/util/validation/field/errors.go."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    """A field that has to be there is not."""
+    return FieldError("FieldValueRequired", field, _with("Required value", detail))
+
+
+def invalid_value(field: str, value: Any, detail: str) -> FieldError:
+    """A value that breaks a rule."""
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
+
+
+def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """A value outside an enumeration."""
+    names = ", ".join(quoted(name) for name in supported)
+    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {names}")
+
+
+def forbidden_field(field: str, detail: str) -> FieldError:
+    """A field that may not be set, or not be changed."""
+    return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
+
+
+def duplicate(field: str, value: Any) -> FieldError:
+    """A value that must be unique in its list and is not."""
+    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    """A text longer than allowed."""
+    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
+
+
+def not_found_value(field: str, value: Any) -> FieldError:
+    """A reference to something that does not exist."""
+    return FieldError("FieldValueNotFound", field, f"Not found: {quoted(value)}")
+
+
+def quoted(value: Any) -> str:
+    """A value as the messages show it: texts in double quotes, everything else as compact JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _with(what: str, detail: str) -> str:
+    return f"{what}: {detail}" if detail else what
+
+
+def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
+    """422 for fields that are wrong. A message that occurs twice is said once, its causes stay."""
+    qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    messages = list(dict.fromkeys(str(error) for error in errors))
+    told = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
+    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    return StatusError(
+        422,
+        "Invalid",
+        f'{qualified} "{name}" is invalid: {told}',
+        {**_details(name, kind.group, kind.kind), "causes": causes},
+    )
+
+
+def not_found(kind: Kind, name: str) -> StatusError:
+    """404 for an object that does not exist."""
+    return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', _details(name, kind.group, kind.plural))
+
+
+def already_exists(kind: Kind, name: str) -> StatusError:
+    """409 for a create of a name that is taken."""
+    message = f'{kind.resource} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, _details(name, kind.group, kind.plural))
+
+
+MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+def conflict(kind: Kind, name: str, why: str, subresource: str = "") -> StatusError:
+    """409 for a write that a change in between has made impossible."""
+    plural = f"{kind.plural}/{subresource}" if subresource else kind.plural
+    resource = f"{plural}.{kind.group}" if kind.group else plural
+    message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+    return StatusError(409, "Conflict", message, _details(name, kind.group, plural))
+
+
+def forbidden(kind: Kind, name: str, why: str) -> StatusError:
+    """403 from an admission rule."""
+    message = f'{kind.resource} "{name}" is forbidden: {why}'
+    return StatusError(403, "Forbidden", message, _details(name, kind.group, kind.plural))
+
+
+def bad_request(message: str) -> StatusError:
+    """400 for a request that cannot be understood."""
+    return StatusError(400, "BadRequest", message)
+
+
+def internal(message: str) -> StatusError:
+    """500 without a reason, as kube-apiserver answers where it wraps no error."""
+    return StatusError(500, "", message)
+
+
+def resource_not_found() -> StatusError:
+    """404 for a resource that the server does not know."""
+    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def method_not_allowed() -> StatusError:
+    """405 for a verb that the resource does not have."""
+    message = "the server does not allow this method on the requested resource"
+    return StatusError(405, "MethodNotAllowed", message, {})
+
+
+def unsupported_media_type() -> StatusError:
+    """415 for a body in a format that the server does not read here."""
+    return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+
+
+def not_acceptable() -> StatusError:
+    """406 when none of the formats asked for can be given."""
+    forms = (
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+        "application/vnd.kubernetes.protobuf;stream=watch"
+    )
+    return StatusError(406, "NotAcceptable", f"406: Not Acceptable\n\nAvailable representations: {forms}", {})
+
+
+def unauthorized() -> StatusError:
+    """401 for a request without valid credentials."""
+    return StatusError(401, "Unauthorized", "Unauthorized")
+
+
+def too_large() -> StatusError:
+    """413 for a body beyond the limit."""
+    return StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
+
+
+def expired(message: str) -> StatusError:
+    """410 for a resource version that is no longer held."""
+    return StatusError(410, "Expired", message)
+
+
+def future_version(wanted: int, current: int) -> StatusError:
+    """504 for a resource version that does not exist yet."""
+    return StatusError(
+        504,
+        "Timeout",
+        f"Timeout: Too large resource version: {wanted}, current: {current}",
+        {
+            "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+            "retryAfterSeconds": 1,
+        },
+    )
+
+
+def _details(name: str, group: str, kind: str) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if group:
+        details["group"] = group
+    details["kind"] = kind
+    return details

@@ -1,0 +1,112 @@
+"""Rules for metadata: names, labels, annotations, finalizers, owners.
+
+Mirrors apimachinery's pkg/api/validation/objectmeta.go and pkg/util/validation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE, label_key_errors, label_value_errors
+from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver.resources import Resource
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+LABEL_RULE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+LABEL_1035_RULE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
+    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+ANNOTATIONS_LIMIT = 256 * 1024
+
+
+@lru_cache(maxsize=8192)
+def name_errors(name: str, rule: str) -> tuple[str, ...]:
+    """What is wrong with a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
+    match rule:
+        case "label":
+            return _named(name, _LABEL, 63, LABEL_RULE)
+        case "label1035":
+            return _named(name, _LABEL_1035, 63, LABEL_1035_RULE)
+        case "path":
+            if name in {".", ".."}:
+                return (f"may not be '{name}'",)
+            return tuple(f"may not contain '{sign}'" for sign in "/%" if sign in name)
+        case _:
+            return _named(name, SUBDOMAIN, 253, SUBDOMAIN_RULE)
+
+
+def _named(name: str, pattern: re.Pattern[str], limit: int, rule: str) -> tuple[str, ...]:
+    long = (f"must be no more than {limit} bytes",) if len(name) > limit else ()
+    return long if pattern.fullmatch(name) else (*long, rule)
+
+
+def validate_meta(resource: Resource, metadata: dict[str, Any]) -> Iterator[FieldError]:
+    """Rules for the metadata of a new object."""
+    name = metadata.get("name", "")
+    if not name:
+        yield required("metadata.name", "name or generateName is required")
+    for error in name_errors(name, resource.name_rule) if name else ():
+        yield invalid_value("metadata.name", name, error)
+    yield from validate_meta_details(metadata, "metadata")
+
+
+def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Iterator[FieldError]:
+    """Rules for the metadata of a changed object."""
+    if metadata.get("labels") != was.get("labels") or metadata.get("annotations") != was.get("annotations"):
+        yield from validate_meta_details(metadata, "metadata")
+    if "deletionTimestamp" in was:
+        added = sorted(set(metadata.get("finalizers", ())) - set(was.get("finalizers", ())))
+        if added:
+            shown = ", ".join(f'"{name}"' for name in added)
+            yield forbidden_field(
+                "metadata.finalizers",
+                f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}",
+            )
+
+
+def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
+    """Rules for labels, annotations, finalizers and owners, also of a template."""
+    yield from validate_labels(metadata.get("labels"), f"{where}.labels")
+    annotations = metadata.get("annotations") or {}
+    for key in annotations:
+        for error in label_key_errors(key.lower()):
+            yield invalid_value(f"{where}.annotations", key, error)
+    if annotations and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+        yield too_long(f"{where}.annotations", ANNOTATIONS_LIMIT)
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        for error in label_key_errors(finalizer):
+            yield invalid_value(f"{where}.finalizers[{index}]", finalizer, error)
+    controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
+    if len(controllers) > 1:
+        kinds = ", ".join(owner["kind"] for owner in controllers)
+        yield invalid_value(
+            f"{where}.ownerReferences",
+            None,
+            f"Only one reference can have Controller set to true. Found \"true\" in references for {kinds}",
+        )
+    for owner in metadata.get("ownerReferences") or ():
+        for key in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(key):
+                yield invalid_value(f"{where}.ownerReferences.{key}", owner.get(key, ""), "must not be empty")
+
+
+def validate_labels(labels: dict[str, str] | None, where: str) -> Iterator[FieldError]:
+    """Rules for labels, also of a selector."""
+    for key, value in (labels or {}).items():
+        for error in label_key_errors(key):
+            yield invalid_value(where, key, error)
+        for error in label_value_errors(value):
+            yield invalid_value(where, value, error)
