@@ -66,10 +66,12 @@ class ClusterEvent:
     label: str = ""
 
     def matches(self, happened: ClusterEvent) -> bool:
-        """Whether an event that happened is one of those that this one, as registered, stands for."""
-        if ANY in {self.resource, happened.resource}:
-            return True
-        return self.resource == happened.resource and bool(self.action & happened.action)
+        """Whether an event that happened is one of those that this one, as registered, stands for.
+
+        An update of which nothing particular is known (UPDATE) is none of the particular updates, and an event that
+        concerns every pod is matched by ALL_EVENTS alone. Mirrors MatchClusterEvents.
+        """
+        return self.resource in {ANY, happened.resource} and happened.action in self.action
 
 
 class Hint(Enum):

@@ -114,7 +114,7 @@ class PreEnqueue(Protocol):
 
 @runtime_checkable
 class QueueSort(Protocol):
-    """The order of the queue: the pod with the smallest key comes first. `queued_at`: when it was queued, in seconds."""
+    """The order of the queue: the pod with the smallest key comes first. `queued_at`: when it was queued, seconds."""
 
     def sort_key(self, pod: PodInfo, queued_at: float) -> Any: ...
 

@@ -39,7 +39,7 @@ class PreFilterOutcome:
 
 
 def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
-    """Ask every PreFilter. An unresolvable refusal ends it at once; after an unschedulable one the others still remember."""
+    """Ask every PreFilter. An unresolvable refusal ends it at once; after an unschedulable one the others go on."""
     names: frozenset[str] | None = None
     narrowed_by: set[str] = set()
     refusal: Status | None = None
@@ -217,10 +217,17 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
 
 
 async def _finished(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
-    """The answer of a method that may be asynchronous. What the API client raises passes: it is no fault of the plugin."""
+    """The answer of a method that may be asynchronous.
+
+    What an awaited method raises passes, with a note of the plugin: errors of the API client are for the caller.
+    """
     answer = call(plugin, point, method, *arguments)
     if isawaitable(answer):
-        answer = await answer
+        try:
+            answer = await answer
+        except Exception as error:
+            error.add_note(f"in {point} of plugin {plugin.name}")
+            raise
     return _status(answer, plugin, point)
 
 

@@ -1,1 +1,25 @@
 """One decision: filter, score, select, and what follows when nothing fits. Pure: no I/O, no clock, no global random."""
+
+from bayplan.scheduling.cycle import (
+    Cycle,
+    CycleOptions,
+    ExtenderFilter,
+    ExtenderScore,
+    Question,
+    decide,
+    scheduling_cycle,
+)
+from bayplan.scheduling.decision import Decision, Outcome, Scores
+
+__all__ = [
+    "Cycle",
+    "CycleOptions",
+    "Decision",
+    "ExtenderFilter",
+    "ExtenderScore",
+    "Outcome",
+    "Question",
+    "Scores",
+    "decide",
+    "scheduling_cycle",
+]

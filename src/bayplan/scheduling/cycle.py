@@ -39,7 +39,7 @@ NO_NODES = "no nodes available to schedule pods"
 
 @dataclass(frozen=True, slots=True)
 class ExtenderFilter:
-    """A question: does anybody outside object to one of these nodes? Answered by the Status of each that somebody does."""
+    """A question: which of these nodes does somebody outside object to? Answered by the Status of each of those."""
 
     pod: PodInfo
     nodes: list[str]

@@ -1,0 +1,157 @@
+"""The main path: pop a pod, decide, assume, hand over to the binding cycle.
+
+Start reading here. Mirrors ScheduleOne in pkg/scheduler/schedule_one.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.profile import Profile
+from bayplan.framework.runner import run_permit, run_reserve
+from bayplan.framework.status import Code, PluginError, Status
+from bayplan.queue import QueuedPod, SchedulingQueue
+from bayplan.scheduling import CycleOptions, Decision, Outcome, Question, decide, scheduling_cycle
+from bayplan.service.binding import Binding, BindingCycles
+from bayplan.service.clock import Clock
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake
+from bayplan.service.waiting_pods import WaitingPods
+
+log = logging.getLogger(__name__)
+
+LONGEST_TURN = 0.005
+"""Seconds of deciding after which I/O gets its turn."""
+
+AskExtenders = Callable[[Question], Awaitable[Mapping[str, Any]]]
+
+
+class SchedulingLoop:
+    """Takes one pod after the other from the queue. `wake` tells it that the queue may have something new."""
+
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        state: ClusterState,
+        queue: SchedulingQueue,
+        bindings: BindingCycles,
+        waiting: WaitingPods,
+        failures: Failures,
+        recorder: EventRecorder,
+        intake: Intake,
+        work: asyncio.Event,
+        clock: Clock,
+        rng: random.Random,
+        ask_extenders: AskExtenders | None = None,
+    ) -> None:
+        self._profiles = profiles
+        self._state = state
+        self._queue = queue
+        self._bindings = bindings
+        self._waiting = waiting
+        self._failures = failures
+        self._recorder = recorder
+        self._intake = intake
+        self._work = work
+        self._clock = clock
+        self._rng = rng
+        self._ask_extenders = ask_extenders
+        self.decisions = 0
+        """Pods decided so far, whatever became of them."""
+
+    async def run(self) -> None:
+        """Decide until cancelled. A decision is never cut off in the middle."""
+        turn_began = self._clock.monotonic()
+        while True:
+            now = self._clock.monotonic()
+            if now - turn_began > LONGEST_TURN:
+                await asyncio.sleep(0)
+                turn_began = now = self._clock.monotonic()
+            self._work.clear()
+            queued = self._queue.pop(now)
+            if queued is None:
+                await self._wait_for_work()
+                turn_began = self._clock.monotonic()
+            elif not self._skip(queued):
+                await self._schedule_one(queued)
+
+    async def _schedule_one(self, queued: QueuedPod) -> None:
+        profile = self._profiles[queued.pod.scheduler_name]
+        decision = await self._decide(profile, queued.pod)
+        self.decisions += 1
+        if decision.outcome is Outcome.SCHEDULED:
+            self._assume(queued, profile, decision)
+        elif decision.outcome is Outcome.UNSCHEDULABLE:
+            self._failures.unschedulable(
+                queued,
+                decision.message,
+                plugins=decision.diagnosis.unschedulable_plugins,
+                pending=decision.diagnosis.pending_plugins,
+                nominated_node=decision.nominated_node,
+            )
+        else:
+            self._failures.error(queued, decision.message)
+
+    async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
+        """Run the scheduling cycle; while extenders are asked, the state stands still."""
+        if self._ask_extenders is None:
+            return decide(profile, self._state, pod, self._rng)
+        cycle = scheduling_cycle(profile, self._state, pod, self._rng, CycleOptions(ask_extenders=True))
+        with self._intake.held():
+            try:
+                question = next(cycle)
+                while True:
+                    question = cycle.send(await self._ask_extenders(question))
+            except StopIteration as end:
+                decision: Decision = end.value
+                return decision
+
+    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision) -> None:
+        """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding."""
+        assumed = self._state.assume(queued.pod, decision.node)
+        self._state.nominations.remove(assumed.uid)
+        binding = Binding(queued, assumed, decision.node, profile, decision.cycle)
+        status, waits = self._reserve_and_permit(binding)
+        if status.code is Code.SUCCESS:
+            self._bindings.start(binding, None)
+        elif status.code is Code.WAIT:
+            self._bindings.start(binding, self._waiting.add(assumed, waits))
+        else:
+            self._bindings.undo(binding, status)
+
+    def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:
+        try:
+            status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
+            if status.code is not Code.SUCCESS:
+                return status, {}
+            return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
+        except PluginError as error:
+            return Status(Code.ERROR, (str(error),), error.plugin), {}
+
+    def _skip(self, queued: QueuedPod) -> bool:
+        """Whether there is nothing to decide: the pod is being deleted, or on its way to a node already."""
+        pod = queued.pod
+        if pod.terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
+        elif self._state.pod(pod.uid) is None:
+            return False
+        self._queue.done(pod.uid)
+        return True
+
+    async def _wait_for_work(self) -> None:
+        """Sleep until something changes, or until a pod's backoff ends."""
+        now = self._clock.monotonic()
+        wakeup = self._queue.next_wakeup(now)
+        try:
+            async with asyncio.timeout(None if wakeup is None else max(0.0, wakeup - now)):
+                await self._work.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,134 @@
+"""Writes what pods wait for into their status: the PodScheduled condition and the nominated node.
+
+Mirrors updatePod in pkg/scheduler/schedule_one.go. What is to be written is state: the newest word about a pod
+replaces an older one that is still waiting, and is written once the server takes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from bayplan.api.kinds import POD
+from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.service.clock import Clock, rfc3339
+
+log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
+
+
+class PodStatusWriter:
+    """Keeps the status of waiting pods up to date. `run` writes; until it runs, what is to be written is kept."""
+
+    def __init__(self, client: Client, clock: Clock, *, writers: int = 4) -> None:
+        self._client = client
+        self._clock = clock
+        self._writers = writers
+        self._patches: dict[str, tuple[PodInfo, dict[str, Any]]] = {}
+        """What is to be written, by pod uid."""
+        self._due: asyncio.Queue[str] = asyncio.Queue()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._writing: set[str] = set()
+
+    def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
+        """Say why a pod waits, and where it is nominated to (None: no change), unless its status says so already."""
+        status: dict[str, Any] = {}
+        condition = self._changed_condition(pod, reason, message)
+        if condition is not None:
+            status["conditions"] = [condition]
+        if nominated_node is not None and nominated_node != pod.nominated_node_name:
+            status["nominatedNodeName"] = nominated_node or None
+        if status:
+            self._patch(pod, status)
+
+    def nominate(self, pod: PodInfo, node_name: str) -> None:
+        """Tell others where a pod is about to go, while its binding takes long."""
+        if node_name != pod.nominated_node_name:
+            self._patch(pod, {"nominatedNodeName": node_name or None})
+
+    def forget(self, uid: str) -> None:
+        """The pod is gone or bound: nothing more is to be said of it."""
+        self._patches.pop(uid, None)
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(self._writers):
+                tasks.create_task(self._write(), name=f"status-writer-{number}")
+
+    async def drain(self, seconds: float) -> None:
+        """Wait until everything is written, so many seconds at most."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            log.warning("the status of %d pods was not written in time", len(self._patches))
+
+    def _changed_condition(self, pod: PodInfo, reason: str, message: str) -> dict[str, Any] | None:
+        generation = pod.metadata.generation
+        old = next((c for c in pod.status.conditions or () if c.type == "PodScheduled"), None)
+        if old is not None and (old.status, old.reason, old.message, old.observedGeneration) == (
+            "False",
+            reason,
+            message,
+            generation,
+        ):
+            return None
+        condition: dict[str, Any] = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": reason,
+            "message": message,
+            "lastProbeTime": None,
+        }
+        if generation is not None:
+            condition["observedGeneration"] = generation
+        if old is None or old.status != "False":
+            condition["lastTransitionTime"] = rfc3339(self._clock.now())
+        return condition
+
+    def _patch(self, pod: PodInfo, status: dict[str, Any]) -> None:
+        waiting = self._patches.get(pod.uid)
+        self._patches[pod.uid] = (pod, status if waiting is None else {**waiting[1], **status})
+        if waiting is None and pod.uid not in self._writing:
+            self._due.put_nowait(pod.uid)
+        self._idle.clear()
+
+    async def _write(self) -> None:
+        while True:
+            uid = await self._due.get()
+            self._writing.add(uid)  # one writer a pod, so that words about it arrive in their order
+            try:
+                await self._write_newest(uid)
+            finally:
+                self._writing.discard(uid)
+                if not self._patches and not self._writing:
+                    self._idle.set()
+
+    async def _write_newest(self, uid: str) -> None:
+        attempt = 0
+        while (waiting := self._patches.pop(uid, None)) is not None:
+            pod, status = waiting
+            patch = {"metadata": {"uid": pod.uid}, "status": status}
+            delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+            try:
+                await self._client.patch(
+                    POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status"
+                )
+                continue
+            except ApiError as error:
+                if error.status < 500 and error.status != 429:
+                    if error.status not in {404, 409}:  # the pod is gone, or is another one of the same name by now
+                        log.warning("the API server refused the status of pod %s: %s", pod.key, error)
+                    continue
+                delay = error.retry_after or delay
+            except TransportError as error:
+                log.debug("the status of pod %s could not be written yet: %s", pod.key, error)
+            newer = self._patches.get(uid)
+            self._patches[uid] = waiting if newer is None else (newer[0], {**status, **newer[1]})
+            await asyncio.sleep(delay)
+            attempt += 1

@@ -1,0 +1,240 @@
+"""Assembles a running scheduler from its parts, and starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.client import Client, Reflector
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework import events
+from bayplan.framework.interface import Handle
+from bayplan.framework.profile import Profile
+from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.binding import BindingCycles
+from bayplan.service.clock import Clock, SystemClock
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.loop import SchedulingLoop
+from bayplan.service.pod_status import PodStatusWriter
+from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that are done take nothing any more, and there may be many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What can be set of a scheduler beside its plugins. Times are seconds.
+
+    `seed` makes the choice among equally good nodes repeatable. `freeze` takes everything that is alive after the
+    first synchronisation out of the garbage collector's sight; it concerns the whole process.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    unschedulable_timeout: float = 300.0
+    blocked_after: float = 2.0
+    drain: float = 10.0
+    seed: int | None = None
+    freeze: bool = False
+
+
+class SchedulerHandle:
+    """What plugins may ask of the scheduler. Implements framework.interface.Handle."""
+
+    def __init__(self, state: ClusterState, client: Client) -> None:
+        self._state = state
+        self._client = client
+
+    @property
+    def nodes(self) -> Nodes:
+        """All nodes as they are now."""
+        return self._state.nodes
+
+    @property
+    def nominations(self) -> Nominations:
+        """Which pods are nominated where."""
+        return self._state.nominations
+
+    def objects(self, kind: Kind) -> Mapping[str, Any]:
+        """The known objects of a kind by `namespace/name`."""
+        return self._state.objects[kind]
+
+    @property
+    def binder(self) -> Client:
+        """Where bindings are written."""
+        return self._client
+
+
+BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
+"""Makes the profiles, by scheduler name, for a handle."""
+
+
+class Scheduler:
+    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process."""
+
+    def __init__(
+        self,
+        client: Client,
+        build_profiles: BuildProfiles,
+        settings: Settings = Settings(),
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self.state = ClusterState()
+        self.profiles = build_profiles(SchedulerHandle(self.state, client))
+        self.queue = SchedulingQueue(
+            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            self.state.nominations,
+            initial_backoff=settings.initial_backoff,
+            max_backoff=settings.max_backoff,
+            unschedulable_timeout=settings.unschedulable_timeout,
+        )
+        self.waiting = WaitingPods()
+        self.synced = asyncio.Event()
+        """Set when the scheduler knows the cluster and decides."""
+        self._client = client
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._loop: SchedulingLoop | None = None
+        self._bindings: BindingCycles | None = None
+
+    @property
+    def decisions(self) -> int:
+        """Pods decided so far, whatever became of them."""
+        return self._loop.decisions if self._loop else 0
+
+    @property
+    def bound(self) -> int:
+        """Pods bound so far."""
+        return self._bindings.bound if self._bindings else 0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Schedule until `stop` is set; then finish what is being bound, and end."""
+        watchdog = Watchdog(self._settings.blocked_after)
+        watchdog.start()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                await self._run(tasks, stop)
+        finally:
+            watchdog.stop()
+
+    async def _run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
+        work = asyncio.Event()
+        intake = Intake(work.set)
+        recorder = EventRecorder(self._client, self._clock)
+        status = PodStatusWriter(self._client, self._clock)
+        pods = Reflector(
+            self._client,
+            POD,
+            PodHandler(
+                intake, self.state, self.queue, self.waiting, status, recorder, self._clock, self.profiles.keys()
+            ),
+            field_selector=LIVE_PODS,
+            decode=PodInfo.from_raw,
+        )
+        failures = Failures(self.queue, self.state.nominations, recorder, status, self._clock, pods.store.get)
+        self._bindings = BindingCycles(
+            tasks,
+            self._client,
+            self.state,
+            self.queue,
+            self.waiting,
+            failures,
+            recorder,
+            status,
+            work.set,
+            self._clock,
+        )
+        self._loop = SchedulingLoop(
+            self.profiles,
+            self.state,
+            self.queue,
+            self._bindings,
+            self.waiting,
+            failures,
+            recorder,
+            intake,
+            work,
+            self._clock,
+            random.Random(self._settings.seed),
+        )
+        services = [
+            tasks.create_task(recorder.run(), name="event-recorder"),
+            tasks.create_task(status.run(), name="pod-status-writer"),
+        ]
+        try:
+            # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
+            for reflector in (*self._reflectors(intake), pods):
+                services.append(tasks.create_task(reflector.run(), name="reflector"))
+                await _first(reflector.synced.wait(), stop.wait())
+            if not stop.is_set():
+                self._synchronised()
+                await self._decide_until(stop, tasks, self._loop)
+                await self._bindings.drain(self._settings.drain)
+                await status.drain(self._settings.drain)
+                await recorder.drain(self._settings.drain)
+        finally:
+            for service in services:
+                service.cancel()
+
+    def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
+        """Nodes, and every other kind that a plugin of any profile reacts to."""
+        nodes = Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))
+        resources = {
+            hint.event.resource
+            for profile in self.profiles.values()
+            for hints in profile.events().values()
+            for hint in hints
+        } - {events.ANY, events.POD, events.NODE}
+        others = []
+        for resource in sorted(resources):
+            kind = kind_of(resource)
+            handler = ObjectHandler(kind, resource, intake, self.state, self.queue, self._clock)
+            others.append(Reflector(self._client, kind, handler))
+        return [nodes, *others]
+
+    async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
+        deciding = tasks.create_task(loop.run(), name="scheduling-loop")
+        await stop.wait()
+        deciding.cancel()
+
+    def _synchronised(self) -> None:
+        table = self.state.table
+        log.info("know %d nodes and %d pods on them; scheduling", table.live_count, self.state.pod_count)
+        if self._settings.freeze:
+            gc.collect()
+            gc.freeze()
+        self.synced.set()
+
+
+def kind_of(resource: str) -> Kind:
+    """The kind that an event's resource means. Raises ValueError for one that Bayplan does not know."""
+    for kind in KINDS:
+        if kind.kind == resource:
+            return kind
+    raise ValueError(f"a plugin registers events of {resource!r}, which is no kind that Bayplan knows")
+
+
+async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:
+    """Wait for whichever comes first, and drop the others."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,83 @@
+"""Pods that wait in Permit until plugins allow them, somebody rejects them, or their time is up.
+
+Mirrors pkg/scheduler/framework/runtime/waiting_pods_map.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.status import Code, Status
+
+
+class WaitingPod:
+    """One pod that waits for one or more plugins."""
+
+    def __init__(self, pod: PodInfo, waits: Mapping[str, float]) -> None:
+        """`waits`: seconds that each plugin lets the pod wait at most."""
+        loop = asyncio.get_running_loop()
+        self.pod = pod
+        self._verdict: asyncio.Future[Status] = loop.create_future()
+        self._timers = {
+            plugin: loop.call_later(seconds, self._time_is_up, plugin, seconds) for plugin, seconds in waits.items()
+        }
+
+    @property
+    def pending_plugins(self) -> list[str]:
+        """The plugins that have not allowed the pod yet."""
+        return sorted(self._timers)
+
+    def allow(self, plugin: str) -> None:
+        """One plugin has nothing against it any more; when all have said so, the pod goes on."""
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._decide(Status(Code.SUCCESS))
+
+    def reject(self, plugin: str, message: str) -> None:
+        """Turn the pod down in the name of a plugin. The first word counts."""
+        self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
+
+    async def verdict(self) -> Status:
+        """Wait for the end of it."""
+        try:
+            return await self._verdict
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def _time_is_up(self, plugin: str, seconds: float) -> None:
+        self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
+
+    def _decide(self, status: Status) -> None:
+        if not self._verdict.done():
+            self._verdict.set_result(status)
+
+
+class WaitingPods:
+    """All pods that wait in Permit, by uid."""
+
+    def __init__(self) -> None:
+        self._pods: dict[str, WaitingPod] = {}
+
+    def add(self, pod: PodInfo, waits: Mapping[str, float]) -> WaitingPod:
+        """Let a pod wait."""
+        waiting = self._pods[pod.uid] = WaitingPod(pod, waits)
+        return waiting
+
+    def remove(self, uid: str) -> None:
+        """The pod waits no more."""
+        self._pods.pop(uid, None)
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """A waiting pod."""
+        return self._pods.get(uid)
+
+    def __iter__(self) -> Iterator[WaitingPod]:
+        return iter(list(self._pods.values()))
+
+    def __len__(self) -> int:
+        return len(self._pods)
