@@ -1,0 +1,134 @@
+"""What an update of an object means for scheduling: the cluster events that it stands for, and the events with names.
+
+Mirrors pkg/scheduler/framework/events.go. Most updates mean nothing (heartbeats, statuses), so finding that out is
+cheap: values that the server sent unchanged compare equal at once.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api import quantity
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import ANY, NODE, POD, Action, ClusterEvent
+
+ASSIGNED_POD_ADD = ClusterEvent(POD, Action.ADD, "AssignedPodAdd")
+ASSIGNED_POD_UPDATE = ClusterEvent(POD, Action.UPDATE, "AssignedPodUpdate")
+ASSIGNED_POD_DELETE = ClusterEvent(POD, Action.DELETE, "AssignedPodDelete")
+UNSCHEDULED_POD_ADD = ClusterEvent(POD, Action.ADD, "UnschedulablePodAdd")
+UNSCHEDULED_POD_UPDATE = ClusterEvent(POD, Action.UPDATE, "UnschedulablePodUpdate")
+UNSCHEDULED_POD_DELETE = ClusterEvent(POD, Action.DELETE, "UnschedulablePodDelete")
+NODE_ADD = ClusterEvent(NODE, Action.ADD, "NodeAdd")
+NODE_DELETE = ClusterEvent(NODE, Action.DELETE, "NodeDelete")
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANY, Action.ALL, "UnschedulableTimeout")
+"""A pod has waited so long that it is tried again, whatever it waits for."""
+FORCE_ACTIVATE = ClusterEvent(ANY, Action.ALL, "ForceActivate")
+"""A plugin wants a pod to be tried again."""
+
+
+@lru_cache(maxsize=1024)
+def object_event(resource: str, action: Action) -> ClusterEvent:
+    """The event of an object of any other kind that was added, updated or deleted."""
+    return ClusterEvent(resource, action, f"{resource}{_LABELS[action]}")
+
+
+def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
+    """What an update of a pod changed. Where nothing in particular did, that is the general update event.
+
+    Mirrors PodSchedulingPropertiesChange.
+    """
+    assigned = bool(new.node_name)
+    events = []
+    if old.labels != new.labels:
+        events.append(_pod_update(assigned, Action.UPDATE_POD_LABEL))
+    if old.requested != new.requested and _scaled_down(old, new):
+        events.append(_pod_update(assigned, Action.UPDATE_POD_SCALE_DOWN))
+    if old.scheduling_gates and not new.scheduling_gates:
+        events.append(_pod_update(assigned, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED))
+    old_tolerations, old_claims = _tolerations_and_claims(old)
+    new_tolerations, new_claims = _tolerations_and_claims(new)
+    if old_tolerations != new_tolerations:
+        events.append(_pod_update(assigned, Action.UPDATE_POD_TOLERATION))
+    if old_claims != new_claims:
+        events.append(_pod_update(assigned, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM))
+    return events or [ASSIGNED_POD_UPDATE if assigned else UNSCHEDULED_POD_UPDATE]
+
+
+def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
+    """What an update of a node changed that scheduling may look at; nothing for a heartbeat.
+
+    Mirrors NodeSchedulingPropertiesChange. A node that is cordoned is no event, for that helps no pod.
+    """
+    old_spec, new_spec = old.spec or _NO_SPEC, new.spec or _NO_SPEC
+    old_status, new_status = old.status or _NO_STATUS, new.status or _NO_STATUS
+    old_metadata, new_metadata = old.metadata or _NO_METADATA, new.metadata or _NO_METADATA
+    events = []
+    if not _same_amounts(old_status.allocatable, new_status.allocatable):
+        events.append(object_event(NODE, Action.UPDATE_NODE_ALLOCATABLE))
+    if (old_metadata.labels or {}) != (new_metadata.labels or {}):
+        events.append(object_event(NODE, Action.UPDATE_NODE_LABEL))
+    uncordoned = bool(old_spec.unschedulable) and not new_spec.unschedulable
+    if uncordoned or (old_spec.taints or []) != (new_spec.taints or []):
+        events.append(object_event(NODE, Action.UPDATE_NODE_TAINT))
+    if _condition_statuses(old_status) != _condition_statuses(new_status):
+        events.append(object_event(NODE, Action.UPDATE_NODE_CONDITION))
+    if (old_metadata.annotations or {}) != (new_metadata.annotations or {}):
+        events.append(object_event(NODE, Action.UPDATE_NODE_ANNOTATION))
+    if (old_status.declaredFeatures or []) != (new_status.declaredFeatures or []):
+        events.append(object_event(NODE, Action.UPDATE_NODE_DECLARED_FEATURE))
+    return events
+
+
+_NO_SPEC, _NO_STATUS, _NO_METADATA = NodeSpec(), NodeStatus(), ObjectMeta()
+
+_LABELS = {
+    action: "".join(part.capitalize() for part in name.split("_")) for name, action in Action.__members__.items()
+}
+
+
+@lru_cache(maxsize=64)
+def _pod_update(assigned: bool, action: Action) -> ClusterEvent:
+    return ClusterEvent(POD, action, f"{'Assigned' if assigned else 'Unschedulable'}Pod{_LABELS[action]}")
+
+
+def _scaled_down(old: PodInfo, new: PodInfo) -> bool:
+    return any(name not in new.requested or amount > new.requested[name] for name, amount in old.requested.items())
+
+
+_FACTS = (__name__, "tolerations and claims")
+
+
+def _tolerations_and_claims(pod: PodInfo) -> tuple[int, Any]:
+    """The number of tolerations (the server lets them be added only), and the claims that were generated for the pod.
+
+    Kept with the pod: by the time that it is the old version, its object may have been released.
+    """
+    facts: tuple[int, Any] | None = pod.cache.get(_FACTS)
+    if facts is None:
+        whole = pod.object
+        spec, status = whole.spec, whole.status
+        tolerations = len(spec.tolerations or ()) if spec else 0
+        claims = (status.resourceClaimStatuses or [], status.extendedResourceClaimStatus) if status else ([], None)
+        facts = pod.cache[_FACTS] = (tolerations, claims)
+    return facts
+
+
+def _same_amounts(old: dict[str, str] | None, new: dict[str, str] | None) -> bool:
+    """Whether two lists of resources mean the same, however they are written (1 or 1000m)."""
+    old, new = old or {}, new or {}
+    if old == new:
+        return True
+    if old.keys() != new.keys():
+        return False
+    try:
+        return all(quantity.parse(amount) == quantity.parse(new[name]) for name, amount in old.items())
+    except quantity.InvalidQuantity:
+        return False
+
+
+def _condition_statuses(status: NodeStatus) -> dict[str, str]:
+    return {condition.type: condition.status for condition in status.conditions or ()}
