@@ -1,0 +1,90 @@
+"""What all controllers share: look at one key after the other until its object is as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bayplan.api.kinds import Kind
+from bayplan.client import ApiError, Client, TransportError
+from bayplan.devcluster.clock import Clock
+from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
+from bayplan.devcluster.controllers.recorder import EventRecorder
+from bayplan.devcluster.controllers.workqueue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerContext:
+    """What a controller works with."""
+
+    client: Client
+    informers: Informers
+    clock: Clock
+    recorder: EventRecorder
+
+
+class Controller(ABC):
+    """Reconciles objects by key: level-triggered and idempotent.
+
+    A subclass names its informers in the constructor, has the keys of changed objects queued, and implements `sync`.
+    """
+
+    name: ClassVar[str]
+    workers: ClassVar[int] = 4
+
+    def __init__(self, context: ControllerContext) -> None:
+        self.client = context.client
+        self.clock = context.clock
+        self.recorder = context.recorder
+        self.queue: WorkQueue[str] = WorkQueue(context.clock)
+        self._informers = context.informers
+        self._watched: list[Informer] = []
+
+    @abstractmethod
+    async def sync(self, key: str) -> None:
+        """Bring the world of one key closer to what is wanted. An error has the key looked at again."""
+
+    def watch(self, kind: Kind, listener: Callable[[Any, Any], None] | None = None) -> Informer:
+        """The informer of a kind, which `run` waits for; `listener` is told of its changes."""
+        informer = self._informers.of(kind)
+        self._watched.append(informer)
+        if listener is not None:
+            informer.listen(listener)
+        return informer
+
+    def enqueue(self, old: Any, new: Any) -> None:
+        """Queue the key of a changed object: the listener for the kind that a controller is there for."""
+        self.queue.add(key_of(new if new is not None else old))
+
+    async def run(self) -> None:
+        """Work until cancelled, once all informers have their first list."""
+        for informer in self._watched:
+            await informer.synced.wait()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for number in range(self.workers):
+                    tasks.create_task(self._work(), name=f"{self.name} controller {number}")
+        finally:
+            self.queue.close()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self.sync(key)
+            except (ApiError, TransportError) as error:
+                log.debug("%s controller: %s will be tried again: %s", self.name, key, error)
+                self.queue.retry(key)
+            except Exception:  # one object's bug must not stop the others'
+                log.exception("%s controller: %s failed and will be tried again", self.name, key)
+                self.queue.retry(key)
+            else:
+                self.queue.forget(key)
+            finally:
+                self.queue.done(key)

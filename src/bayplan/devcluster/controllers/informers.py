@@ -1,0 +1,190 @@
+"""Shared views of the API: one reflector a kind, however many controllers look at it.
+
+A controller that has written something waits until the view shows it, so that the next look at the same key starts
+from its own writes. Objects in a view are shared: nobody changes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.client import Client, Reflector
+
+Listener = Callable[[Any, Any], None]
+"""Told of a change with the object as it was (None: new) and as it is (None: gone)."""
+
+OBSERVATION_TIMEOUT = 10.0
+"""Wall-clock seconds to wait for one's own writes before going on with what there is."""
+
+log = logging.getLogger(__name__)
+
+
+class Informer:
+    """The objects of one kind, by "namespace/name" or "name"."""
+
+    def __init__(self, client: Client, kind: Kind) -> None:
+        self.kind = kind
+        self._reflector: Reflector[Any] = Reflector(client, kind, self)
+        self._listeners: list[Listener] = []
+        self._latest = 0
+        self._order = itertools.count()
+        self._versions: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._removals: dict[str, asyncio.Future[None]] = {}
+
+    @property
+    def objects(self) -> Mapping[str, Any]:
+        """All objects by key."""
+        store: Mapping[str, Any] = self._reflector.store
+        return store
+
+    @property
+    def synced(self) -> asyncio.Event:
+        """Set once the first complete list is here."""
+        return self._reflector.synced
+
+    def get(self, key: str) -> Any | None:
+        """The object, or None."""
+        return self._reflector.store.get(key)
+
+    def listen(self, listener: Listener) -> None:
+        """Have `listener` told of every change from now on, and of every object that there is already."""
+        self._listeners.append(listener)
+        for known in tuple(self.objects.values()):
+            listener(None, known)
+
+    def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
+        """The objects by the values that the function reads off them."""
+        index = Index(values)
+        self.listen(index.change)
+        return index
+
+    async def run(self) -> None:
+        """Keep the view current until cancelled."""
+        await self._reflector.run()
+
+    async def observe(self, written: Iterable[Any]) -> None:
+        """Wait until the view has reached these objects, as the server returned them."""
+        version = max((int(one.metadata.resourceVersion) for one in written), default=0)
+        if version > self._latest:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            heapq.heappush(self._versions, (version, next(self._order), reached))
+            await _wait([reached])
+
+    async def observe_deletions(self, deleted: Iterable[Any]) -> None:
+        """Wait until the view shows these objects terminating or gone."""
+        waits = []
+        for one in deleted:
+            known = self.get(key_of(one))
+            if known is None or known.metadata.uid != one.metadata.uid or known.metadata.deletionTimestamp is not None:
+                continue
+            uid = one.metadata.uid
+            if uid not in self._removals:
+                self._removals[uid] = asyncio.get_running_loop().create_future()
+            waits.append(self._removals[uid])
+        await _wait(waits)
+
+    def added(self, new: Any) -> None:
+        """See client.Handler."""
+        self._change(None, new)
+
+    def updated(self, old: Any, new: Any) -> None:
+        """See client.Handler."""
+        self._change(old, new)
+
+    def deleted(self, old: Any) -> None:
+        """See client.Handler."""
+        self._change(old, None)
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """See client.Handler."""
+        log.warning("skipping an object of %s that cannot be read: %s", self.kind.resource, error)
+
+    def _change(self, old: Any, new: Any) -> None:
+        for listener in self._listeners:
+            listener(old, new)
+        self._tell(old, new)
+
+    def _tell(self, old: Any, new: Any) -> None:
+        current = new if new is not None else old
+        with contextlib.suppress(ValueError):  # a resource version is opaque by contract: then only the timeout helps
+            self._latest = max(self._latest, int(current.metadata.resourceVersion or 0))
+        while self._versions and self._versions[0][0] <= self._latest:
+            _release(heapq.heappop(self._versions)[2])
+        if new is None or new.metadata.deletionTimestamp is not None:
+            waiting = self._removals.pop(current.metadata.uid, None)
+            if waiting is not None:
+                _release(waiting)
+
+
+class Index:
+    """Objects by value, kept up to date by an informer."""
+
+    def __init__(self, values: Callable[[Any], Iterable[Hashable]]) -> None:
+        self._values = values
+        self._objects: dict[Hashable, dict[str, Any]] = {}
+
+    def get(self, value: Hashable) -> list[Any]:
+        """The objects that have the value."""
+        return list(self._objects.get(value, {}).values())
+
+    def change(self, old: Any, new: Any) -> None:
+        """Take in a change."""
+        if old is not None:
+            for value in self._values(old):
+                group = self._objects.get(value)
+                if group is not None and group.pop(key_of(old), None) is not None and not group:
+                    del self._objects[value]
+        if new is not None:
+            for value in self._values(new):
+                self._objects.setdefault(value, {})[key_of(new)] = new
+
+
+class Informers:
+    """One informer a kind, made when first asked for."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._informers: dict[Kind, Informer] = {}
+
+    def of(self, kind: Kind) -> Informer:
+        """The view of a kind."""
+        if kind not in self._informers:
+            self._informers[kind] = Informer(self._client, kind)
+        return self._informers[kind]
+
+    async def run(self) -> None:
+        """Keep every view that has been asked for current, until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for kind, informer in self._informers.items():
+                tasks.create_task(informer.run(), name=f"informer {kind.plural}")
+
+
+def key_of(obj: Any) -> str:
+    """The key of an object: "namespace/name", or "name" for what has no namespace."""
+    metadata = obj.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
+
+
+def split_key(key: str) -> tuple[str | None, str]:
+    """Namespace and name of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace or None, name
+
+
+async def _wait(futures: list[asyncio.Future[None]]) -> None:
+    if futures:
+        _, missing = await asyncio.wait(futures, timeout=OBSERVATION_TIMEOUT)
+        if missing:
+            log.debug("%d writes have not shown up within %g s", len(missing), OBSERVATION_TIMEOUT)
+
+
+def _release(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

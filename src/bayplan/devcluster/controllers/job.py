@@ -1,0 +1,427 @@
+"""Runs Jobs to completion. Mirrors pkg/controller/job/job_controller.go.
+
+A finished pod is counted exactly once, even if it vanishes: it carries a finalizer until its uid is in
+`status.uncountedTerminatedPods`; the finalizer goes, and then the uid moves into the counters.
+Pod failure policies, success policies and limits per index are not carried out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+import msgspec
+from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
+
+from bayplan.api.kinds import JOB, POD
+from bayplan.client import ApiError, PatchType
+from bayplan.devcluster.clock import whole_seconds
+from bayplan.devcluster.controllers import job_indexes, pods
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
+from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.selectors import Selector
+from bayplan.devcluster.controllers.served import Job, Pod
+
+FIRST_BACKOFF = 10.0
+"""Seconds without new pods after a failed one; doubled with each further failure."""
+LAST_BACKOFF = 600.0
+CONCURRENT = 32
+"""Requests under way at once for one Job."""
+MOST_PODS = 500
+"""Pods created, deleted or counted in one round at most."""
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one look at a Job knows."""
+
+    job: Job
+    pods: list[Pod]
+    now: datetime
+    active: list[Pod]
+    succeeded: int
+    failed: int
+    indexes: set[int] = field(default_factory=set)
+    """Completed indexes of an Indexed Job."""
+    outcome: JobCondition | None = None
+    """The verdict on the Job, FailureTarget or SuccessCriteriaMet, once there is one."""
+    conditions: list[JobCondition] = field(default_factory=list)
+    start: datetime | None = None
+
+
+class JobController(Controller):
+    """Creates a Job's pods, counts how they end, and decides how the Job does."""
+
+    name: ClassVar[str] = "job"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._jobs = self.watch(JOB, self.enqueue)
+        self._pods = self.watch(POD)
+        self._by_controller = self._pods.index(controller_uids)
+        self._tracked_by_job = self._pods.index(_tracking_job)
+        self._pods.listen(self._pod_changed)
+
+    async def sync(self, key: str) -> None:
+        """Take one Job further."""
+        job: Job | None = self._jobs.get(key)
+        if job is None:
+            await self._let_go(key)
+            return
+        if is_finished(job):
+            await self._release(self._by_controller.get(job.metadata.uid))
+            return
+        current = await self._look(job)
+        self._judge(current)
+        if current.outcome is not None:
+            await self._delete(current.job, current.active)
+        elif job.metadata.deletionTimestamp is None:
+            await self._manage(current)
+            if self._is_complete(current):
+                current.outcome = _condition("SuccessCriteriaMet", "CompletionsReached", _REACHED, current.now)
+            else:
+                self._note_suspension(current)
+        await self._count(current)
+
+    async def _look(self, job: Job) -> _Round:
+        owned = self._by_controller.get(job.metadata.uid)
+        orphans = self._by_controller.get(orphans_of(job.metadata.namespace))
+        claimed = await claim(self.client, JOB, job, POD, Selector(job.spec.selector), owned, orphans)
+        await self._pods.observe(claimed)
+        status = job.status or JobStatus()
+        uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
+        known = {*(uncounted.succeeded or ()), *(uncounted.failed or ())}
+        new = [pod for pod in claimed if is_tracked(pod) and pod.metadata.uid not in known]
+        succeeded = (status.succeeded or 0) + len(uncounted.succeeded or ())
+        current = _Round(
+            job=job,
+            pods=claimed,
+            now=whole_seconds(self.clock.now()),
+            active=[pod for pod in claimed if pods.is_active(pod)],
+            succeeded=succeeded + sum(pods.phase(pod) == "Succeeded" for pod in new),
+            failed=(status.failed or 0) + len(uncounted.failed or ()) + sum(map(has_failed, new)),
+            conditions=list(status.conditions or ()),
+            start=status.startTime,
+        )
+        if is_indexed(job):
+            current.indexes = job_indexes.parse(status.completedIndexes) | job_indexes.succeeded(job, claimed)
+            current.succeeded = len(current.indexes)
+        if current.start is None and not job.spec.suspend:
+            current.start = current.now
+        return current
+
+    def _judge(self, current: _Round) -> None:
+        """Give the Job its verdict if it has one already, or fails."""
+        job, limit = current.job, current.job.spec.backoffLimit
+        given = next((one for one in current.conditions if one.type in _VERDICTS and one.status == "True"), None)
+        deadline = job.spec.activeDeadlineSeconds
+        if given is not None:
+            current.outcome = given
+        elif limit is not None and (current.failed > limit or _restarts_exceed(job, current.pods, limit)):
+            text = "Job has reached the specified backoff limit"
+            current.outcome = _condition("FailureTarget", "BackoffLimitExceeded", text, current.now)
+        elif deadline is not None and current.start is not None and not job.spec.suspend:
+            left = (current.start + timedelta(seconds=deadline) - current.now).total_seconds()
+            if left <= 0:
+                text = "Job was active longer than specified deadline"
+                current.outcome = _condition("FailureTarget", "DeadlineExceeded", text, current.now)
+            else:
+                self.queue.add_after(key_of(job), left)
+
+    async def _manage(self, current: _Round) -> None:
+        """Create or delete pods until as many are active as should be."""
+        job = current.job
+        want = wanted_active(job, len(current.active), current.succeeded)
+        surplus = removal_order(job, current.active, len(current.active) - want)
+        if surplus:
+            await self._release(surplus)
+            await self._delete(job, surplus)
+        elif len(current.active) < want:
+            wait = _backoff(current)
+            if wait > 0:
+                self.queue.add_after(key_of(job), wait)
+            else:
+                await self._create(current, min(want - len(current.active), MOST_PODS))
+        current.active = [pod for pod in self._by_controller.get(job.metadata.uid) if pods.is_active(pod)]
+
+    async def _create(self, current: _Round, count: int) -> None:
+        job = current.job
+        indexes: Sequence[int | None] = [None] * count
+        if is_indexed(job):
+            indexes = job_indexes.pending(job, current.active, current.indexes, count)
+        created: list[Any] = []
+
+        async def create(index: int | None) -> None:
+            pod = await self.client.create(POD, new_pod(job, index), job.metadata.namespace)
+            created.append(pod)
+            self.recorder.normal(JOB, job, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+
+        try:
+            await _in_batches(create, indexes)
+        except ApiError as error:
+            self.recorder.warning(JOB, job, "FailedCreate", f"Error creating: {error.message}")
+            raise
+        finally:
+            await self._pods.observe(created)
+
+    async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
+        async def delete(pod: Pod) -> None:
+            metadata = pod.metadata
+            try:
+                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
+            except ApiError as error:
+                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                    raise
+            else:
+                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+
+        await _in_batches(delete, surplus)
+        await self._pods.observe_deletions(surplus)
+
+    def _is_complete(self, current: _Round) -> bool:
+        completions = current.job.spec.completions
+        reached = current.succeeded > 0 if completions is None else current.succeeded >= completions
+        return reached and not current.active
+
+    def _note_suspension(self, current: _Round) -> None:
+        suspended = next((one for one in current.conditions if one.type == "Suspended"), None)
+        wanted = "True" if current.job.spec.suspend else "False"
+        if (suspended.status if suspended is not None else "False") == wanted:
+            return
+        others = [one for one in current.conditions if one.type != "Suspended"]
+        if current.job.spec.suspend:
+            condition = _condition("Suspended", "JobSuspended", "Job suspended", current.now)
+            current.start = None
+            self.recorder.normal(JOB, current.job, "Suspended", "Job suspended")
+        else:
+            condition = _condition("Suspended", "JobResumed", "Job resumed", current.now, status="False")
+            current.start = current.now
+            self.recorder.normal(JOB, current.job, "Resumed", "Job resumed")
+        current.conditions = [*others, condition]
+
+    async def _count(self, current: _Round) -> None:
+        """Write the status, release the pods that are in it, and write it again with them counted."""
+        job = current.job
+        latest = self._by_controller.get(job.metadata.uid)
+        if is_indexed(job):
+            current.indexes |= job_indexes.succeeded(job, latest)
+        failing = current.outcome is not None and current.outcome.type == "FailureTarget"
+        ended = [pod for pod in latest if is_tracked(pod) and (pods.is_finished(pod) or failing or has_failed(pod))]
+        ended = ended[:MOST_PODS]
+        status = self._status(current, latest)
+        status = _with_uncounted(status, ended, indexed=is_indexed(job))
+        job = await self._write(job, status)
+        await self._release(ended)
+        held = {pod.metadata.uid for pod in self._by_controller.get(job.metadata.uid) if is_tracked(pod)}
+        status = _with_counted(job.status or status, held)
+        status = self._with_outcome(current, status)
+        if await self._write(job, status) is not job and is_finished(msgspec.structs.replace(job, status=status)):
+            self._announce(job, status)
+
+    def _status(self, current: _Round, latest: Iterable[Pod]) -> JobStatus:
+        known = current.job.status or JobStatus()
+        active = [pod for pod in latest if pods.is_active(pod)]
+        conditions = current.conditions
+        if current.outcome is not None and not any(one.type == current.outcome.type for one in conditions):
+            conditions = [*conditions, current.outcome]
+        indexed = {"succeeded": len(current.indexes) or None, "completedIndexes": job_indexes.text(current.indexes)}
+        return msgspec.structs.replace(
+            known,
+            active=len(active) or None,
+            ready=sum(map(pods.is_ready, active)),
+            terminating=sum(pods.is_terminating(pod) and not pods.is_finished(pod) for pod in latest),
+            startTime=current.start,
+            conditions=conditions or None,
+            uncountedTerminatedPods=known.uncountedTerminatedPods or UncountedTerminatedPods(),
+            **(indexed if is_indexed(current.job) else {}),
+        )
+
+    def _with_outcome(self, current: _Round, status: JobStatus) -> JobStatus:
+        """The status with the Job finished, if there is a verdict and nothing is left to wait for."""
+        uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
+        if current.outcome is None or uncounted.succeeded or uncounted.failed or status.terminating or status.active:
+            return status
+        succeeded = current.outcome.type == "SuccessCriteriaMet"
+        final = _condition(
+            "Complete" if succeeded else "Failed",
+            current.outcome.reason or "",
+            current.outcome.message or "",
+            current.now,
+        )
+        return msgspec.structs.replace(
+            status,
+            conditions=[*(status.conditions or ()), final],
+            completionTime=current.now if succeeded else None,
+        )
+
+    async def _write(self, job: Job, status: JobStatus) -> Job:
+        """The Job as it is now: the same object if there was nothing to write."""
+        if status == job.status:
+            return job
+        updated = msgspec.structs.replace(job, status=status)
+        written: Job = await self.client.update(JOB, updated, subresource="status")
+        await self._jobs.observe([written])
+        return written
+
+    def _announce(self, job: Job, status: JobStatus) -> None:
+        final = (status.conditions or [])[-1]
+        if final.type == "Complete":
+            self.recorder.normal(JOB, job, "Completed", "Job completed")
+        else:
+            self.recorder.warning(JOB, job, final.reason or "Failed", final.message or "")
+
+    async def _let_go(self, key: str) -> None:
+        """Release the pods of a Job that is gone."""
+        await self._release(self._tracked_by_job.get(key))
+
+    async def _release(self, held: Iterable[Pod]) -> None:
+        """Take the tracking finalizer off these pods."""
+        released: list[Any] = []
+
+        async def release(pod: Pod) -> None:
+            metadata = pod.metadata
+            left = [one for one in metadata.finalizers if one != TRACKING_FINALIZER]
+            version = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
+            patch = {"metadata": {**version, "finalizers": left or None}}
+            try:
+                written = await self.client.patch(POD, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            else:
+                released.append(written)
+
+        try:
+            await _in_batches(release, [pod for pod in held if is_tracked(pod)])
+        finally:
+            await self._pods.observe(released)
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        for pod in (old, new):
+            reference = controller_of(pod) if pod is not None else None
+            if reference is not None and reference.kind == JOB.kind:
+                self.queue.add(f"{pod.metadata.namespace}/{reference.name}")
+
+
+def wanted_active(job: Job, active: int, succeeded: int) -> int:
+    """How many pods should be active now."""
+    if job.spec.suspend:
+        return 0
+    parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
+    if job.spec.completions is None:
+        return active if succeeded > 0 else int(parallelism)
+    return max(min(int(job.spec.completions) - succeeded, int(parallelism)), 0)
+
+
+def _tracking_job(pod: Pod) -> tuple[str, ...]:
+    reference = controller_of(pod) if is_tracked(pod) else None
+    if reference is None or reference.kind != JOB.kind:
+        return ()
+    return (f"{pod.metadata.namespace}/{reference.name}",)
+
+
+def is_finished(job: Job) -> bool:
+    """Whether the Job has completed or failed."""
+    return finished_condition(job) is not None
+
+
+def finished_condition(job: Job) -> JobCondition | None:
+    """The condition that ends the Job."""
+    conditions = (job.status.conditions if job.status else None) or ()
+    return next((one for one in conditions if one.type in {"Complete", "Failed"} and one.status == "True"), None)
+
+
+def is_indexed(job: Job) -> bool:
+    """Whether every completion has a number."""
+    return bool(job.spec.completionMode == "Indexed")
+
+
+def has_failed(pod: Pod) -> bool:
+    """Whether a pod counts as failed: it has, or it is being deleted before it has ended."""
+    return pods.phase(pod) == "Failed" or (pods.is_terminating(pod) and not pods.is_finished(pod))
+
+
+_VERDICTS = frozenset({"FailureTarget", "SuccessCriteriaMet"})
+_REACHED = "Reached expected number of succeeded pods"
+
+
+def _condition(type_: str, reason: str, message: str, now: datetime, *, status: str = "True") -> JobCondition:
+    return JobCondition(
+        type=type_, status=status, reason=reason, message=message, lastProbeTime=now, lastTransitionTime=now
+    )
+
+
+def _restarts_exceed(job: Job, owned: Iterable[Pod], limit: int) -> bool:
+    """For restartPolicy OnFailure, where a failing container is started again in its pod."""
+    if job.spec.template.spec.restartPolicy != "OnFailure":
+        return False
+    running = (pod.status for pod in owned if pod.status is not None and not pods.is_finished(pod))
+    restarts = sum(
+        one.restartCount
+        for status in running
+        for one in (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))
+    )
+    return bool(restarts >= max(limit, 1))
+
+
+def _backoff(current: _Round) -> float:
+    """Seconds that the Job still has to wait for its next pod, after failures since the last success."""
+    ends = sorted(
+        (_ended_at(pod, current.now), pods.phase(pod) == "Succeeded") for pod in current.pods if pods.is_finished(pod)
+    )
+    failures: list[datetime] = []
+    for moment, succeeded in ends:
+        failures = [] if succeeded else [*failures, moment]
+    if not failures:
+        return 0.0
+    delay = min(FIRST_BACKOFF * 2.0 ** min(len(failures) - 1, 30), LAST_BACKOFF)
+    return (failures[-1] + timedelta(seconds=delay) - current.now).total_seconds()
+
+
+def _ended_at(pod: Pod, now: datetime) -> datetime:
+    states = [one.state for one in (pod.status.containerStatuses if pod.status else None) or () if one.state]
+    ends = [state.terminated.finishedAt for state in states if state.terminated and state.terminated.finishedAt]
+    return max(ends, default=pod.metadata.deletionTimestamp or now)
+
+
+def _with_uncounted(status: JobStatus, ended: Iterable[Pod], *, indexed: bool) -> JobStatus:
+    """The status with these pods noted as ended. Indexed Jobs know their successes by index."""
+    uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
+    succeeded, failed = list(uncounted.succeeded or ()), list(uncounted.failed or ())
+    for pod in ended:
+        uid = pod.metadata.uid
+        if uid in succeeded or uid in failed:
+            continue
+        if pods.phase(pod) == "Succeeded":
+            succeeded += [] if indexed else [uid]
+        else:
+            failed.append(uid)
+    noted = UncountedTerminatedPods(succeeded=succeeded or None, failed=failed or None)
+    return msgspec.structs.replace(status, uncountedTerminatedPods=noted)
+
+
+def _with_counted(status: JobStatus, held: set[str]) -> JobStatus:
+    """The status with those noted pods counted that no longer carry the finalizer."""
+    noted = status.uncountedTerminatedPods or UncountedTerminatedPods()
+    succeeded = [uid for uid in noted.succeeded or () if uid in held]
+    failed = [uid for uid in noted.failed or () if uid in held]
+    return msgspec.structs.replace(
+        status,
+        succeeded=(status.succeeded or 0) + len(noted.succeeded or ()) - len(succeeded) or None,
+        failed=(status.failed or 0) + len(noted.failed or ()) - len(failed) or None,
+        uncountedTerminatedPods=UncountedTerminatedPods(succeeded=succeeded or None, failed=failed or None),
+    )
+
+
+async def _in_batches(act: Callable[[Any], Awaitable[None]], items: Sequence[Any]) -> None:
+    """Act on all items, some at a time. The first error is raised once its batch is through."""
+    for start in range(0, len(items), CONCURRENT):
+        outcomes = await asyncio.gather(*map(act, items[start : start + CONCURRENT]), return_exceptions=True)
+        for error in outcomes:
+            if isinstance(error, BaseException):
+                raise error

@@ -1,0 +1,67 @@
+"""All controllers in one place, as kube-controller-manager has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from bayplan.client import Client
+from bayplan.devcluster.clock import Clock
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.cronjob import CronJobController
+from bayplan.devcluster.controllers.deployment import DeploymentController
+from bayplan.devcluster.controllers.disruption import DisruptionController
+from bayplan.devcluster.controllers.garbage_collector import GarbageCollector
+from bayplan.devcluster.controllers.informers import Informers
+from bayplan.devcluster.controllers.job import JobController
+from bayplan.devcluster.controllers.namespaces import NamespaceController
+from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleController
+from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
+from bayplan.devcluster.controllers.recorder import EventRecorder
+from bayplan.devcluster.controllers.replicaset import ReplicaSetController
+from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
+from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
+from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
+
+WORKLOADS: tuple[type[Controller], ...] = (
+    DeploymentController,
+    ReplicaSetController,
+    JobController,
+    CronJobController,
+    TtlAfterFinishedController,
+    DisruptionController,
+    NodeLifecycleController,
+    TaintEvictionController,
+    PodGarbageCollector,
+    ServiceAccountController,
+)
+"""What every cluster needs."""
+
+CLEANERS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceController)
+"""What a kube-apiserver needs beside them; the embedded API server collects dependents and namespaces by itself."""
+
+ALL = WORKLOADS + CLEANERS
+
+
+class ControllerManager:
+    """Runs controllers against an API server, with one view of each kind between them."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        controllers: Iterable[type[Controller]] = ALL,
+        *,
+        informers: Informers | None = None,
+    ) -> None:
+        self.informers = informers if informers is not None else Informers(client)
+        self._recorder = EventRecorder(client, clock, "controller-manager")
+        context = ControllerContext(client, self.informers, clock, self._recorder)
+        self._controllers = [controller(context) for controller in controllers]
+
+    async def run(self) -> None:
+        """Run until cancelled. Informers that were handed in are run by their owner."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._recorder.run(), name="event recorder")
+            for controller in self._controllers:
+                tasks.create_task(controller.run(), name=f"{controller.name} controller")

@@ -1,0 +1,87 @@
+"""What controllers ask of pods, and the pods that they make of templates.
+
+Mirrors pkg/api/v1/pod/util.go and pkg/controller/controller_utils.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta
+from typing import Any
+
+from lightkube.models import core_v1
+from lightkube.models.core_v1 import PodCondition, PodTemplateSpec
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.controllers.ownership import controller_reference
+from bayplan.devcluster.controllers.served import Pod
+
+LONGEST_PREFIX = 253
+"""Characters that a pod's name may have."""
+
+
+def phase(pod: Pod) -> str:
+    """The pod's phase; what has none is pending."""
+    return (pod.status.phase if pod.status else None) or "Pending"
+
+
+def is_finished(pod: Pod) -> bool:
+    """Whether the pod has ended, well or badly."""
+    return phase(pod) in {"Succeeded", "Failed"}
+
+
+def is_terminating(pod: Pod) -> bool:
+    """Whether the pod's deletion has been asked for."""
+    return pod.metadata is not None and pod.metadata.deletionTimestamp is not None
+
+
+def is_active(pod: Pod) -> bool:
+    """Whether the pod runs or may still come to run."""
+    return not is_finished(pod) and not is_terminating(pod)
+
+
+def condition(pod: Pod, type_: str) -> PodCondition | None:
+    """The pod's condition of that type."""
+    conditions = (pod.status.conditions if pod.status else None) or ()
+    return next((one for one in conditions if one.type == type_), None)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod is ready to serve."""
+    ready = condition(pod, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def ready_since(pod: Pod) -> datetime | None:
+    """Since when the pod has been ready; None if it is not."""
+    ready = condition(pod, "Ready")
+    return ready.lastTransitionTime if ready is not None and ready.status == "True" else None
+
+
+def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
+    """Whether the pod has been ready for that long."""
+    if not is_ready(pod):
+        return False
+    since = ready_since(pod)
+    return not min_ready_seconds or (since is not None and since + timedelta(seconds=min_ready_seconds) <= now)
+
+
+def from_template(template: PodTemplateSpec, owner_kind: Kind, owner: Any, *, generate_name: str | None = None) -> Pod:
+    """A new pod of `owner`, which becomes its managing controller. The server completes its name."""
+    metadata = template.metadata or ObjectMeta()
+    return core_v1.Pod(
+        metadata=ObjectMeta(
+            generateName=generate_name or name_prefix(owner.metadata.name),
+            labels=dict(metadata.labels or {}),
+            annotations=dict(metadata.annotations or {}) or None,
+            finalizers=list(metadata.finalizers or ()) or None,
+            ownerReferences=[controller_reference(owner_kind, owner)],
+        ),
+        spec=copy.copy(template.spec),
+    )
+
+
+def name_prefix(owner: str) -> str:
+    """What the names of an owner's pods begin with."""
+    return f"{owner}-" if len(owner) < LONGEST_PREFIX else owner

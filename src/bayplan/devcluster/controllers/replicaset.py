@@ -1,0 +1,230 @@
+"""Keeps as many pods as a ReplicaSet asks for. Mirrors pkg/controller/replicaset/replica_set.go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import msgspec
+from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
+
+from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.client import ApiError
+from bayplan.devcluster.clock import whole_seconds
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.selectors import Selector
+from bayplan.devcluster.controllers.served import Pod, ReplicaSet
+
+BURST = 500
+"""Pods created or deleted in one go at most."""
+CONCURRENT = 32
+"""Requests under way at once for one ReplicaSet."""
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+
+_PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+class ReplicaSetController(Controller):
+    """Creates and deletes pods, adopts matching orphans, reports the status."""
+
+    name: ClassVar[str] = "replicaset"
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._replica_sets = self.watch(REPLICA_SET, self.enqueue)
+        self._pods = self.watch(POD)
+        self._by_controller = self._pods.index(controller_uids)
+        self._sets_by_namespace = self._replica_sets.index(lambda one: (one.metadata.namespace,))
+        self._pods.listen(self._pod_changed)
+
+    async def sync(self, key: str) -> None:
+        """Bring the pods of one ReplicaSet to the number it asks for."""
+        replica_set: ReplicaSet | None = self._replica_sets.get(key)
+        if replica_set is None:
+            return
+        metadata = replica_set.metadata
+        claimed = await claim(
+            self.client,
+            REPLICA_SET,
+            replica_set,
+            POD,
+            Selector(replica_set.spec.selector),
+            self._by_controller.get(metadata.uid),
+            self._by_controller.get(orphans_of(metadata.namespace)),
+        )
+        await self._pods.observe(claimed)
+        failure = None
+        if metadata.deletionTimestamp is None:
+            failure = await self._manage(replica_set, [pod for pod in claimed if pods.is_active(pod)])
+        await self._report(replica_set, failure)
+        if failure is not None:
+            raise failure
+
+    async def _manage(self, replica_set: ReplicaSet, active: list[Pod]) -> ApiError | None:
+        missing = (replica_set.spec.replicas or 0) - len(active)
+        if missing > 0:
+            return await self._create(replica_set, min(missing, BURST))
+        if missing < 0:
+            siblings = [pod for one in self._siblings(replica_set) for pod in self._by_controller.get(one.metadata.uid)]
+            surplus = scale_down_order(active, siblings)[: min(-missing, BURST)]
+            return await self._delete(replica_set, surplus)
+        return None
+
+    async def _create(self, replica_set: ReplicaSet, count: int) -> ApiError | None:
+        template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
+        namespace = replica_set.metadata.namespace
+
+        async def create() -> Any:
+            pod = await self.client.create(POD, template, namespace)
+            self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
+            return pod
+
+        created: list[Any] = []
+        batch = 1
+        while len(created) < count:
+            batch = min(batch, count - len(created), CONCURRENT)
+            outcomes = await asyncio.gather(*(create() for _ in range(batch)), return_exceptions=True)
+            created += [pod for pod in outcomes if not isinstance(pod, BaseException)]
+            failures = [error for error in outcomes if isinstance(error, BaseException)]
+            if failures:
+                await self._pods.observe(created)
+                return self._failed(replica_set, "FailedCreate", "creating", failures[0])
+            batch *= 2  # a slow start: what fails for one pod mostly fails for all
+        await self._pods.observe(created)
+        return None
+
+    async def _delete(self, replica_set: ReplicaSet, surplus: Sequence[Pod]) -> ApiError | None:
+        async def delete(pod: Pod) -> Pod:
+            metadata = pod.metadata
+            try:
+                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
+            except ApiError as error:
+                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                    raise
+            else:
+                self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+            return pod
+
+        deleted: list[Any] = []
+        for start in range(0, len(surplus), CONCURRENT):
+            batch = surplus[start : start + CONCURRENT]
+            outcomes = await asyncio.gather(*(delete(pod) for pod in batch), return_exceptions=True)
+            deleted += [pod for pod in outcomes if not isinstance(pod, BaseException)]
+            failures = [error for error in outcomes if isinstance(error, BaseException)]
+            if failures:
+                await self._pods.observe_deletions(deleted)
+                return self._failed(replica_set, "FailedDelete", "deleting", failures[0])
+        await self._pods.observe_deletions(deleted)
+        return None
+
+    def _failed(self, replica_set: ReplicaSet, reason: str, doing: str, error: BaseException) -> ApiError:
+        if not isinstance(error, ApiError):
+            raise error
+        self.recorder.warning(REPLICA_SET, replica_set, reason, f"Error {doing}: {error.message}")
+        return error
+
+    async def _report(self, replica_set: ReplicaSet, failure: ApiError | None) -> None:
+        # Counted after this round's creations and deletions have shown up, not from the list it started with.
+        owned = self._by_controller.get(replica_set.metadata.uid)
+        now = whole_seconds(self.clock.now())
+        status = calculate_status(replica_set, owned, failure, now)
+        if status != replica_set.status:
+            updated = msgspec.structs.replace(replica_set, status=status)
+            written = await self.client.update(REPLICA_SET, updated, subresource="status")
+            await self._replica_sets.observe([written])
+        min_ready = replica_set.spec.minReadySeconds or 0
+        if min_ready and status.readyReplicas != status.availableReplicas:
+            self.queue.add_after(f"{replica_set.metadata.namespace}/{replica_set.metadata.name}", min_ready)
+
+    def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:
+        """The ReplicaSets of the same owner, itself included: their pods crowd a node alike."""
+        owner = controller_of(replica_set)
+        if owner is None:
+            return [replica_set]
+        neighbours = self._sets_by_namespace.get(replica_set.metadata.namespace)
+        return [one for one in neighbours if (found := controller_of(one)) is not None and found.uid == owner.uid]
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        for pod in (old, new):
+            reference = controller_of(pod) if pod is not None else None
+            if reference is not None and reference.kind == REPLICA_SET.kind:
+                self.queue.add(f"{pod.metadata.namespace}/{reference.name}")
+        if new is not None and controller_of(new) is None and not pods.is_terminating(new):
+            for one in self._sets_by_namespace.get(new.metadata.namespace):
+                if Selector(one.spec.selector).matches(new.metadata.labels):
+                    self.queue.add(f"{one.metadata.namespace}/{one.metadata.name}")
+
+
+def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:
+    """The candidates, those to delete first in front.
+
+    Unassigned before assigned, pending before running, not ready before ready, cheap before dear (the deletion-cost
+    annotation), crowded nodes first, recently ready first, often restarted first, young before old. Upstream compares
+    the two times on a logarithmic scale; here they are compared as they are. `related` are the pods that crowd nodes.
+    """
+    crowd = Counter(pod.spec.nodeName for pod in related if pods.is_active(pod) and pods.is_ready(pod))
+
+    def rank(pod: Pod) -> tuple[Any, ...]:
+        ready = pods.is_ready(pod)
+        return (
+            bool(pod.spec.nodeName),
+            _PHASES.get(pods.phase(pod), 0),
+            ready,
+            _deletion_cost(pod),
+            -crowd[pod.spec.nodeName],
+            -((pods.ready_since(pod) or _LONG_AGO) - _LONG_AGO).total_seconds() if ready else 0,
+            -max((one.restartCount for one in (pod.status and pod.status.containerStatuses) or ()), default=0),
+            -((pod.metadata.creationTimestamp or _LONG_AGO) - _LONG_AGO).total_seconds(),
+            pod.metadata.uid or "",
+        )
+
+    return sorted(candidates, key=rank)
+
+
+def calculate_status(
+    replica_set: ReplicaSet, owned: Sequence[Pod], failure: ApiError | None, now: datetime
+) -> ReplicaSetStatus:
+    """The status that its pods, and the outcome of managing them, amount to."""
+    active = [pod for pod in owned if pods.is_active(pod)]
+    labels = (replica_set.spec.template.metadata.labels if replica_set.spec.template.metadata else None) or {}
+    min_ready = replica_set.spec.minReadySeconds or 0
+    return ReplicaSetStatus(
+        replicas=len(active),
+        fullyLabeledReplicas=sum(labels.items() <= (pod.metadata.labels or {}).items() for pod in active) or None,
+        readyReplicas=sum(map(pods.is_ready, active)) or None,
+        availableReplicas=sum(pods.is_available(pod, min_ready, now) for pod in active) or None,
+        terminatingReplicas=sum(pods.is_terminating(pod) and not pods.is_finished(pod) for pod in owned),
+        observedGeneration=replica_set.metadata.generation,
+        conditions=_conditions(replica_set, active, failure, now),
+    )
+
+
+def _conditions(
+    replica_set: ReplicaSet, active: Sequence[Pod], failure: ApiError | None, now: datetime
+) -> list[ReplicaSetCondition] | None:
+    known = list((replica_set.status.conditions if replica_set.status else None) or ())
+    others = [one for one in known if one.type != "ReplicaFailure"]
+    if failure is None:
+        return others or None
+    if len(others) < len(known):
+        return known
+    reason = "FailedCreate" if len(active) < (replica_set.spec.replicas or 0) else "FailedDelete"
+    return [
+        *others,
+        ReplicaSetCondition(
+            type="ReplicaFailure", status="True", reason=reason, message=failure.message, lastTransitionTime=now
+        ),
+    ]
+
+
+def _deletion_cost(pod: Pod) -> int:
+    try:
+        return int((pod.metadata.annotations or {}).get(DELETION_COST, "0"))
+    except ValueError:
+        return 0

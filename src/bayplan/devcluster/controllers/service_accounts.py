@@ -1,0 +1,43 @@
+"""Gives every namespace its default service account. Mirrors pkg/controller/serviceaccount."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from lightkube.models.core_v1 import ServiceAccount
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api.kinds import NAMESPACE, SERVICE_ACCOUNT
+from bayplan.client import ApiError
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.served import Namespace
+
+DEFAULT = "default"
+
+
+class ServiceAccountController(Controller):
+    """Creates "default" where it is missing."""
+
+    name: ClassVar[str] = "serviceaccount"
+    workers: ClassVar[int] = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._namespaces = self.watch(NAMESPACE, self.enqueue)
+        self._accounts = self.watch(SERVICE_ACCOUNT, self._account_changed)
+
+    async def sync(self, key: str) -> None:
+        """Look at one namespace."""
+        namespace: Namespace | None = self._namespaces.get(key)
+        if namespace is None or namespace.metadata.deletionTimestamp is not None:
+            return
+        if self._accounts.get(f"{key}/{DEFAULT}") is None:
+            try:
+                await self.client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name=DEFAULT)), key)
+            except ApiError as error:
+                if error.status != 409:  # there already
+                    raise
+
+    def _account_changed(self, old: Any, new: Any) -> None:
+        if new is None:
+            self.queue.add(old.metadata.namespace)

@@ -1,0 +1,45 @@
+"""Deletes finished Jobs when their time is over. Mirrors pkg/controller/ttlafterfinished."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import ClassVar
+
+from bayplan.api.kinds import JOB
+from bayplan.client import ApiError
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.job import finished_condition
+from bayplan.devcluster.controllers.served import Job
+
+
+class TtlAfterFinishedController(Controller):
+    """Heeds `ttlSecondsAfterFinished`."""
+
+    name: ClassVar[str] = "ttl-after-finished"
+    workers: ClassVar[int] = 1
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._jobs = self.watch(JOB, self.enqueue)
+
+    async def sync(self, key: str) -> None:
+        """Look at one Job."""
+        job: Job | None = self._jobs.get(key)
+        final = finished_condition(job) if job is not None else None
+        if job is None or final is None or job.spec.ttlSecondsAfterFinished is None:
+            return
+        metadata = job.metadata
+        if metadata.deletionTimestamp is not None or final.lastTransitionTime is None:
+            return
+        due = final.lastTransitionTime + timedelta(seconds=job.spec.ttlSecondsAfterFinished)
+        left = (due - self.clock.now()).total_seconds()
+        if left > 0:
+            self.queue.add_after(key, left)
+            return
+        try:
+            await self.client.delete(
+                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy="Foreground"
+            )
+        except ApiError as error:
+            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                raise
