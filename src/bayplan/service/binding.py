@@ -119,7 +119,7 @@ class BindingCycles:
             if status.code is not Code.SUCCESS:
                 return status
         # From here on no plugin turns the pod down for what the cluster is like, so that no event can help it.
-        self._queue.done(pod.uid)
+        self._queue.stop_recording(pod.uid)
         status = await run_pre_bind(profile, cycle, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
@@ -157,6 +157,7 @@ class BindingCycles:
     def _bound(self, binding: Binding) -> None:
         pod, profile = binding.pod, binding.profile
         self.bound += 1
+        self._queue.done(pod.uid)
         self._status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):
             log.info("pod %s bound to node %s", pod.key, binding.node_name)
@@ -178,7 +179,8 @@ class BindingCycles:
             )
         else:
             self._failures.error(binding.queued, status.message)
-        self._queue.move_on_event(ASSIGNED_POD_DELETE, pod, None, self._clock.monotonic())
+        now = self._clock.monotonic()
+        self._queue.move_on_event(ASSIGNED_POD_DELETE, pod, None, now, only=lambda other: other.uid != pod.uid)
         self._wake()
 
 

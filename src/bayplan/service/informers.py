@@ -135,8 +135,6 @@ class PodHandler:
                 self._delete(old)
             elif old.resource_version != new.resource_version:
                 self._queue.update(old, new, self._now())
-                if old.nominated_node_name and old.nominated_node_name != new.nominated_node_name:
-                    self._move(ASSIGNED_POD_DELETE, old, None)
 
     def _delete(self, pod: PodInfo) -> None:
         self._status.forget(pod.uid)
@@ -151,17 +149,12 @@ class PodHandler:
             self._state.remove_pod(pod.uid)
             self._move(ASSIGNED_POD_DELETE, pod, None)
         if self._ours(pod):
-            nominated = self._state.nominations.node_of(pod.uid)
-            self._queue.delete(pod)
-            if nominated:
-                self._move(ASSIGNED_POD_DELETE, pod, None)
+            self._queue.delete(pod, self._now())
 
     def _place(self, pod: PodInfo) -> None:
         """A pod turned up on a node: one that we bound, or that somebody else did."""
         self._state.set_pod(pod)
-        self._state.nominations.remove(pod.uid)
-        if self._ours(pod):
-            self._queue.delete(pod)
+        self._queue.remove(pod.uid)
         self._status.forget(pod.uid)
         if pod.terminated:
             return
