@@ -20,14 +20,18 @@ _MOST_DOUBLINGS = 60
 class Backoff:
     """The rule: `initial` seconds after the first failure, twice as long after each other one, at most `maximum`.
 
-    Backoffs end on multiples of `window` seconds, at the end of the window in which the time is over: so pods that
-    failed at about the same time come back together, in the order of the queue instead of the order of their
-    failures. A maximum of 0 switches backoff off.
+    Backoffs end together with the window in which the time is over: so pods that failed at about the same time come
+    back together, in the order of the queue instead of the order of their failures. A maximum of 0 switches backoff
+    off.
     """
 
     initial: float = 1.0
     maximum: float = 10.0
-    window: float = 1.0
+
+    @property
+    def window(self) -> float:
+        """One second; shorter backoffs, which only tests have, would be lost in it."""
+        return min(1.0, self.initial) or 1.0
 
     def duration(self, failures: int) -> float:
         """How long to wait after so many failures, windows aside."""

@@ -23,7 +23,7 @@ def held_back(queued: QueuedPod, plugins: Sequence[Any]) -> bool:
     for plugin in plugins:
         status = _ask(plugin, queued)
         if status.code is not Code.SUCCESS:
-            queued.unschedulable_plugins.add(plugin.name)
+            queued.unschedulable_plugins |= {plugin.name}
             queued.gating_plugin, queued.message = plugin.name, status.message
             return True
     if queued.gated:

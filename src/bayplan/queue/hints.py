@@ -56,6 +56,9 @@ class Requeue(Enum):
     """What the pod waited for has come: it is tried again at once."""
 
 
+_ALWAYS: Sequence[HintFunction | None] = (None,)
+
+
 class Hints:
     """The hints of all profiles, found by event."""
 
@@ -84,10 +87,16 @@ class Hints:
             return Requeue.AFTER_BACKOFF
         if _concerns_all(event):
             return Requeue.AFTER_BACKOFF if new is None or _same_pod(new, queued.pod) else Requeue.SKIP
-        if any(self._helped(queued, plugin, event, old, new) for plugin in queued.pending_plugins):
-            return Requeue.IMMEDIATELY
-        if any(self._helped(queued, plugin, event, old, new) for plugin in queued.unschedulable_plugins):
-            return Requeue.AFTER_BACKOFF
+        matching = self._match(event)
+        for plugins, answer in (
+            (queued.pending_plugins, Requeue.IMMEDIATELY),
+            (queued.unschedulable_plugins, Requeue.AFTER_BACKOFF),
+        ):
+            for plugin in plugins:
+                rejector = (queued.pod.scheduler_name, plugin)
+                hints = matching.get(rejector, () if rejector in self._registered else _ALWAYS)
+                if any(hint is None or _queues(hint, plugin, queued.pod, event, old, new) for hint in hints):
+                    return answer
         return Requeue.SKIP
 
     def ask_all(self, queued: QueuedPod, events: Iterable[Happened]) -> Requeue:
@@ -100,14 +109,6 @@ class Hints:
                 if answer is Requeue.IMMEDIATELY or not queued.pending_plugins:
                     break
         return verdict
-
-    def _helped(self, queued: QueuedPod, plugin: str, event: ClusterEvent, old: object, new: object) -> bool:
-        pod = queued.pod
-        rejector = (pod.scheduler_name, plugin)
-        hints = self._match(event).get(rejector)
-        if hints is None:
-            return rejector not in self._registered
-        return any(hint is None or _queues(hint, plugin, pod, event, old, new) for hint in hints)
 
     def _match(self, event: ClusterEvent) -> dict[Rejector, list[HintFunction | None]]:
         """The hints of all plugins that registered an event, found once for each event that happens."""

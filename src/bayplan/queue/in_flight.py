@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
@@ -27,6 +28,14 @@ class Happened(NamedTuple):
     new: Any
 
 
+@dataclass(slots=True)
+class _Attempt:
+    queued: QueuedPod
+    began_with: PodInfo
+    latest: PodInfo | None
+    """The pod as it is known now; None once it is gone."""
+
+
 class InFlight:
     """The pods being decided or bound, and one list of events for all of them.
 
@@ -36,18 +45,17 @@ class InFlight:
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, QueuedPod] = {}
+        self._attempts: dict[str, _Attempt] = {}
         self._starts: OrderedDict[str, int] = OrderedDict()
-        self._latest: dict[str, PodInfo | None] = {}
         self._events: list[Happened] = []
         self._first = 0
         """The position of the first event kept."""
 
     def start(self, queued: QueuedPod) -> None:
         """An attempt begins."""
-        uid = queued.pod.uid
-        self._pods[uid] = queued
-        self._starts[uid] = self._first + len(self._events)
+        pod = queued.pod
+        self._attempts[pod.uid] = _Attempt(queued, pod, pod)
+        self._starts[pod.uid] = self._first + len(self._events)
 
     def record(self, event: ClusterEvent, old: object, new: object) -> None:
         """An event happened. Nothing is kept while no attempt is under way."""
@@ -71,35 +79,34 @@ class InFlight:
             self._first = oldest
 
     def end(self, uid: str) -> QueuedPod | None:
-        """An attempt has ended. Returns the pod as it is known now; None if it is unknown or gone."""
+        """An attempt has ended. Returns the pod, as it is known now; None if it is unknown or gone.
+
+        A version that was written into the pod meanwhile is left there.
+        """
         self.stop_recording(uid)
-        queued = self._pods.pop(uid, None)
-        if queued is None:
+        attempt = self._attempts.pop(uid, None)
+        if attempt is None or attempt.latest is None:
             return None
-        latest = self._latest.pop(uid, queued.pod)
-        if latest is None:
-            return None
-        queued.pod = latest
-        return queued
+        if attempt.queued.pod is attempt.began_with:
+            attempt.queued.pod = attempt.latest
+        return attempt.queued
 
     def update(self, pod: PodInfo) -> None:
-        """A pod has a new version. The attempt goes on with the old one; the new one is what comes back."""
-        self._latest[pod.uid] = pod
+        """A pod in flight has a new version. The attempt goes on with the old one; the new one is what comes back."""
+        self._attempts[pod.uid].latest = pod
 
     def forget(self, uid: str) -> None:
-        """A pod is gone: it will not come back."""
-        self._latest[uid] = None
+        """A pod in flight is gone: it will not come back."""
+        self._attempts[uid].latest = None
 
     def latest(self, uid: str) -> PodInfo | None:
-        """The latest version of a pod in flight; None if it is gone, or not in flight."""
-        if uid in self._latest:
-            return self._latest[uid]
-        queued = self._pods.get(uid)
-        return queued.pod if queued else None
+        """The latest version of a pod in flight; None if it is gone."""
+        return self._attempts[uid].latest
 
     def get(self, uid: str) -> QueuedPod | None:
-        """A pod in flight, as it was when its attempt began."""
-        return self._pods.get(uid)
+        """A pod in flight."""
+        attempt = self._attempts.get(uid)
+        return attempt.queued if attempt else None
 
     @property
     def event_count(self) -> int:
@@ -107,10 +114,10 @@ class InFlight:
         return len(self._events)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return uid in self._attempts
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self._attempts)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return iter(self._pods.values())
+        return (attempt.queued for attempt in self._attempts.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 
 from bayplan.cluster.pod_info import PodInfo
@@ -22,9 +22,9 @@ class Place(Enum):
 class QueuedPod:
     """A pod that waits, or that is being decided. Times are seconds on the monotonic clock of the queue's caller.
 
-    `pop` empties `unschedulable_plugins` and `pending_plugins`. Whoever decides about the pod writes them, and
-    `message`, before it hands the pod back with `add_unschedulable`; no plugin at all means that the attempt failed by
-    an error. Everything else is the queue's to write.
+    When an attempt has failed, whoever made it clears the rejectors, writes who turned the pod down this time, and the
+    `message`, and hands the pod back with `add_unschedulable`; no plugin at all means that the attempt failed by an
+    error. Everything else is the queue's to write.
     """
 
     pod: PodInfo
@@ -39,9 +39,9 @@ class QueuedPod:
     """How many of the last attempts, without a gap, ended with an error."""
     backoff_expiration: float | None = None
     """When the present backoff ends; None until somebody asks."""
-    unschedulable_plugins: set[str] = field(default_factory=set)
+    unschedulable_plugins: frozenset[str] = frozenset()
     """The plugins that turned the pod down in its last attempt, or hold it back now."""
-    pending_plugins: set[str] = field(default_factory=set)
+    pending_plugins: frozenset[str] = frozenset()
     """The plugins that turned the pod down to wait for something that they know to come."""
     gating_plugin: str = ""
     """The PreEnqueue plugin that holds the pod back now."""
@@ -66,6 +66,12 @@ class QueuedPod:
     def rejected(self) -> bool:
         """Whether plugins turned the pod down, as opposed to an error."""
         return bool(self.unschedulable_plugins or self.pending_plugins)
+
+    def clear_rejectors(self) -> None:
+        """Forget who turned the pod down in the attempt before."""
+        self.unschedulable_plugins = frozenset()
+        self.pending_plugins = frozenset()
+        self.gating_plugin = ""
 
     def __repr__(self) -> str:
         return f"QueuedPod({self.pod.key}, {self.place.value if self.place else 'nowhere'}, attempts={self.attempts})"

@@ -72,7 +72,7 @@ class SchedulingQueue:
     A pure state machine: it reads no clock and starts nothing. `now`, in seconds, never goes back. Pods that are
     bound, finished, or of a scheduler name without a profile are none of its business and are dropped. What a pod is
     nominated to is kept up to date in `nominations`, which the queue shares with the cluster state.
-    `incoming` counts by place and cause how often pods came to a place.
+    `incoming` counts by place and cause how often pods came to a place. The backoffs and the timeout are in seconds.
     """
 
     def __init__(
@@ -82,7 +82,6 @@ class SchedulingQueue:
         *,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
-        backoff_window: float = 1.0,
         unschedulable_timeout: float = 300.0,
     ) -> None:
         self.nominations = nominations
@@ -90,7 +89,7 @@ class SchedulingQueue:
         self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
         self._hints = Hints(profiles)
-        self._backoff_rule = Backoff(initial_backoff, max_backoff, backoff_window)
+        self._backoff_rule = Backoff(initial_backoff, max_backoff)
         sort_key = _sort_key(next(iter(profiles.values())).sort_key)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
@@ -184,7 +183,6 @@ class SchedulingQueue:
         del self._waiting[queued.uid]
         queued.place = Place.IN_FLIGHT
         queued.attempts += 1
-        queued.unschedulable_plugins, queued.pending_plugins = set(), set()
         self._in_flight.start(queued)
         return queued
 
@@ -204,8 +202,8 @@ class SchedulingQueue:
     def add_unschedulable(self, queued: QueuedPod, now: float) -> Place | None:
         """Give a pod back after a failed attempt. Returns where it is now; None if it has gone meanwhile.
 
-        Without plugins that turned it down, the attempt failed by an error. The pod goes on with the latest version
-        that the queue was told of. Mirrors AddUnschedulableIfNotPresent.
+        Without plugins that turned it down, the attempt failed by an error. The pod goes on with the version that the
+        caller wrote into it, or else with the latest that the queue was told of. Mirrors AddUnschedulableIfNotPresent.
         """
         uid = queued.uid
         if uid in self._waiting:
