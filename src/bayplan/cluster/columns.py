@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -50,6 +50,19 @@ class CodedColumn(Generic[V]):
         """Which of the rows have a value that satisfies the predicate: asked once per distinct value, not per row."""
         table = np.fromiter((predicate(value) for value in self.values), dtype=np.bool_, count=len(self.values))
         return table[self.codes[rows]]
+
+    def mapped(self, number: Callable[[V], int], rows: slice | Rows) -> Int64:
+        """What `number` makes of each row's value: asked once per distinct value, not per row."""
+        table = np.fromiter((number(value) for value in self.values), dtype=np.int64, count=len(self.values))
+        return table[self.codes[rows]]
+
+    def among(self, values: Iterable[V], rows: slice | Rows) -> Bool:
+        """Which of the rows have one of these values."""
+        codes = self.codes[rows]
+        found = np.zeros(len(codes), dtype=np.bool_)
+        for code in {self.code(value) for value in values}:
+            found |= codes == code
+        return found
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""

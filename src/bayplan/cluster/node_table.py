@@ -12,11 +12,9 @@ import numpy as np
 from lightkube.models.core_v1 import Node
 
 from bayplan.api import requests
+from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, grown
 from bayplan.cluster.pod_info import HostPort, PodInfo
-
-Taint = tuple[str, str, str]
-"""(key, value, effect)"""
 
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
 
@@ -128,7 +126,7 @@ class NodeTable:
         self._account(row, pod, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
-        """Take a pod off its row; `pod` must be the very value that was added, so that the sums return to what they were."""
+        """Take a pod off its row. `pod` must be the value that was added, so that the sums return to what they were."""
         row = self.row_of[pod.node_name]
         del self.pods[row][pod.uid]
         self._account(row, pod, -1)

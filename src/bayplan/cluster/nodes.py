@@ -6,7 +6,7 @@ need. Plugins read it alike, so that the same code decides what is and what woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,9 @@ from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api import requests
+from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows
-from bayplan.cluster.node_table import NodeTable, Taint
+from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import HostPort, PodInfo
 
 
@@ -107,9 +108,27 @@ class Nodes:
         """Whether the node's value of a label (None where it has none) satisfies the predicate."""
         return self.table.labels(key).where(predicate, self.rows)
 
+    def label_in(self, key: str, values: Iterable[str]) -> Bool:
+        """Whether the node has a label with one of these values."""
+        return self.table.labels(key).among(values, self.rows)
+
+    def has_label(self, key: str) -> Bool:
+        """Whether the node has a label."""
+        present: Bool = self.table.labels(key).codes[self.rows] != 0
+        return present
+
     def taints_where(self, predicate: Callable[[tuple[Taint, ...]], bool]) -> Bool:
         """Whether the node's taints satisfy the predicate, which is asked once per distinct set of taints."""
         return self.table.taints.where(predicate, self.rows)
+
+    def taints_counted(self, count: Callable[[tuple[Taint, ...]], int]) -> Int64:
+        """A number for the node's taints, which is asked for once per distinct set of taints."""
+        return self.table.taints.mapped(count, self.rows)
+
+    @property
+    def tainted(self) -> bool:
+        """Whether any node may have taints: False spares looking."""
+        return len(self.table.taints.values) > 1
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Whether a host port clashes with one in use; None for nowhere."""

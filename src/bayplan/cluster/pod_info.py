@@ -12,8 +12,9 @@ import msgspec
 from lightkube.models.core_v1 import Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api import requests
+from bayplan.api import requests, tolerations
 from bayplan.api.objects import decode, encode
+from bayplan.api.tolerations import Tolerations
 
 DEFAULT_REQUESTS: Mapping[str, int] = {requests.CPU: 100 * 10**6, requests.MEMORY: 200 * 2**20 * 10**9}
 """What scoring assumes of a container that requests no cpu or memory, in nano-units (100m, 200Mi)."""
@@ -41,6 +42,7 @@ class PodInfo:
     __slots__ = (
         "_object",
         "_raw",
+        "_tolerations",
         "cache",
         "creation_timestamp",
         "deletion_timestamp",
@@ -67,6 +69,7 @@ class PodInfo:
             raise ValueError("a pod needs metadata and a spec")
         self._object: Pod | None = pod
         self._raw = raw
+        self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
         self.uid: str = metadata.uid or f"{self.namespace}/{self.name}"
@@ -135,6 +138,13 @@ class PodInfo:
         return self.object.status or PodStatus()
 
     @property
+    def tolerations(self) -> Tolerations:
+        """The pod's tolerations."""
+        if self._tolerations is None:
+            self._tolerations = tolerations.parse(self.spec.tolerations)
+        return self._tolerations
+
+    @property
     def terminated(self) -> bool:
         """Whether the pod is done (Succeeded or Failed) and takes nothing of its node any more."""
         return self.phase in {"Succeeded", "Failed"}
@@ -153,7 +163,7 @@ class PodInfo:
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed._raw, assumed.node_name = placed, None, node_name
+        assumed._object, assumed._raw, assumed.node_name = placed, None, node_name  # noqa: SLF001 - of its own class
         return assumed
 
     def release(self) -> None:

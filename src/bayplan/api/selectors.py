@@ -1,0 +1,154 @@
+"""Node selectors: what `spec.nodeSelector` and node affinity ask of a node, parsed once.
+
+Mirrors component-helpers' scheduling/corev1/nodeaffinity/nodeaffinity.go. Selectors in text form are the business of
+`labels`, with which the requirements are shared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from lightkube.models import core_v1
+
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
+from bayplan.api.labels import FieldSelector, LabelSelector, Requirement, is_int64, label_key_errors, label_value_errors
+
+NAME_FIELD = "metadata.name"
+"""The one field of a node that selectors can ask for."""
+
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": "gt", "Lt": "lt"}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """Labels and fields that a node has to have. A term with errors matches nothing."""
+
+    labels: LabelSelector
+    fields: FieldSelector
+    errors: tuple[FieldError, ...] = ()
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node matches."""
+        return not self.errors and self.labels.matches(labels) and self.fields.matches({NAME_FIELD: name})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelector:
+    """Terms of which one has to match; without terms, nothing does."""
+
+    terms: tuple[NodeTerm, ...]
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node matches."""
+        return any(term.matches(labels, name) for term in self.terms)
+
+    @property
+    def errors(self) -> tuple[FieldError, ...]:
+        """What is wrong with the terms, with paths below the selector."""
+        return tuple(error for term in self.terms for error in term.errors)
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredNodeAffinity:
+    """What a pod requires of its node: the labels of `nodeSelector`, and one of the terms of its affinity."""
+
+    labels: LabelSelector | None = None
+    selector: NodeSelector | None = None
+
+    @classmethod
+    def of(cls, spec: core_v1.PodSpec) -> RequiredNodeAffinity:
+        """What a pod with this spec requires. Terms with errors are kept: they match nothing."""
+        labels = spec.nodeSelector and LabelSelector(
+            tuple(Requirement(key, "=", frozenset((value,))) for key, value in sorted(spec.nodeSelector.items()))
+        )
+        affinity = spec.affinity.nodeAffinity if spec.affinity else None
+        required = affinity.requiredDuringSchedulingIgnoredDuringExecution if affinity else None
+        return cls(labels or None, parse_node_selector(required) if required is not None else None)
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node is acceptable."""
+        if self.labels is not None and not self.labels.matches(labels):
+            return False
+        return self.selector is None or self.selector.matches(labels, name)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredTerm:
+    """A term with what it adds to a node's score."""
+
+    weight: int
+    term: NodeTerm
+
+
+def parse_node_selector(selector: core_v1.NodeSelector) -> NodeSelector:
+    """A node selector, parsed. An empty term matches nothing and is left out."""
+    return NodeSelector(
+        tuple(
+            _parse_term(term, f"nodeSelectorTerms[{index}]")
+            for index, term in enumerate(selector.nodeSelectorTerms or ())
+            if term.matchExpressions or term.matchFields
+        )
+    )
+
+
+def parse_preferred_terms(terms: Sequence[core_v1.PreferredSchedulingTerm] | None) -> tuple[PreferredTerm, ...]:
+    """Preferred terms, parsed. Terms that are empty or weigh nothing are left out."""
+    return tuple(
+        PreferredTerm(term.weight, _parse_term(term.preference, f"[{index}]"))
+        for index, term in enumerate(terms or ())
+        if term.weight and (term.preference.matchExpressions or term.preference.matchFields)
+    )
+
+
+def _parse_term(term: core_v1.NodeSelectorTerm, path: str) -> NodeTerm:
+    errors: list[FieldError] = []
+    labels: list[Requirement] = []
+    for index, expression in enumerate(term.matchExpressions or ()):
+        faults = _label_faults(expression, f"{path}.matchExpressions[{index}]")
+        errors += faults
+        if not faults:
+            operator = _OPERATORS[expression.operator]
+            labels.append(Requirement(expression.key, operator, frozenset(expression.values or ())))
+    fields: list[tuple[str, bool, str]] = []
+    for index, expression in enumerate(term.matchFields or ()):
+        where = f"{path}.matchFields[{index}]"
+        values = expression.values or []
+        if expression.operator not in {"In", "NotIn"}:
+            errors.append(field_errors.not_supported(f"{where}.operator", expression.operator, ("In", "NotIn")))
+        elif len(values) != 1:
+            errors.append(field_errors.invalid(f"{where}.values", values, "must have one element"))
+        else:
+            fields.append((expression.key, expression.operator == "In", values[0]))
+    return NodeTerm(LabelSelector(tuple(labels)), FieldSelector(tuple(fields)), tuple(errors))
+
+
+def _label_faults(expression: core_v1.NodeSelectorRequirement, path: str) -> list[FieldError]:
+    operator, values = expression.operator, expression.values or []
+    if operator not in _OPERATORS:
+        return [field_errors.not_supported(f"{path}.operator", operator, tuple(_OPERATORS))]
+    faults = [
+        field_errors.invalid(f"{path}.key", expression.key, problem) for problem in label_key_errors(expression.key)
+    ]
+    if operator in {"In", "NotIn"} and not values:
+        problem = "for 'in', 'notin' operators, values set can't be empty"
+        faults.append(field_errors.invalid(f"{path}.values", values, problem))
+    elif operator in {"Exists", "DoesNotExist"} and values:
+        problem = "values set must be empty for exists and does not exist"
+        faults.append(field_errors.invalid(f"{path}.values", values, problem))
+    elif operator in {"Gt", "Lt"}:
+        if len(values) != 1:
+            problem = "for 'Gt', 'Lt' operators, exactly one value is required"
+            faults.append(field_errors.invalid(f"{path}.values", values, problem))
+        problem = "for 'Gt', 'Lt' operators, the value must be an integer"
+        faults += [
+            field_errors.invalid(f"{path}.values[{index}]", value, problem)
+            for index, value in enumerate(values)
+            if not is_int64(value)
+        ]
+    return faults + [
+        field_errors.invalid(f"{path}.values[{index}]", value, problem)
+        for index, value in enumerate(values)
+        for problem in label_value_errors(value)
+    ]

@@ -1,0 +1,54 @@
+"""Taints and tolerations. Mirrors api/core/v1/toleration.go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from lightkube.models import core_v1
+
+NO_SCHEDULE = "NoSchedule"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+NO_EXECUTE = "NoExecute"
+
+Taint = tuple[str, str, str]
+"""(key, value, effect)"""
+
+
+class Toleration(NamedTuple):
+    """A toleration as a value. Empty fields mean: any key, the operator Equal, any effect."""
+
+    key: str
+    operator: str
+    value: str
+    effect: str
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether a taint is tolerated. The operators Lt and Gt, whose gate is off in 1.36, tolerate nothing."""
+        key, value, effect = taint
+        if self.effect and self.effect != effect:
+            return False
+        if self.key and self.key != key:
+            return False
+        return self.operator == "Exists" or (self.operator in {"", "Equal"} and self.value == value)
+
+
+Tolerations = tuple[Toleration, ...]
+
+
+def parse(tolerations: Iterable[core_v1.Toleration] | None) -> Tolerations:
+    """The tolerations of a pod's spec as values."""
+    return tuple(
+        Toleration(each.key or "", each.operator or "", each.value or "", each.effect or "")
+        for each in tolerations or ()
+    )
+
+
+def tolerate(tolerations: Tolerations, taint: Taint) -> bool:
+    """Whether one of the tolerations tolerates a taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def tolerate_scheduling(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
+    """Whether every taint that keeps pods off a node (NoSchedule, NoExecute) is tolerated."""
+    return all(taint[2] not in {NO_SCHEDULE, NO_EXECUTE} or tolerate(tolerations, taint) for taint in taints)

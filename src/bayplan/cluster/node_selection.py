@@ -1,0 +1,63 @@
+"""Node selectors as columns: which of the nodes a selector matches, by comparing codes of label values."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bayplan.api.labels import Requirement
+from bayplan.api.selectors import NAME_FIELD, NodeSelector, NodeTerm, RequiredNodeAffinity
+from bayplan.cluster.columns import Bool
+from bayplan.cluster.nodes import Nodes
+
+
+def match_required(required: RequiredNodeAffinity, nodes: Nodes) -> Bool:
+    """Which nodes a pod with this requirement accepts. Bool, one a node."""
+    matches = np.ones(len(nodes), dtype=np.bool_)
+    if required.labels is not None:
+        for requirement in required.labels.requirements:
+            matches &= match_requirement(requirement, nodes)
+    if required.selector is not None:
+        matches &= match_selector(required.selector, nodes)
+    return matches
+
+
+def match_selector(selector: NodeSelector, nodes: Nodes) -> Bool:
+    """Which nodes match one of the terms. Bool, one a node."""
+    matches = np.zeros(len(nodes), dtype=np.bool_)
+    for term in selector.terms:
+        matches |= match_term(term, nodes)
+    return matches
+
+
+def match_term(term: NodeTerm, nodes: Nodes) -> Bool:
+    """Which nodes meet everything that a term asks. Bool, one a node."""
+    if term.errors:
+        return np.zeros(len(nodes), dtype=np.bool_)
+    matches = np.ones(len(nodes), dtype=np.bool_)
+    for requirement in term.labels.requirements:
+        matches &= match_requirement(requirement, nodes)
+    for field, equal, value in term.fields.terms:
+        matches &= _named(value, nodes) == equal if field == NAME_FIELD else (value == "") == equal
+    return matches
+
+
+def match_requirement(requirement: Requirement, nodes: Nodes) -> Bool:
+    """Which nodes meet one requirement. Bool, one a node."""
+    key, operator = requirement.key, requirement.operator
+    if operator in {"in", "=", "=="}:
+        return nodes.label_in(key, requirement.values)
+    if operator in {"notin", "!="}:
+        return ~nodes.label_in(key, requirement.values)
+    if operator == "exists":
+        return nodes.has_label(key)
+    if operator == "!":
+        return ~nodes.has_label(key)
+    return nodes.label_where(key, lambda value: value is not None and requirement.matches({key: value}))
+
+
+def _named(name: str, nodes: Nodes) -> Bool:
+    matches = np.zeros(len(nodes), dtype=np.bool_)
+    position = nodes.position(name)
+    if position is not None:
+        matches[position] = True
+    return matches

@@ -1,0 +1,24 @@
+"""DefaultBinder: writes the binding."""
+
+from __future__ import annotations
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import CycleState, Handle, Plugin
+from bayplan.framework.status import Status
+
+
+class DefaultBinder(Plugin):
+    """Mirrors plugins/defaultbinder/default_binder.go."""
+
+    name = "DefaultBinder"
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Bind the pod through the API. Raises what the API client raises: what became of it is for the caller."""
+        binder = self._handle.binder
+        if binder is None:
+            return Status.error("nothing is written here: there is no API server")
+        await binder.bind(pod.namespace, pod.name, node_name, uid=pod.metadata.uid)
+        return None

@@ -1,0 +1,154 @@
+"""NodeAffinity: nodes must match the pod's node selector and required affinity, and are liked more where they match
+preferred terms. Arguments may add an affinity to that of every pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from lightkube.models import core_v1
+
+from bayplan.api.objects import encode
+from bayplan.api.selectors import (
+    NAME_FIELD,
+    NodeSelector,
+    PreferredTerm,
+    RequiredNodeAffinity,
+    parse_node_selector,
+    parse_preferred_terms,
+)
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.node_selection import match_required, match_selector, match_term
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, NodeNames, Plugin
+from bayplan.framework.normalization import scale_to_best
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+from bayplan.plugins.arguments import NodeAffinityArgs
+
+NO_MATCH = Status.unresolvable("node(s) didn't match Pod's node affinity/selector")
+NO_MATCH_ENFORCED = Status.unresolvable("node(s) didn't match scheduler-enforced node affinity")
+CONFLICT = Status.unresolvable("pod affinity terms conflict")
+
+_NO_ARGUMENTS = NodeAffinityArgs()
+
+
+class NodeAffinity(Plugin):
+    """Mirrors plugins/nodeaffinity/node_affinity.go."""
+
+    name = "NodeAffinity"
+    arguments = NodeAffinityArgs
+
+    def __init__(self, args: NodeAffinityArgs = _NO_ARGUMENTS) -> None:
+        added = args.addedAffinity or core_v1.NodeAffinity()
+        enforced = added.requiredDuringSchedulingIgnoredDuringExecution
+        self._enforced: NodeSelector | None = parse_node_selector(enforced) if enforced is not None else None
+        self._preferred = parse_preferred_terms(added.preferredDuringSchedulingIgnoredDuringExecution)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | NodeNames | None:
+        """Skip a pod that asks for nothing; narrow the nodes where every term names some."""
+        required = _required_terms(pod.spec)
+        if required is None and self._enforced is None and not pod.spec.nodeSelector:
+            return SKIP
+        terms = (required.nodeSelectorTerms if required is not None else None) or ()
+        named = [_named_nodes(term) for term in terms]
+        if not named or None in named:
+            return None
+        names = frozenset[str]().union(*(names for names in named if names is not None))
+        return NodeNames(names) if names else CONFLICT
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Nodes that miss the enforced affinity are out first, then those that miss the pod's own."""
+        accepted = match_required(_affinity(pod).required, nodes)
+        if self._enforced is None:
+            return Rejections.where(~accepted, NO_MATCH) if not accepted.all() else None
+        index = np.where(accepted, 0, 2).astype(np.int32)
+        index[~match_selector(self._enforced, nodes)] = 1
+        return Rejections(index, (NO_MATCH_ENFORCED, NO_MATCH))
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Skip a pod that prefers nothing; a preferred term that cannot be read fails the attempt."""
+        affinity = _affinity(pod)
+        faults = [str(fault) for preferred in affinity.preferred for fault in preferred.term.errors]
+        if faults:
+            return Status.error(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+        return SKIP if not affinity.prefers and not self._preferred else None
+
+    def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+        """The sum of the weights of the preferred terms that match."""
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        for preferred in (*self._preferred, *_affinity(pod).preferred):
+            scores += preferred.weight * match_term(preferred.term, nodes)
+        return scores
+
+    def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
+        """The more the better."""
+        return scale_to_best(scores)
+
+    def events(self) -> Iterable[EventHint]:
+        """A node may come, or get other labels."""
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self.after_node_change)
+
+    def after_node_change(self, pod: PodInfo, old: core_v1.Node | None, new: core_v1.Node) -> Hint:
+        """A node that matches and is new, or did not match before, helps."""
+        if self._enforced is not None and not _matches(self._enforced, new):
+            return Hint.SKIP
+        required = _affinity(pod).required
+        if not _matches(required, new):
+            return Hint.SKIP
+        return Hint.SKIP if old is not None and _matches(required, old) else Hint.QUEUE
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Node selector and node affinity."""
+        spec = pod.spec
+        selector = tuple(sorted(spec.nodeSelector.items())) if spec.nodeSelector else ()
+        affinity = spec.affinity.nodeAffinity if spec.affinity else None
+        return selector, encode(affinity) if affinity is not None else b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Affinity:
+    """A pod's node affinity, parsed. `prefers`: whether it has a list of preferred terms at all."""
+
+    required: RequiredNodeAffinity
+    preferred: tuple[PreferredTerm, ...]
+    prefers: bool
+
+
+def _affinity(pod: PodInfo) -> _Affinity:
+    found: _Affinity | None = pod.cache.get(NodeAffinity)
+    if found is None:
+        spec = pod.spec
+        terms = (
+            spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution
+            if spec.affinity and spec.affinity.nodeAffinity
+            else None
+        )
+        found = _Affinity(RequiredNodeAffinity.of(spec), parse_preferred_terms(terms), terms is not None)
+        pod.cache[NodeAffinity] = found
+    return found
+
+
+def _required_terms(spec: core_v1.PodSpec) -> core_v1.NodeSelector | None:
+    if spec.affinity is None or spec.affinity.nodeAffinity is None:
+        return None
+    return spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution
+
+
+def _named_nodes(term: core_v1.NodeSelectorTerm) -> frozenset[str] | None:
+    """The nodes that a term names, which are those that all of its fields agree on; None where it names none."""
+    named: frozenset[str] | None = None
+    for field in term.matchFields or ():
+        if field.key == NAME_FIELD and field.operator == "In":
+            values = frozenset(field.values or ())
+            named = values if named is None else named & values
+    return named
+
+
+def _matches(selector: NodeSelector | RequiredNodeAffinity, node: core_v1.Node) -> bool:
+    metadata = node.metadata
+    return metadata is not None and selector.matches(metadata.labels or {}, metadata.name or "")

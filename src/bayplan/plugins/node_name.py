@@ -1,0 +1,40 @@
+"""NodeName: a pod that names its node goes there and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import Status
+from bayplan.framework.verdicts import Rejections
+
+OTHER_NODE = Status.unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName(Plugin):
+    """Mirrors plugins/nodename/node_name.go."""
+
+    name = "NodeName"
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Every node but the named one is out."""
+        if not pod.node_name:
+            return None
+        others = np.ones(len(nodes), dtype=np.bool_)
+        position = nodes.position(pod.node_name)
+        if position is not None:
+            others[position] = False
+        return Rejections.where(others, OTHER_NODE)
+
+    def events(self) -> Iterable[EventHint]:
+        """The node may come."""
+        yield EventHint(ClusterEvent(NODE, Action.ADD))
+
+    def sign(self, pod: PodInfo) -> str:
+        """The node's name."""
+        return pod.node_name

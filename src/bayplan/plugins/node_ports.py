@@ -1,0 +1,51 @@
+"""NodePorts: nodes where a host port of the pod is taken are out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bayplan.cluster.columns import Bool
+from bayplan.cluster.nodes import Nodes, clash
+from bayplan.cluster.pod_info import HostPort, PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+
+NO_FREE_PORTS = Status.unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+
+class NodePorts(Plugin):
+    """Mirrors plugins/nodeports/node_ports.go."""
+
+    name = "NodePorts"
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Skip a pod without host ports."""
+        return None if pod.host_ports else SKIP
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Nodes where one of the ports is taken are out."""
+        taken: Bool | None = None
+        for port in pod.host_ports:
+            conflicts = nodes.port_conflicts(port)
+            if conflicts is not None:
+                taken = conflicts if taken is None else taken | conflicts
+        return Rejections.where(taken, NO_FREE_PORTS) if taken is not None and taken.any() else None
+
+    def events(self) -> Iterable[EventHint]:
+        """A pod that has one of the ports may go, or a node may come."""
+        yield EventHint(ClusterEvent(POD, Action.DELETE), after_pod_deletion)
+        yield EventHint(ClusterEvent(NODE, Action.ADD))
+
+    def sign(self, pod: PodInfo) -> tuple[HostPort, ...]:
+        """The host ports."""
+        return pod.host_ports
+
+
+def after_pod_deletion(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+    """A pod helps that was on a node, or was to be, and had a port that clashes."""
+    if not (old.node_name or old.nominated_node_name):
+        return Hint.SKIP
+    freed = any(clash(wanted, port) for wanted in pod.host_ports for port in old.host_ports)
+    return Hint.QUEUE if freed else Hint.SKIP

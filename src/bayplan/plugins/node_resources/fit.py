@@ -1,0 +1,168 @@
+"""NodeResourcesFit: nodes with too little free are out; the others score by how much of them would be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+from lightkube.models.core_v1 import Node
+from lightkube.models.resource_v1 import DeviceClass
+
+from bayplan.api import quantity, requests
+from bayplan.api.kinds import DEVICE_CLASS
+from bayplan.cluster.columns import Bool, Int32, Int64
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import Status
+from bayplan.framework.verdicts import Rejections
+from bayplan.plugins.arguments import NodeResourcesFitArgs
+from bayplan.plugins.node_resources.shares import scored_resources
+from bayplan.plugins.node_resources.strategies import strategy_of
+
+TOO_MANY_PODS = "Too many pods"
+
+_DEFAULT_ARGUMENTS = NodeResourcesFitArgs()
+
+
+class NodeResourcesFit(Plugin):
+    """Mirrors plugins/noderesources/fit.go."""
+
+    name = "NodeResourcesFit"
+    arguments = NodeResourcesFitArgs
+
+    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS) -> None:
+        self._ignored = frozenset(args.ignoredResources)
+        self._ignored_groups = frozenset(args.ignoredResourceGroups)
+        self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
+        self._strategy = strategy_of(args.scoringStrategy)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        """Remember what the pod requests."""
+        cycle.data[self.name] = fit_request(pod)
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Nodes that have not enough left of something are out, for all of their reasons."""
+        request: Mapping[str, int] = cycle.data[self.name]
+        short: list[tuple[str, Bool, Bool | None]] = []
+        crowded = nodes.pod_count >= nodes.allowed_pods
+        if crowded.any():
+            short.append((TOO_MANY_PODS, crowded, None))
+        for name, amount in request.items():
+            if amount == 0 or self._ignores(name):
+                continue
+            allocatable = nodes.allocatable(name)
+            lacking = allocatable - nodes.requested(name) < amount
+            if lacking.any():
+                short.append((f"Insufficient {name}", lacking, allocatable < amount))
+        return _rejections(short, len(nodes)) if short else None
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        """Remember what scoring takes the pod to request."""
+        cycle.data[self.name, "score"] = scoring_request(pod)
+
+    def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+        """The strategy's score of the node with the pod on it."""
+        asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
+        return self._strategy(scored_resources(self._resources, asked, nodes, nonzero=True), len(nodes))
+
+    def events(self) -> Iterable[EventHint]:
+        """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""
+        yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event)
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), after_node_change)
+        yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """What the pod requests, as filter and score see it."""
+        return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
+
+    def _ignores(self, name: str) -> bool:
+        if not requests.is_extended(name):
+            return False
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+
+def fit_request(pod: PodInfo) -> Mapping[str, int]:
+    """What a pod that has no node yet needs of one: what it asks for, whatever its status says."""
+    if _has_resources_in_status(pod):
+        return requests.counted(requests.pod_requests(pod.object))
+    return pod.requested
+
+
+def scoring_request(pod: PodInfo) -> Mapping[str, int]:
+    """What scoring takes a pod to request: with defaults, and (a surprise upstream) without its pod-level resources."""
+    if pod.spec.resources is not None or _has_resources_in_status(pod):
+        return requests.counted(requests.pod_requests(pod.object, pod_level=False, missing=DEFAULT_REQUESTS))
+    return {**pod.requested, requests.CPU: pod.nonzero_cpu, requests.MEMORY: pod.nonzero_memory}
+
+
+def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+    """A pod helps that left a node, or was to have one; or that shrank in something that the waiting pod requests."""
+    if new is None:
+        return Hint.QUEUE if old.node_name or old.nominated_node_name else Hint.SKIP
+    if new.uid == pod.uid:
+        return Hint.QUEUE
+    if not new.node_name:
+        return Hint.SKIP
+    shrank = any(
+        amount and old.requested.get(name, 0) > new.requested.get(name, 0) for name, amount in pod.requested.items()
+    )
+    return Hint.QUEUE if shrank else Hint.SKIP
+
+
+def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    """A node helps that has enough for the pod when empty, and is new or has more than before."""
+    request = {name: amount for name, amount in fit_request(pod).items() if amount}
+    has, pods = _capacity(new)
+    if pods < 1 or any(amount > has.get(name, 0) for name, amount in request.items()):
+        return Hint.SKIP
+    if old is None:
+        return Hint.QUEUE
+    had, had_pods = _capacity(old)
+    grew = pods > had_pods or any(has.get(name, 0) > had.get(name, 0) for name in request)
+    return Hint.QUEUE if grew else Hint.SKIP
+
+
+def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> Hint:
+    """A class helps that offers an extended resource which the pod requests, and did not do so before."""
+    offered = new.spec.extendedResourceName
+    if old is not None and (old.spec.extendedResourceName or "") == (offered or ""):
+        return Hint.SKIP
+    names = {offered} if offered else set()
+    if old is None and new.metadata is not None:
+        names.add(f"deviceclass.resource.kubernetes.io/{new.metadata.name}")
+    return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
+
+
+def _rejections(short: Sequence[tuple[str, Bool, Bool | None]], count: int) -> Rejections:
+    """One status for every combination of shortages that occurs.
+
+    `short`: reason, which nodes lack it, and which of them would even if they were empty.
+    """
+    combination, beyond = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    for bit, (_, lacking, hopeless) in enumerate(short):
+        combination |= lacking.astype(np.int64) << bit
+        if hopeless is not None:
+            beyond |= hopeless & lacking
+    combination = combination << 1 | beyond
+    index: Int32 = np.zeros(count, dtype=np.int32)
+    statuses: list[Status] = []
+    for value in np.unique(combination[combination > 0]).tolist():
+        reasons = tuple(reason for bit, (reason, _, _) in enumerate(short) if value >> (bit + 1) & 1)
+        statuses.append(Status.unresolvable(*reasons) if value & 1 else Status.unschedulable(*reasons))
+        index[combination == value] = len(statuses)
+    return Rejections(index, statuses)
+
+
+def _has_resources_in_status(pod: PodInfo) -> bool:
+    status = pod.object.status
+    return status is not None and bool(
+        status.containerStatuses or status.initContainerStatuses or status.resources is not None
+    )
+
+
+def _capacity(node: Node) -> tuple[Mapping[str, int], int]:
+    """What an empty node has: resources, and the number of pods."""
+    amounts = requests.parse_amounts(node.status.allocatable if node.status else None)
+    return requests.counted(amounts), quantity.value(amounts.get(requests.PODS, 0))

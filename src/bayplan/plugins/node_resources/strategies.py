@@ -1,0 +1,108 @@
+"""The scoring strategies of NodeResourcesFit: from the share of every resource to a score of the node.
+
+Mirrors plugins/noderesources/{least_allocated,most_allocated,requested_to_capacity_ratio}.go. A node that has nothing
+of a resource is scored by the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from bayplan.cluster.columns import Int64
+from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.plugins.arguments import (
+    LEAST_ALLOCATED,
+    MAX_SHAPE_SCORE,
+    MOST_ALLOCATED,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from bayplan.plugins.node_resources.shares import ScoredResource, percent
+
+Strategy = Callable[[Sequence[ScoredResource], int], Int64]
+"""(resources, number of nodes) -> score of every node, 0 to 100."""
+
+
+def strategy_of(args: ScoringStrategy) -> Strategy:
+    """The strategy that the (valid) arguments ask for."""
+    if args.type == LEAST_ALLOCATED:
+        return least_allocated
+    if args.type == MOST_ALLOCATED:
+        return most_allocated
+    assert args.requestedToCapacityRatio is not None
+    curve = _curve(args.requestedToCapacityRatio.shape)
+    return lambda resources, count: requested_to_capacity_ratio(resources, count, curve)
+
+
+def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
+    """The mean share that is left free; a resource that would be overcommitted scores 0."""
+    return _weighted_mean(
+        [
+            (percent(np.maximum(each.allocatable - each.allocated - each.asked, 0), _whole(each)), each)
+            for each in resources
+        ],
+        count,
+    )
+
+
+def most_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
+    """The mean share that is taken; a resource that would be overcommitted scores 100."""
+    return _weighted_mean(
+        [
+            (percent(np.minimum(each.allocated + each.asked, each.allocatable), _whole(each)), each)
+            for each in resources
+        ],
+        count,
+    )
+
+
+def requested_to_capacity_ratio(resources: Sequence[ScoredResource], count: int, curve: Int64) -> Int64:
+    """The mean of a curve of the share that is taken, over the resources that score more than 0, rounded half up.
+
+    `curve`: int64, shape (101,): the score at every percentage.
+    """
+    total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for each in resources:
+        taken = percent(np.minimum(each.allocated + each.asked, each.allocatable), _whole(each))
+        scores = np.where(each.allocatable > 0, curve[taken], 0)
+        total += scores * each.weight
+        weights += (scores > 0) * each.weight
+    mean: Int64 = np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+    return mean
+
+
+def _weighted_mean(scores: Sequence[tuple[Int64, ScoredResource]], count: int) -> Int64:
+    """Rounded down; a node without any of the resources scores 0."""
+    if all(each.allocatable.all() for _, each in scores):
+        total = sum((score * each.weight for score, each in scores), start=np.zeros(count, dtype=np.int64))
+        return total // max(sum(each.weight for _, each in scores), 1)
+    total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    for score, each in scores:
+        has = each.allocatable > 0
+        total += np.where(has, score, 0) * each.weight
+        weights += has * each.weight
+    return total // np.maximum(weights, 1)
+
+
+def _whole(each: ScoredResource) -> Int64:
+    """What there is of a resource, with 1 for nothing, which nobody looks at."""
+    return np.maximum(each.allocatable, 1)
+
+
+def _curve(shape: Sequence[UtilizationShapePoint]) -> Int64:
+    """The broken line through the points, at every percentage from 0 to 100. Mirrors helper/shape_score.go."""
+    scale = MAX_NODE_SCORE // MAX_SHAPE_SCORE
+    points = [(point.utilization, point.score * scale) for point in shape]
+    return np.array([_on_line(points, percentage) for percentage in range(101)], dtype=np.int64)
+
+
+def _on_line(points: Sequence[tuple[int, int]], at: int) -> int:
+    for index, (utilization, score) in enumerate(points):
+        if at <= utilization:
+            if index == 0:
+                return score
+            before, base = points[index - 1]
+            return base + int((score - base) * (at - before) / (utilization - before))
+    return points[-1][1]

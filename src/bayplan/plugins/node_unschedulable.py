@@ -1,0 +1,57 @@
+"""NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lightkube.models.core_v1 import Node
+
+from bayplan.api.tolerations import NO_SCHEDULE, Taint, Tolerations, tolerate
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import Status
+from bayplan.framework.verdicts import Rejections
+
+CORDONED = Status.unresolvable("node(s) were unschedulable")
+
+_CORDON: Taint = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+"""The taint that a cordoned node is taken to have, whether or not it has it."""
+
+
+class NodeUnschedulable(Plugin):
+    """Mirrors plugins/nodeunschedulable/node_unschedulable.go."""
+
+    name = "NodeUnschedulable"
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Cordoned nodes are out, unless the pod tolerates the taint that stands for it."""
+        cordoned = nodes.unschedulable
+        if not cordoned.any() or tolerate(pod.tolerations, _CORDON):
+            return None
+        return Rejections.where(cordoned, CORDONED)
+
+    def events(self) -> Iterable[EventHint]:
+        """A node may become schedulable, or the pod may come to tolerate it."""
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change)
+
+    def sign(self, pod: PodInfo) -> Tolerations:
+        """The tolerations."""
+        return pod.tolerations
+
+
+def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    """A node that is schedulable and is new, or was cordoned, helps."""
+    was_cordoned = old is None or _cordoned(old)
+    return Hint.QUEUE if was_cordoned and not _cordoned(new) else Hint.SKIP
+
+
+def after_toleration_change(pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
+    """Only the pod itself is helped, and only if it tolerates cordoned nodes now."""
+    return Hint.QUEUE if new.uid == pod.uid and tolerate(new.tolerations, _CORDON) else Hint.SKIP
+
+
+def _cordoned(node: Node) -> bool:
+    return bool(node.spec and node.spec.unschedulable)

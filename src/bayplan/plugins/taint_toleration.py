@@ -1,0 +1,80 @@
+"""TaintToleration: nodes with taints take only pods that tolerate them, and are liked less if they prefer others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from lightkube.models.core_v1 import Node
+
+from bayplan.api.tolerations import PREFER_NO_SCHEDULE, Taint, Tolerations, tolerate, tolerate_scheduling
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.normalization import scale_to_best
+from bayplan.framework.status import Status
+from bayplan.framework.verdicts import Rejections
+
+UNTOLERATED = Status.unresolvable("node(s) had untolerated taint(s)")
+
+
+class TaintToleration(Plugin):
+    """Mirrors plugins/tainttoleration/taint_toleration.go."""
+
+    name = "TaintToleration"
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate are out."""
+        if not nodes.tainted:
+            return None
+        tolerations = pod.tolerations
+        untolerated = nodes.taints_where(lambda taints: not tolerate_scheduling(tolerations, taints))
+        return Rejections.where(untolerated, UNTOLERATED) if untolerated.any() else None
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
+        """Remember the tolerations that count for PreferNoSchedule."""
+        cycle.data[self.name] = tuple(
+            toleration for toleration in pod.tolerations if toleration.effect in {"", PREFER_NO_SCHEDULE}
+        )
+
+    def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+        """How many PreferNoSchedule taints of the node the pod does not tolerate."""
+        if not nodes.tainted:
+            return np.zeros(len(nodes), dtype=np.int64)
+        tolerations: Tolerations = cycle.data[self.name]
+        return nodes.taints_counted(lambda taints: _count_untolerated(tolerations, taints))
+
+    def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
+        """The fewer the better."""
+        return scale_to_best(scores, reverse=True)
+
+    def events(self) -> Iterable[EventHint]:
+        """A node may lose a taint, or the pod may come to tolerate it."""
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change)
+
+    def sign(self, pod: PodInfo) -> Tolerations:
+        """The tolerations."""
+        return pod.tolerations
+
+
+def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+    """A node that is tolerated and is new, or was not tolerated before, helps."""
+    was_untolerated = old is None or not _tolerated(pod, old)
+    return Hint.QUEUE if was_untolerated and _tolerated(pod, new) else Hint.SKIP
+
+
+def after_toleration_change(pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
+    """Only the pod itself is helped."""
+    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+
+
+def _count_untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> int:
+    return sum(taint[2] == PREFER_NO_SCHEDULE and not tolerate(tolerations, taint) for taint in taints)
+
+
+def _tolerated(pod: PodInfo, node: Node) -> bool:
+    taints = (node.spec.taints if node.spec else None) or ()
+    return tolerate_scheduling(pod.tolerations, ((taint.key, taint.value or "", taint.effect) for taint in taints))
