@@ -1,0 +1,108 @@
+import asyncio
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+from tests.service.conftest import make_pod
+
+from bayplan.client import ApiError, TransportError
+from bayplan.service import event_recorder
+from bayplan.service.event_recorder import NOTE_LIMIT, EventRecorder
+
+
+@asynccontextmanager
+async def writing(recorder: EventRecorder):
+    task = asyncio.create_task(recorder.run())
+    try:
+        yield
+        await recorder.drain(5)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def failed(recorder: EventRecorder, pod, note: str = "0/1 nodes are available.") -> None:
+    recorder.record(pod, "test", "Warning", "FailedScheduling", "Scheduling", note)
+
+
+async def test_writes_what_upstream_writes(client, clock) -> None:
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        recorder.record(make_pod(), "test", "Normal", "Scheduled", "Binding", "Successfully assigned default/web to a")
+    [(_, method, path, body)] = client.requests
+    event = msgspec.json.decode(body)
+    assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
+    assert event["metadata"]["name"].startswith("web.")
+    assert event["eventTime"] == "2027-01-15T08:16:40.000000Z"
+    assert event["reportingInstance"].startswith("test-")
+    assert event["regarding"] == {
+        "apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web", "resourceVersion": "7",
+    }  # fmt: skip
+    fields = ("type", "reason", "action", "note", "reportingController")
+    assert [event[field] for field in fields] == [
+        "Normal", "Scheduled", "Binding", "Successfully assigned default/web to a", "test",
+    ]  # fmt: skip
+
+
+async def test_a_repetition_starts_a_series_and_further_ones_are_counted(client, clock) -> None:
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        for _ in range(5):
+            failed(recorder, make_pod())
+    assert [request[0] for request in client.requests] == ["request", "patch"]
+    name = msgspec.json.decode(client.requests[0][3])["metadata"]["name"]
+    assert client.requests[1][3:] == (name, {"series": {"count": 2, "lastObservedTime": "2027-01-15T08:16:40.000000Z"}})
+
+
+@pytest.mark.parametrize("other", [make_pod("other"), make_pod(uid="another")], ids=["another name", "another uid"])
+async def test_other_pods_are_no_repetition(client, clock, other) -> None:
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        failed(recorder, make_pod())
+        failed(recorder, other)
+    assert [request[0] for request in client.requests] == ["request", "request"]
+
+
+async def test_a_series_whose_event_the_server_has_dropped_begins_anew(client, clock) -> None:
+    client.will("patch", ApiError(404, "NotFound"))
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        failed(recorder, make_pod())
+        failed(recorder, make_pod())
+    last = msgspec.json.decode(client.requests[-1][3])
+    assert last["series"]["count"] == 2
+
+
+async def test_tries_again_what_the_server_could_not_take(client, clock, monkeypatch) -> None:
+    monkeypatch.setattr(event_recorder, "_RETRY_SECONDS", 0)
+    client.will("request", TransportError("refused", sent=False), ApiError(503), ApiError(429))
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        failed(recorder, make_pod())
+    assert len(client.requests) == 4
+
+
+async def test_gives_up_what_the_server_refuses(client, clock, caplog) -> None:
+    client.will("request", ApiError(422, "Invalid", "no such field"))
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        failed(recorder, make_pod())
+    assert len(client.requests) == 1
+    assert "no such field" in caplog.text
+
+
+async def test_drops_and_counts_what_is_too_much(client, clock, caplog) -> None:
+    recorder = EventRecorder(client, clock, capacity=2)
+    for number in range(5):
+        failed(recorder, make_pod(f"pod-{number}"))
+    assert recorder.dropped == 3
+    assert "2 dropped" in caplog.text
+
+
+async def test_cuts_a_long_note(client, clock) -> None:
+    recorder = EventRecorder(client, clock)
+    async with writing(recorder):
+        failed(recorder, make_pod(), "x" * 2000)
+    note = msgspec.json.decode(client.requests[0][3])["note"]
+    assert len(note) == NOTE_LIMIT
+    assert note.endswith("x ...")

@@ -1,0 +1,131 @@
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from lightkube.models.core_v1 import PodCondition
+from tests.service.conftest import make_pod
+
+from bayplan.client import ApiError, TransportError
+from bayplan.service import pod_status
+from bayplan.service.pod_status import PodStatusWriter
+
+MESSAGE = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch) -> None:
+    monkeypatch.setattr(pod_status, "_RETRY_SECONDS", (0,))
+
+
+@asynccontextmanager
+async def writing(writer: PodStatusWriter):
+    task = asyncio.create_task(writer.run())
+    try:
+        yield
+        await writer.drain(5)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def condition(**changes) -> PodCondition:
+    values = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": MESSAGE,
+        "observedGeneration": 1,
+    }
+    return PodCondition(**{**values, **changes})
+
+
+async def test_writes_the_condition(client, clock) -> None:
+    writer = PodStatusWriter(client, clock)
+    async with writing(writer):
+        writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+    [(_, _, namespace, name, patch)] = client.requests
+    assert (namespace, name) == ("default", "web")
+    assert patch == {
+        "metadata": {"uid": "uid-web"},
+        "status": {
+            "conditions": [
+                {
+                    "type": "PodScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": MESSAGE,
+                    "lastProbeTime": None,
+                    "lastTransitionTime": "2027-01-15T08:16:40Z",
+                    "observedGeneration": 1,
+                }
+            ]
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("standing", "written"),
+    [
+        pytest.param(condition(), False, id="the same"),
+        pytest.param(condition(message="0/2 nodes are available."), True, id="another message"),
+        pytest.param(condition(reason="SchedulerError"), True, id="another reason"),
+        pytest.param(condition(observedGeneration=None), True, id="an older generation"),
+    ],
+)
+async def test_writes_a_condition_only_when_it_changes(client, clock, standing, written) -> None:
+    writer = PodStatusWriter(client, clock)
+    async with writing(writer):
+        writer.not_scheduled(make_pod(conditions=[standing]), "Unschedulable", MESSAGE)
+    assert bool(client.requests) is written
+    if written:
+        assert "lastTransitionTime" not in client.requests[0][4]["status"]["conditions"][0]
+
+
+@pytest.mark.parametrize(
+    ("stands", "wanted", "written"),
+    [
+        ("", None, {}),
+        ("a", None, {}),
+        ("a", "a", {}),
+        ("", "a", {"nominatedNodeName": "a"}),
+        ("a", "", {"nominatedNodeName": None}),
+    ],
+)
+async def test_writes_a_nomination_only_when_it_changes(client, clock, stands, wanted, written) -> None:
+    writer = PodStatusWriter(client, clock)
+    async with writing(writer):
+        pod = make_pod(conditions=[condition()], nominatedNodeName=stands or None)
+        writer.not_scheduled(pod, "Unschedulable", MESSAGE, wanted)
+    assert [request[4]["status"] for request in client.requests] == ([written] if written else [])
+
+
+async def test_the_newest_word_wins_over_a_failing_older_one(client, clock) -> None:
+    client.will("patch", TransportError("refused", sent=False), ApiError(500))
+    writer = PodStatusWriter(client, clock)
+    async with writing(writer):
+        writer.not_scheduled(make_pod(), "Unschedulable", "first", "a")
+        await asyncio.sleep(0)
+        writer.not_scheduled(make_pod(), "Unschedulable", "second")
+    last = client.requests[-1][4]["status"]
+    assert last["conditions"][0]["message"] == "second"
+    assert last["nominatedNodeName"] == "a"
+    assert len(client.requests) == 3
+
+
+@pytest.mark.parametrize(("status", "logged"), [(404, False), (409, False), (403, True), (422, True)])
+async def test_gives_up_what_the_server_refuses(client, clock, caplog, status, logged) -> None:
+    client.will("patch", ApiError(status, "", "no"))
+    writer = PodStatusWriter(client, clock)
+    async with writing(writer):
+        writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+    assert len(client.requests) == 1
+    assert bool(caplog.text) is logged
+
+
+async def test_nothing_is_said_of_a_pod_that_is_gone(client, clock) -> None:
+    writer = PodStatusWriter(client, clock)
+    writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+    writer.forget("uid-web")
+    async with writing(writer):
+        writer.not_scheduled(make_pod("other"), "Unschedulable", MESSAGE)
+    assert [request[3] for request in client.requests] == ["other"]

@@ -1,0 +1,51 @@
+import asyncio
+
+from tests.service.conftest import make_pod
+
+from bayplan.framework.status import Code
+from bayplan.service.waiting_pods import WaitingPods
+
+
+async def test_goes_on_when_the_last_plugin_allows() -> None:
+    waiting = WaitingPods().add(make_pod(), {"a": 60, "b": 60})
+    waiting.allow("a")
+    assert waiting.pending_plugins == ["b"]
+    waiting.allow("b")
+    assert (await waiting.verdict()).code is Code.SUCCESS
+
+
+async def test_an_unknown_plugin_allows_nothing() -> None:
+    waiting = WaitingPods().add(make_pod(), {"a": 60})
+    waiting.allow("other")
+    assert waiting.pending_plugins == ["a"]
+    waiting.reject("a", "no")
+    await waiting.verdict()
+
+
+async def test_the_first_rejection_counts() -> None:
+    waiting = WaitingPods().add(make_pod(), {"a": 60, "b": 60})
+    waiting.reject("b", "too late for this")
+    waiting.reject("a", "something else")
+    waiting.allow("a")
+    status = await waiting.verdict()
+    assert (status.code, status.plugin, status.message) == (Code.UNSCHEDULABLE, "b", "too late for this")
+
+
+async def test_time_runs_out() -> None:
+    waiting = WaitingPods().add(make_pod(), {"a": 0.01, "b": 60})
+    async with asyncio.timeout(5):
+        status = await waiting.verdict()
+    assert status.plugin == "a"
+    assert status.message == "rejected due to timeout after waiting 0.01s at plugin a"
+
+
+async def test_pods_are_found_by_uid_until_removed() -> None:
+    pods = WaitingPods()
+    waiting = pods.add(make_pod(uid="u"), {"a": 60})
+    assert pods.get("u") is waiting
+    assert list(pods) == [waiting]
+    pods.remove("u")
+    pods.remove("u")
+    assert len(pods) == 0
+    waiting.reject("", "the end")
+    await waiting.verdict()
