@@ -78,9 +78,10 @@ class Setting:
         self.waiting = WaitingPods()
         self.pod = make_pod()
         self.known = {self.pod.key: self.pod}
-        self.failures = Failures(
-            self.queue, self.state.nominations, self.recorder, self.status, clock, lambda key: self.known.get(key)
-        )
+        self.failures = Failures(self.queue, self.state.nominations, self.recorder, self.status, clock, self._look_up)
+
+    def _look_up(self, key):
+        return self.known.get(key)
 
     async def bind(self, waits=None, meanwhile=None) -> "Setting":
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:

@@ -36,8 +36,13 @@ async def test_writes_what_upstream_writes(client, clock) -> None:
     assert event["eventTime"] == "2027-01-15T08:16:40.000000Z"
     assert event["reportingInstance"].startswith("test-")
     assert event["regarding"] == {
-        "apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "web", "uid": "uid-web", "resourceVersion": "7",
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "web",
+        "uid": "uid-web",
+        "resourceVersion": "7",
+    }
     fields = ("type", "reason", "action", "note", "reportingController")
     assert [event[field] for field in fields] == [
         "Normal", "Scheduled", "Binding", "Successfully assigned default/web to a", "test",

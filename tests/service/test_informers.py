@@ -1,0 +1,198 @@
+"""What the server tells, case by case: where a pod is afterwards."""
+
+import msgspec
+import pytest
+from lightkube.models.core_v1 import Node, NodeStatus
+from lightkube.models.meta_v1 import ObjectMeta
+from tests.service.conftest import make_pod
+
+from bayplan.cluster.state import ClusterState
+from bayplan.queue import Place, QueueProfile, SchedulingQueue
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.informers import Intake, NodeHandler, PodHandler
+from bayplan.service.pod_status import PodStatusWriter
+from bayplan.service.waiting_pods import WaitingPods
+
+WAITING = make_pod()
+BOUND = make_pod(node="a")
+DONE = make_pod(node="a", phase="Succeeded")
+
+
+class Watched:
+    def __init__(self, client, clock) -> None:
+        self.state = ClusterState()
+        self.queue = SchedulingQueue(
+            {"test": QueueProfile(lambda pod, queued_at: (-pod.priority, queued_at))}, self.state.nominations
+        )
+        self.waiting = WaitingPods()
+        self.wakes = 0
+        self.intake = Intake(self._wake)
+        self.recorder = EventRecorder(client, clock)
+        self.clock = clock
+        status = PodStatusWriter(client, clock)
+        self.pods = PodHandler(
+            self.intake, self.state, self.queue, self.waiting, status, self.recorder, clock, {"test"}
+        )
+        self.nodes = NodeHandler(self.intake, self.state, self.queue, clock)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def where(self, uid: str = "uid-web") -> str:
+        queued = self.queue.get(uid)
+        on_node = self.state.pod(uid)
+        assert queued is None or on_node is None or queued.place is Place.IN_FLIGHT, "in two places at once"
+        if on_node is not None:
+            return f"assumed on {on_node.node_name}" if self.state.is_assumed(uid) else f"on {on_node.node_name}"
+        return queued.place.value if queued else "nowhere"
+
+    def events(self) -> list[dict]:
+        return [body for _, body in self.recorder._news._queue]
+
+
+@pytest.fixture
+def watched(client, clock) -> Watched:
+    return Watched(client, clock)
+
+
+@pytest.mark.parametrize(
+    ("pod", "where"),
+    [
+        pytest.param(WAITING, "active", id="waiting"),
+        pytest.param(BOUND, "on a", id="bound"),
+        pytest.param(DONE, "nowhere", id="done"),
+        pytest.param(make_pod(phase="Failed"), "nowhere", id="failed before it was bound"),
+    ],
+)
+def test_a_new_pod(watched, pod, where) -> None:
+    watched.pods.added(pod)
+    assert watched.where() == where
+    assert watched.wakes == 1
+
+
+def test_a_pod_of_another_scheduler_only_counts_when_bound(watched) -> None:
+    other = make_pod()
+    other.scheduler_name = "default-scheduler"
+    watched.pods.added(other)
+    assert watched.where() == "nowhere"
+    bound = make_pod(node="a")
+    bound.scheduler_name = "default-scheduler"
+    watched.pods.updated(other, bound)
+    assert watched.where() == "on a"
+
+
+def test_a_pod_that_somebody_else_binds_leaves_the_queue(watched) -> None:
+    watched.pods.added(WAITING)
+    watched.pods.updated(WAITING, BOUND)
+    assert watched.where() == "on a"
+    assert watched.queue.pop(watched.clock.monotonic()) is None
+
+
+def test_a_pod_that_somebody_else_binds_while_it_is_decided_is_not_put_back(watched) -> None:
+    watched.pods.added(WAITING)
+    queued = watched.queue.pop(watched.clock.monotonic())
+    watched.pods.updated(WAITING, BOUND)
+    assert watched.queue.add_unschedulable(queued, watched.clock.monotonic()) is None
+    assert watched.where() == "on a"
+
+
+def test_what_the_server_says_wins_over_what_was_assumed(watched) -> None:
+    watched.pods.added(WAITING)
+    watched.queue.pop(watched.clock.monotonic())
+    watched.state.assume(WAITING, "b")
+    watched.pods.updated(WAITING, BOUND)
+    assert watched.where() == "on a"
+    assert watched.state.table.pod_count[watched.state.table.row_of["a"]] == 1
+    assert "b" not in watched.state.table.row_of, "nothing is left on the node it was assumed on"
+
+
+def test_an_assumed_pod_that_is_deleted_frees_its_place(watched) -> None:
+    watched.pods.added(WAITING)
+    watched.queue.pop(watched.clock.monotonic())
+    watched.state.assume(WAITING, "b")
+    watched.pods.deleted(WAITING)
+    assert watched.state.pod("uid-web") is None
+    watched.queue.done("uid-web")  # as its binding cycle will say, one way or the other
+    assert watched.where() == "nowhere"
+
+
+async def test_a_pod_that_waits_in_permit_and_is_deleted_is_rejected_and_cleans_up_itself(watched) -> None:
+    watched.pods.added(WAITING)
+    watched.queue.pop(watched.clock.monotonic())
+    assumed = watched.state.assume(WAITING, "b")
+    waiting = watched.waiting.add(assumed, {"Gate": 60})
+    watched.pods.deleted(WAITING)
+    assert (await waiting.verdict()).message == "the pod was deleted"
+    assert watched.where() == "assumed on b", "until its binding cycle gives it back"
+
+
+@pytest.mark.parametrize("pod", [WAITING, BOUND], ids=["waiting", "bound"])
+def test_a_deleted_pod_is_nowhere(watched, pod) -> None:
+    watched.pods.added(pod)
+    watched.pods.deleted(pod)
+    assert watched.where() == "nowhere"
+
+
+def test_a_bound_pod_that_is_done_frees_its_node(watched) -> None:
+    watched.pods.added(BOUND)
+    watched.pods.updated(BOUND, DONE)
+    assert watched.where() == "nowhere"
+    assert watched.state.table.size == 1
+    assert not watched.state.table.row_of
+
+
+def test_an_update_of_a_waiting_pod_reaches_the_queue(watched) -> None:
+    watched.pods.added(WAITING)
+    newer = make_pod()
+    newer.resource_version = "8"
+    watched.pods.updated(WAITING, newer)
+    assert watched.queue.get("uid-web").pod is newer
+
+
+def test_changes_wait_while_a_cycle_is_open(watched) -> None:
+    with watched.intake.held():
+        watched.pods.added(WAITING)
+        watched.pods.updated(WAITING, BOUND)
+        assert watched.where() == "nowhere"
+    assert watched.where() == "on a"
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        pytest.param({"schedulerName": "test"}, True, id="ours"),
+        pytest.param({"schedulerName": "other"}, False, id="another scheduler's"),
+        pytest.param({"schedulerName": "test", "nodeName": "a"}, False, id="bound already"),
+        pytest.param("nonsense", False, id="no spec at all"),
+    ],
+)
+def test_a_pod_that_cannot_be_read_is_named(watched, caplog, spec, told) -> None:
+    raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
+    watched.pods.undecodable(raw, ValueError("'x' is not a quantity"))
+    assert "pod default/odd cannot be read" in caplog.text
+    events = watched.events()
+    assert len(events) == told
+    if told:
+        assert events[0]["regarding"]["name"] == "odd"
+        assert events[0]["note"] == "the pod cannot be understood: 'x' is not a quantity"
+
+
+def node(name: str = "a", cpu: str = "4") -> Node:
+    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu, "pods": "110"}))
+
+
+def test_nodes_come_and_go(watched) -> None:
+    watched.nodes.added(node())
+    assert watched.state.table.live_count == 1
+    watched.nodes.updated(node(), node(cpu="8"))
+    assert watched.state.nodes.allocatable("cpu").tolist() == [8000]
+    watched.nodes.deleted(node())
+    assert watched.state.table.live_count == 0
+
+
+def test_a_node_with_a_quantity_that_is_none_stays_as_it_was(watched, caplog) -> None:
+    watched.nodes.added(node())
+    watched.nodes.updated(node(), node(cpu="many"))
+    assert watched.state.nodes.allocatable("cpu").tolist() == [4000]
+    assert "node a cannot be understood" in caplog.text
+    assert "'many' is not a quantity" in caplog.text
