@@ -9,7 +9,7 @@ from bayplan.framework.interface import MAX_NODE_SCORE
 
 
 def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
-    """Raw scores (not negative) scaled so that the highest becomes 100; with `reverse` it becomes 0 and 0 becomes 100."""
+    """Raw scores (not negative) scaled so that the highest becomes 100; with `reverse`, so that zero does."""
     highest = int(scores.max(initial=0))
     if highest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores

@@ -1,0 +1,112 @@
+"""Loads plugins of the user's: from a Python file, or from a module that can be imported."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from bayplan.config.errors import PluginLoadError
+from bayplan.config.profiles import ExtraPlugin
+from bayplan.framework.checks import check_plugin
+from bayplan.framework.functions import FunctionPlugin, InvalidPlugin
+from bayplan.framework.interface import Plugin
+
+
+def load_plugins(references: Iterable[str]) -> list[ExtraPlugin]:
+    """The plugins that the references name: `FILE.py` or `module`, each with `:name` for one plugin of several.
+
+    Raises PluginLoadError, whose message says what was looked for, what is wrong, and where.
+    """
+    return [plugin for reference in references for plugin in _load(reference)]
+
+
+def _load(reference: str) -> list[ExtraPlugin]:
+    place, name = _split(reference)
+    module = _import_file(Path(place)) if place.endswith(".py") or "/" in place else _import_module(place)
+    found = _plugins_in(module)
+    if not found:
+        expected = "a function with @filter_plugin or @score_plugin, or a subclass of Plugin with a name"
+        raise PluginLoadError(f"{place}: no plugin in it: expected {expected}")
+    plugins = [plugin for attribute, plugin in found if name in {"", attribute, plugin.name}]
+    if not plugins:
+        there = ", ".join(plugin.name for _, plugin in found)
+        raise PluginLoadError(f"{place}: no plugin {name!r} in it; there are {there}")
+    for plugin in plugins:
+        try:
+            check_plugin(plugin)
+        except InvalidPlugin as error:
+            raise PluginLoadError(f"{place}: {error}") from None
+    return plugins
+
+
+def _split(reference: str) -> tuple[str, str]:
+    place, colon, name = reference.rpartition(":")
+    return (place, name) if colon and name.isidentifier() else (reference, "")
+
+
+def _import_file(path: Path) -> ModuleType:
+    """A file as a module under a name of its own, so that it neither hides nor replaces another one."""
+    if not path.is_file():
+        raise PluginLoadError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}")
+    private = f"_bayplan_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
+    spec = importlib.util.spec_from_file_location(private, path)
+    if spec is None or spec.loader is None:
+        raise PluginLoadError(f"{path}: is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[private] = module  # dataclasses and msgspec look their modules up there
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[private]
+        raise _explain(str(path), error, str(path)) from error
+    return module
+
+
+def _import_module(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise PluginLoadError(
+                f"{name}: no such module; a file is given with its ending, as in ./policy.py"
+            ) from None
+        raise _explain(name, error, "") from error
+    except Exception as error:  # whatever a user's module raises is its own fault
+        raise _explain(name, error, "") from error
+
+
+def _explain(place: str, error: BaseException, path: str) -> BaseException:
+    if isinstance(error, SyntaxError):
+        return PluginLoadError(f"{place}: line {error.lineno}: {error.msg}")
+    if not isinstance(error, Exception | SystemExit):
+        return error
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+    where = f"line {lines[-1]}: " if lines else ""
+    problem = str(error) if isinstance(error, InvalidPlugin) else f"{type(error).__name__}: {error}"
+    return PluginLoadError(f"{place}: {where}{problem}")
+
+
+def _plugins_in(module: ModuleType) -> list[tuple[str, ExtraPlugin]]:
+    """Plugins that the module defines itself, by attribute, in the order of the file."""
+    return [
+        (attribute, value)
+        for attribute, value in vars(module).items()
+        if (isinstance(value, FunctionPlugin) and value.function.__module__ == module.__name__)
+        or (_is_plugin_class(value) and value.__module__ == module.__name__)
+    ]
+
+
+def _is_plugin_class(value: object) -> bool:
+    return (
+        isinstance(value, type)
+        and issubclass(value, Plugin)
+        and not inspect.isabstract(value)
+        and isinstance(getattr(value, "name", None), str)
+    )

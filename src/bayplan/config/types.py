@@ -1,0 +1,161 @@
+"""KubeSchedulerConfiguration (`kubescheduler.config.k8s.io/v1`) as typed values with upstream's defaults.
+
+Mirrors k8s.io/kube-scheduler/config/v1/types.go and apis/config/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from bayplan.framework.profile import Point
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+MULTI_POINT = "multiPoint"
+
+
+class PluginReference(msgspec.Struct):
+    """A plugin by name. `weight` is of its score; 0 means 1."""
+
+    name: str
+    weight: int = 0
+
+
+class PluginSet(msgspec.Struct):
+    """Plugins to be asked at a point, beside the default ones, and default ones not to be asked (`*` for all)."""
+
+    enabled: list[PluginReference] = []
+    disabled: list[PluginReference] = []
+
+
+class Plugins(msgspec.Struct, kw_only=True):
+    """Plugins by extension point; `multiPoint` stands for all points that a plugin implements."""
+
+    preEnqueue: PluginSet = msgspec.field(default_factory=PluginSet)
+    queueSort: PluginSet = msgspec.field(default_factory=PluginSet)
+    preFilter: PluginSet = msgspec.field(default_factory=PluginSet)
+    filter: PluginSet = msgspec.field(default_factory=PluginSet)
+    postFilter: PluginSet = msgspec.field(default_factory=PluginSet)
+    preScore: PluginSet = msgspec.field(default_factory=PluginSet)
+    score: PluginSet = msgspec.field(default_factory=PluginSet)
+    reserve: PluginSet = msgspec.field(default_factory=PluginSet)
+    permit: PluginSet = msgspec.field(default_factory=PluginSet)
+    preBind: PluginSet = msgspec.field(default_factory=PluginSet)
+    bind: PluginSet = msgspec.field(default_factory=PluginSet)
+    postBind: PluginSet = msgspec.field(default_factory=PluginSet)
+    placementGenerate: PluginSet = msgspec.field(default_factory=PluginSet)
+    placementScore: PluginSet = msgspec.field(default_factory=PluginSet)
+    multiPoint: PluginSet = msgspec.field(default_factory=PluginSet)
+
+    def at(self, point: Point) -> PluginSet:
+        """What is said of one point."""
+        found: PluginSet = getattr(self, point.value)
+        return found
+
+    def enabled_names(self) -> Iterator[str]:
+        """Every plugin that is enabled anywhere, as often as it is."""
+        for name in self.__struct_fields__:
+            yield from (plugin.name for plugin in getattr(self, name).enabled)
+
+
+class PluginConfig(msgspec.Struct):
+    """The arguments of a plugin, as they stand in the file; typed ones are in `KubeSchedulerProfile.arguments`."""
+
+    name: str
+    args: dict[str, Any] = {}
+
+
+class KubeSchedulerProfile(msgspec.Struct, kw_only=True):
+    """One scheduler name and what it does."""
+
+    schedulerName: str = ""
+    percentageOfNodesToScore: int | None = None
+    plugins: Plugins = msgspec.field(default_factory=Plugins)
+    pluginConfig: list[PluginConfig] = []
+
+
+class LeaderElection(msgspec.Struct, kw_only=True):
+    """How one of several schedulers becomes the active one. Durations as in `15s`."""
+
+    leaderElect: bool = True
+    leaseDuration: str = "15s"
+    renewDeadline: str = "10s"
+    retryPeriod: str = "2s"
+    resourceLock: str = "leases"
+    resourceName: str = "kube-scheduler"
+    resourceNamespace: str = "kube-system"
+
+
+class ClientConnection(msgspec.Struct, kw_only=True):
+    """How to talk to the API server. JSON is what goes over the wire, whatever the content types say."""
+
+    kubeconfig: str = ""
+    acceptContentTypes: str = ""
+    contentType: str = "application/vnd.kubernetes.protobuf"
+    qps: float = 50.0
+    burst: int = 100
+
+
+class ExtenderManagedResource(msgspec.Struct, kw_only=True):
+    """An extended resource that an extender looks after."""
+
+    name: str
+    ignoredByScheduler: bool = False
+
+
+class ExtenderTLSConfig(msgspec.Struct, kw_only=True):
+    """TLS towards an extender; data fields are base64."""
+
+    insecure: bool = False
+    serverName: str = ""
+    certFile: str = ""
+    keyFile: str = ""
+    caFile: str = ""
+    certData: str = ""
+    keyData: str = ""
+    caData: str = ""
+
+
+class Extender(msgspec.Struct, kw_only=True):
+    """An HTTP extender."""
+
+    urlPrefix: str = ""
+    filterVerb: str = ""
+    preemptVerb: str = ""
+    prioritizeVerb: str = ""
+    weight: int = 0
+    bindVerb: str = ""
+    enableHTTPS: bool = False
+    tlsConfig: ExtenderTLSConfig | None = None
+    httpTimeout: str = "0s"
+    nodeCacheCapable: bool = False
+    managedResources: list[ExtenderManagedResource] = []
+    ignorable: bool = False
+
+
+class KubeSchedulerConfiguration(msgspec.Struct, kw_only=True):
+    """The whole file."""
+
+    apiVersion: str = API_VERSION
+    kind: str = KIND
+    parallelism: int = 16
+    leaderElection: LeaderElection = msgspec.field(default_factory=LeaderElection)
+    clientConnection: ClientConnection = msgspec.field(default_factory=ClientConnection)
+    enableProfiling: bool = True
+    enableContentionProfiling: bool = True
+    percentageOfNodesToScore: int = 0
+    podInitialBackoffSeconds: int = 1
+    podMaxBackoffSeconds: int = 10
+    profiles: list[KubeSchedulerProfile] = []
+    extenders: list[Extender] = []
+    delayCacheUntilActive: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.profiles:
+            self.profiles = [KubeSchedulerProfile()]
+        if len(self.profiles) == 1:
+            self.profiles[0].schedulerName = self.profiles[0].schedulerName or DEFAULT_SCHEDULER_NAME
