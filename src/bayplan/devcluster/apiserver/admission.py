@@ -1,8 +1,10 @@
 """What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
-DefaultTolerationSeconds, TaintNodesByCondition.
+DefaultTolerationSeconds, TaintNodesByCondition; and the cluster addresses of services, which are no plugin's.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from bayplan.api.kinds import POD, PRIORITY_CLASS
 from bayplan.devcluster.apiserver.registry import Registry
@@ -77,3 +79,36 @@ def admit_node(registry: Registry, node: Object) -> None:
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def admit_service(registry: Registry, service: Object) -> None:
+    """Gives a service its cluster address, and node ports where it asks for them."""
+    spec = service["spec"]
+    if spec["type"] == "ExternalName":
+        return
+    taken = registry.store.collection("services").objects
+    if not spec.get("clusterIP"):
+        used = {entry.fields["spec.clusterIP"] for entry in taken.values()}
+        spec["clusterIP"] = next(address for address in _addresses() if address not in used)
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        for port in spec.get("ports", ()):
+            if "nodePort" not in port:
+                port["nodePort"] = registry.random.randrange(30_000, 32_768)
+
+
+def _addresses() -> Iterator[str]:
+    """The addresses of 10.96.0.0/16, but for the few that are promised to others."""
+    for third in range(256):
+        for fourth in range(256):
+            if third or fourth > 10:
+                yield f"10.96.{third}.{fourth}"
+
+
+def keep_address(service: Object, old: Object) -> None:
+    """An update that does not speak of the cluster address leaves it."""
+    for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        if field in old["spec"] and not service["spec"].get(field):
+            service["spec"][field] = old["spec"][field]

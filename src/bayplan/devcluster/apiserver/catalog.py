@@ -4,9 +4,29 @@ from __future__ import annotations
 
 from bayplan.api import kinds
 from bayplan.api.kinds import KINDS, Kind
-from bayplan.devcluster.apiserver import admission, pods
+from bayplan.devcluster.apiserver import admission, events, pods
+from bayplan.devcluster.apiserver.defaults import core as core_defaults
+from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
+from bayplan.devcluster.apiserver.validation import core, workloads
+from bayplan.devcluster.apiserver.validation.pods import validate_pod, validate_pod_update
+
+EVENT_FIELDS = {
+    "involvedObject.kind": path("involvedObject", "kind"),
+    "involvedObject.namespace": path("involvedObject", "namespace"),
+    "involvedObject.name": path("involvedObject", "name"),
+    "involvedObject.uid": path("involvedObject", "uid"),
+    "involvedObject.apiVersion": path("involvedObject", "apiVersion"),
+    "involvedObject.resourceVersion": path("involvedObject", "resourceVersion"),
+    "involvedObject.fieldPath": path("involvedObject", "fieldPath"),
+    "reason": path("reason"),
+    "reportingComponent": path("reportingComponent"),
+    "source": path("source", "component"),
+    "type": path("type"),
+}
+NEW_EVENT_FIELDS = {name.replace("involvedObject", "regarding"): read for name, read in EVENT_FIELDS.items()}
+NEW_EVENT_FIELDS["reportingController"] = EVENT_FIELDS["reportingComponent"]
 
 RULES: tuple[Resource, ...] = (
     Resource(
@@ -14,6 +34,9 @@ RULES: tuple[Resource, ...] = (
         default=default_pod,
         admit=admission.admit_pod,
         prepare=pods.prepare_pod,
+        prepare_status=pods.prepare_pod_status,
+        validate=validate_pod,
+        validate_update=validate_pod_update,
         grace=pods.grace,
         generation=True,
         returns_deleted=True,
@@ -30,12 +53,166 @@ RULES: tuple[Resource, ...] = (
     ),
     Resource(
         kinds.NODE,
+        default=core_defaults.default_node,
         admit=admission.admit_node,
+        validate=core.validate_node,
+        validate_update=core.validate_node_update,
         keeps_status=True,
         fields={"spec.unschedulable": boolean("spec", "unschedulable")},
     ),
-    Resource(kinds.NAMESPACE, name_rule="label", fields={"status.phase": path("status", "phase")}, returns_deleted=True),
-    Resource(kinds.PRIORITY_CLASS, generation=True, fields={"globalDefault": boolean("globalDefault")}),
+    Resource(
+        kinds.NAMESPACE,
+        default=core_defaults.default_namespace,
+        prepare=core_defaults.prepare_namespace,
+        name_rule="label",
+        returns_deleted=True,
+        fields={"status.phase": path("status", "phase")},
+    ),
+    Resource(
+        kinds.SERVICE,
+        default=core_defaults.default_service,
+        admit=admission.admit_service,
+        prepare_update=admission.keep_address,
+        validate=core.validate_service,
+        name_rule="label1035",
+        returns_deleted=True,
+        fields={"spec.clusterIP": path("spec", "clusterIP"), "spec.type": path("spec", "type")},
+    ),
+    Resource(
+        kinds.CORE_EVENT,
+        validate=events.validate_core_event,
+        create_on_update=True,
+        fields=EVENT_FIELDS,
+    ),
+    Resource(
+        kinds.EVENT,
+        validate_new=events.validate_event,
+        validate_update=events.validate_event_update,
+        create_on_update=True,
+        fields=NEW_EVENT_FIELDS,
+        storage=kinds.CORE_EVENT,
+        from_storage=events.from_core,
+        to_storage=events.to_core,
+    ),
+    Resource(kinds.CONFIG_MAP, validate_update=core.validate_config_map_update),
+    Resource(
+        kinds.SECRET,
+        default=core_defaults.default_secret,
+        validate_update=core.validate_config_map_update,
+        fields={"type": path("type")},
+    ),
+    Resource(kinds.SERVICE_ACCOUNT, returns_deleted=True),
+    Resource(kinds.LEASE, validate=core.validate_lease, create_on_update=True, unconditional_update=False),
+    Resource(
+        kinds.PRIORITY_CLASS,
+        default=core_defaults.default_priority_class,
+        validate=core.validate_priority_class,
+        validate_update=core.validate_priority_class_update,
+        generation=True,
+        fields={"globalDefault": boolean("globalDefault")},
+        hidden_fields=frozenset({"globalDefault"}),
+    ),
+    Resource(
+        kinds.POD_DISRUPTION_BUDGET,
+        validate=workloads.validate_budget,
+        generation=True,
+        unconditional_update=False,
+    ),
+    Resource(
+        kinds.REPLICA_SET,
+        default=workload_defaults.default_replica_set,
+        validate=workloads.validate_workload,
+        validate_update=workloads.validate_workload_update,
+        generation=True,
+        fields={"status.replicas": path("status", "replicas")},
+    ),
+    Resource(
+        kinds.REPLICATION_CONTROLLER,
+        default=workload_defaults.default_replication_controller,
+        generation=True,
+        orphans=True,
+        fields={"status.replicas": path("status", "replicas")},
+    ),
+    Resource(
+        kinds.DEPLOYMENT,
+        default=workload_defaults.default_deployment,
+        validate=workloads.validate_workload,
+        validate_update=workloads.validate_workload_update,
+        generation=True,
+    ),
+    Resource(
+        kinds.STATEFUL_SET,
+        default=workload_defaults.default_stateful_set,
+        validate=workloads.validate_workload,
+        validate_update=workloads.validate_workload_update,
+        generation=True,
+    ),
+    Resource(
+        kinds.DAEMON_SET,
+        default=workload_defaults.default_daemon_set,
+        validate=workloads.validate_workload,
+        validate_update=workloads.validate_workload_update,
+        generation=True,
+    ),
+    Resource(
+        kinds.JOB,
+        default=workload_defaults.default_job,
+        prepare=workload_defaults.prepare_job,
+        validate=workloads.validate_job,
+        validate_update=workloads.validate_job_update,
+        generation=True,
+        orphans=True,
+        fields={"status.successful": path("status", "succeeded")},
+    ),
+    Resource(
+        kinds.CRON_JOB,
+        default=workload_defaults.default_cron_job,
+        validate=workloads.validate_cron_job,
+        generation=True,
+    ),
+    Resource(
+        kinds.PERSISTENT_VOLUME,
+        default=core_defaults.default_volume,
+        prepare=core_defaults.prepare_volume,
+        validate=core.validate_volume,
+        returns_deleted=True,
+    ),
+    Resource(
+        kinds.PERSISTENT_VOLUME_CLAIM,
+        default=core_defaults.default_claim,
+        prepare=core_defaults.prepare_claim,
+        validate=core.validate_claim,
+        validate_update=core.validate_claim_update,
+        returns_deleted=True,
+    ),
+    Resource(
+        kinds.STORAGE_CLASS,
+        default=core_defaults.default_storage_class,
+        validate=core.validate_storage_class,
+        returns_deleted=True,
+    ),
+    Resource(kinds.CSI_NODE, unconditional_update=False, returns_deleted=True),
+    Resource(
+        kinds.CSI_DRIVER,
+        default=core_defaults.default_csi_driver,
+        unconditional_update=False,
+        returns_deleted=True,
+    ),
+    Resource(kinds.CSI_STORAGE_CAPACITY, unconditional_update=False),
+    Resource(kinds.VOLUME_ATTACHMENT, unconditional_update=False, returns_deleted=True),
+    Resource(kinds.DEVICE_CLASS, generation=True, returns_deleted=True),
+    Resource(kinds.RESOURCE_CLAIM, default=core_defaults.default_resource_claim, returns_deleted=True),
+    Resource(
+        kinds.RESOURCE_CLAIM_TEMPLATE,
+        default=core_defaults.default_resource_claim_template,
+        returns_deleted=True,
+    ),
+    Resource(
+        kinds.RESOURCE_SLICE,
+        generation=True,
+        returns_deleted=True,
+        fields={"spec.nodeName": path("spec", "nodeName"), "spec.driver": path("spec", "driver")},
+    ),
 )
 
 

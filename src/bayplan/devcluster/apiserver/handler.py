@@ -1,4 +1,4 @@
-"""The verbs: from a request, already read off its connection, to its answer.
+"""The verbs: from a request to its answer.
 
 `Handler.answer` is the way of every request; what it calls follows in the order of the calls. Mirrors apiserver's
 pkg/endpoints/handlers.
@@ -9,59 +9,23 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
-from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.decoding import (
-    FieldValidation,
-    accept,
-    read_document,
-    read_object,
-    warning_header,
-)
+from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_object, warning_header
 from bayplan.devcluster.apiserver.deletion import delete, read_options
 from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.negotiation import negotiate
-from bayplan.devcluster.apiserver.patch import (
-    APPLY_PATCH,
-    JSON_PATCH,
-    MERGE_PATCH,
-    PATCH_TYPES,
-    apply_configuration,
-    apply_json_patch,
-    apply_merge_patch,
-    apply_strategic_patch,
-)
+from bayplan.devcluster.apiserver.patch import APPLY_PATCH
 from bayplan.devcluster.apiserver.reading import list_objects, read_selection, read_watch, watch
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, Renderer
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    StatusError,
-    invalid,
-    method_not_allowed,
-    not_found,
-    required,
-    resource_not_found,
-    unsupported_media_type,
-)
-from bayplan.devcluster.apiserver.store import Entry, decode, encode, key_of
+from bayplan.devcluster.apiserver.status import method_not_allowed, not_found, resource_not_found
+from bayplan.devcluster.apiserver.store import Entry, encode, key_of
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
 
 WATCH_SECONDS = 1800.0
 """How long a watch lasts that does not say."""
-
-
-@dataclass(slots=True)
-class Request:
-    """A request as the verbs see it."""
-
-    info: RequestInfo
-    parameters: dict[str, str]
-    body: bytes = b""
-    content_type: str = JSON_TYPE
-    accept: str = ""
-    user: str = "system:admin"
 
 
 @dataclass(slots=True)
@@ -99,7 +63,7 @@ class Handler:
         if virtual is not None:
             if info.verb != "create" or info.name:
                 raise method_not_allowed()
-            return Answer(201, encode(virtual(self._registry, info, _document(request))))
+            return Answer(201, encode(virtual.answer(self._registry, info, request.user, request.document())))
         resource = self._registry.resource(info.group, info.version, info.resource)
         if resource is None or (info.namespace and not resource.kind.namespaced):
             raise resource_not_found()
@@ -121,9 +85,8 @@ class Handler:
         verb = subresource.verbs.get(info.verb)
         if verb is None:
             raise method_not_allowed()
-        document = read_patch(resource, request) if info.verb == "patch" else _document(request)
         status = 201 if info.verb == "create" else 200
-        return Answer(status, encode(verb(self._registry, resource, request, document)))
+        return Answer(status, encode(verb(self._registry, resource, request)))
 
     def _get(self, request: Request, resource: Resource) -> Answer:
         info = request.info
@@ -151,54 +114,50 @@ class Handler:
 
     def _create(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)
-        validation = _validation(request)
+        validation = request.validation()
         obj = read_object(resource.kind, request.body, request.content_type, validation)
-        entry = self._registry.create(resource, request.info.namespace, obj, dry_run=_dry_run(request))
+        entry = self._registry.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
         return Answer(201, renderer.object(entry), warnings=_warnings(validation))
 
     def _update(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         renderer = self._renderer(request, resource)
-        validation = _validation(request)
+        validation = request.validation()
         new = read_object(resource.kind, request.body, request.content_type, validation)
-        if self._creates(request, resource):
+        if resource.create_on_update and not info.subresource and self._is_missing(request, resource):
             new["metadata"].setdefault("name", info.name)
-            entry = self._registry.create(resource, info.namespace, new, dry_run=_dry_run(request))
+            entry = self._registry.create(resource, info.namespace, new, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
         entry = self._registry.update(
-            resource, old, new, subresource=info.subresource, dry_run=_dry_run(request)
+            resource, old, new, subresource=info.subresource, dry_run=request.dry_run()
         )
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 
-    def _creates(self, request: Request, resource: Resource) -> bool:
-        """Whether an update, by the kind's rule, brings the object into being."""
-        info = request.info
-        missing = key_of(info.namespace, info.name) not in self._registry.collection(resource).objects
-        return missing and resource.create_on_update and not info.subresource
+    def _is_missing(self, request: Request, resource: Resource) -> bool:
+        key = key_of(request.info.namespace, request.info.name)
+        return key not in self._registry.collection(resource).objects
 
     def _patch(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         renderer = self._renderer(request, resource)
-        validation = _validation(request)
-        patch = read_patch(resource, request)
-        media = _media(request)
-        if media == APPLY_PATCH and key_of(info.namespace, info.name) not in self._registry.collection(resource).objects:
+        validation = request.validation()
+        if request.media == APPLY_PATCH and self._is_missing(request, resource):
             if info.subresource:
                 raise not_found(resource.kind, info.name)
-            obj = accept(resource.kind, patch, validation)
+            obj = accept(resource.kind, request.patch(resource.kind), validation)
             obj["metadata"].setdefault("name", info.name)
-            entry = self._registry.create(resource, info.namespace, obj, dry_run=_dry_run(request))
+            entry = self._registry.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
-        new = accept(resource.kind, patched(resource, old, patch, media), validation)
-        entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=_dry_run(request))
+        new = accept(resource.kind, request.patched(resource.kind, old), validation)
+        entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 
     def _delete(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, _document(request))
+        options = read_options(request.parameters, request.document())
         entry, gone = delete(self._registry, resource, info.namespace, info.name, options)
         if gone and not resource.returns_deleted:
             kind = resource.kind
@@ -208,7 +167,7 @@ class Handler:
 
     def _delete_collection(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, _document(request))
+        options = read_options(request.parameters, request.document())
         selection = read_selection(resource, request.info.namespace, "", request.parameters)
         entries, metadata = list_objects(self._registry, resource, selection, {})
         deleted: list[Entry] = []
@@ -220,76 +179,5 @@ class Handler:
 _SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
-def _document(request: Request) -> object:
-    """The body as plain values, None if there is none. Raises 400 or 415."""
-    if not request.body:
-        return None
-    if _media(request) not in {JSON_TYPE, "", "application/yaml"} and request.info.verb != "patch":
-        raise unsupported_media_type()
-    try:
-        document: object = decode(request.body)
-    except ValueError as error:
-        raise StatusError(400, "BadRequest", f"the body of the request is no JSON: {error}") from error
-    return document
-
-
-def _media(request: Request) -> str:
-    return request.content_type.partition(";")[0].strip()
-
-
-def _validation(request: Request) -> FieldValidation:
-    mode = request.parameters.get("fieldValidation", "") or "Warn"
-    if mode not in {"Ignore", "Warn", "Strict"}:
-        detail = f'Unsupported value: "{mode}": supported values: "", "Ignore", "Strict", "Warn"'
-        raise StatusError(
-            422,
-            "Invalid",
-            f'CreateOptions.meta.k8s.io "" is invalid: fieldValidation: {detail}',
-            {"group": "meta.k8s.io", "kind": "CreateOptions"},
-        )
-    return FieldValidation(mode)
-
-
-def _dry_run(request: Request) -> bool:
-    wanted = request.parameters.get("dryRun", "")
-    if wanted not in {"", "All"}:
-        raise StatusError(
-            422,
-            "Invalid",
-            f'CreateOptions.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["{wanted}"]: supported values: "All"',
-            {"group": "meta.k8s.io", "kind": "CreateOptions"},
-        )
-    return wanted == "All"
-
-
 def _warnings(validation: FieldValidation) -> list[str]:
     return [warning_header(warning) for warning in validation.warnings]
-
-
-def read_patch(resource: Resource, request: Request) -> object:
-    """The patch that a request carries. Raises 400, 415, or 422 for an apply without a manager."""
-    media = _media(request)
-    if media not in PATCH_TYPES:
-        raise unsupported_media_type()
-    if media == APPLY_PATCH and not request.parameters.get("fieldManager"):
-        raise invalid(_PATCH_OPTIONS, "", [required("fieldManager", "is required for apply patch")])
-    return read_document(resource.kind, request.body, request.content_type)
-
-
-_PATCH_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "", "", namespaced=False, model="")
-
-
-def patched(resource: Resource, old: Object, patch: object, media: str) -> Object:
-    """The object that a patch makes of `old`, not yet normalized."""
-    kind = resource.kind
-    whole = {"kind": kind.kind, "apiVersion": kind.api_version, **old}
-    match media:
-        case _ if media == JSON_PATCH:
-            return apply_json_patch(whole, patch)
-        case _ if media == MERGE_PATCH:
-            merged: Object = apply_merge_patch(whole, patch)
-            return merged
-        case _ if media == APPLY_PATCH:
-            return apply_configuration(kind, whole, patch)
-        case _:
-            return apply_strategic_patch(kind, whole, patch)

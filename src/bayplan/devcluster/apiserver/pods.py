@@ -32,6 +32,16 @@ def prepare_pod(pod: Object) -> None:
         _merge_label_keys(term, labels)
 
 
+def prepare_pod_status(pod: Object, old: Object) -> None:
+    """What a kubelet's status says nothing of stays."""
+    if "qosClass" not in pod["status"] and "qosClass" in old["status"]:
+        pod["status"]["qosClass"] = old["status"]["qosClass"]
+    owners = old["metadata"].get("ownerReferences")
+    pod["metadata"].pop("ownerReferences", None)
+    if owners:
+        pod["metadata"]["ownerReferences"] = owners
+
+
 def _affinity_terms(spec: Object) -> Iterator[Object]:
     affinity = spec.get("affinity", {})
     for kind in ("podAffinity", "podAntiAffinity"):

@@ -41,7 +41,14 @@ class Registry:
     """By group, version and plural."""
     on_removed: list[Callable[[Resource, Entry], None]] = field(default_factory=list)
     """Told of every object that has gone, and of every one that waits for its dependents or its contents."""
+    users_by_token: dict[str, str] = field(default_factory=dict)
+    """Who the bearer tokens belong to; without any, everybody may do everything."""
     random: random.Random = field(default_factory=random.Random)
+
+    @property
+    def users(self) -> set[str]:
+        """Everybody who may do everything, nobody in particular if there are no tokens."""
+        return set(self.users_by_token.values())
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         """The served resource of that name."""
@@ -96,7 +103,7 @@ class Registry:
         resource.admit(self, obj)
         resource.prepare(obj)
         name = metadata.get("name", "")
-        self._check(resource, name, [*validate_meta(resource, metadata), *resource.validate(obj)])
+        self._check(resource, name, [*validate_meta(resource, metadata), *resource.validate(obj), *resource.validate_new(obj)])
         collection = self.collection(resource)
         if key_of(namespace, name) in collection.objects:
             raise already_exists(kind, name)
@@ -156,6 +163,7 @@ class Registry:
         metadata.pop("selfLink", None)
         if subresource == "status":
             new = {**old, "metadata": metadata, "status": new.get("status", {})}
+            resource.prepare_status(new, old)
         elif resource.kind.status and not subresource:
             new["status"] = old.get("status", {})
         if not subresource:

@@ -51,10 +51,17 @@ class Resource:
     """The last touch before validation of a new object."""
     prepare_update: Callable[[Object, Object], None] = _nothing_changed
     """(new, old): carries over what an update may not change silently."""
+    prepare_status: Callable[[Object, Object], None] = _nothing_changed
+    """(new, old): the same for an update of the status alone."""
     validate: Callable[[Object], Iterable[FieldError]] = _valid
+    """What makes the object invalid, on every write but of the status alone."""
+    validate_new: Callable[[Object], Iterable[FieldError]] = _valid
+    """What else makes a new object invalid."""
     validate_update: Callable[[Object, Object], Iterable[FieldError]] = _valid_change
     fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
-    """Selectable fields besides metadata.name and metadata.namespace."""
+    """Selectable fields besides metadata.name and metadata.namespace, read from the object as it is stored."""
+    hidden_fields: frozenset[str] = frozenset()
+    """Of these, the ones that are for the server itself."""
     name_rule: str = "subdomain"
     """What names may look like: `subdomain`, `label`, `label1035` or `path`."""
     keeps_status: bool = False
@@ -85,7 +92,7 @@ class Resource:
         """Whether lists and watches may select by the field."""
         if name == "metadata.namespace":
             return self.kind.namespaced
-        return name == "metadata.name" or name in self.fields
+        return name == "metadata.name" or (name in self.fields and name not in self.hidden_fields)
 
     def read_fields(self, obj: Object) -> dict[str, str]:
         """What the object can be selected by."""

@@ -22,10 +22,11 @@ from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.faults import ConnectionDropped, Faults
-from bayplan.devcluster.apiserver.handler import Answer, Handler, Request
+from bayplan.devcluster.apiserver.handler import Answer, Handler
 from bayplan.devcluster.apiserver.negotiation import negotiate
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
+from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, internal, too_large, unauthorized
@@ -55,6 +56,7 @@ class ApiServer:
         self.faults = Faults()
         self.store = Store(history)
         self.registry = Registry(self.store, self.clock, catalog())
+        self.registry.users_by_token = dict(tokens or {})
         self._handler = Handler(self.registry, self.faults)
         self._host = host
         self._port = port
@@ -77,9 +79,9 @@ class ApiServer:
     async def start(self) -> None:
         """Begins to serve. Raises OSError if the address is taken."""
         server = web.Server(self._serve, request_factory=_request)
-        self._runner = web.ServerRunner(server)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port, shutdown_timeout=0.2)
+        site = web.TCPSite(self._runner, self._host, self._port)
         await site.start()
         self._port = self._runner.addresses[0][1]
 

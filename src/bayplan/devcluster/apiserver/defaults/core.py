@@ -1,0 +1,129 @@
+"""Defaults of the other kinds. Mirrors defaults.go of Kubernetes' pkg/apis/core, storage, scheduling and resource."""
+
+from __future__ import annotations
+
+from bayplan.devcluster.apiserver.schema import Object
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+
+
+def default_namespace(namespace: Object) -> None:
+    """A namespace carries its name as a label."""
+    metadata = namespace["metadata"]
+    if metadata.get("name"):
+        metadata["labels"] = {**metadata.get("labels", {}), NAMESPACE_LABEL: metadata["name"]}
+
+
+def prepare_namespace(namespace: Object) -> None:
+    """A new namespace waits, when it is deleted, for its contents to go."""
+    namespace["status"] = {"phase": "Active"}
+    finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
+    if "kubernetes" not in finalizers:
+        finalizers.append("kubernetes")
+
+
+def default_node(node: Object) -> None:
+    """What a node has, it offers, unless it says otherwise."""
+    status = node.get("status", {})
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
+
+
+def default_service(service: Object) -> None:
+    """A cluster address for TCP."""
+    spec = service["spec"]
+    if spec.setdefault("sessionAffinity", "None") == "ClientIP":
+        spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
+    else:
+        spec.pop("sessionAffinityConfig", None)
+    kind = spec.setdefault("type", "ClusterIP")
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        if not port.get("targetPort"):
+            port["targetPort"] = port["port"]
+    if kind in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if kind != "ExternalName":
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+
+def default_volume(volume: Object) -> None:
+    """A file system that is kept."""
+    volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["spec"].setdefault("volumeMode", "Filesystem")
+    claim = volume["spec"].get("claimRef")
+    if claim:
+        claim.setdefault("kind", "PersistentVolumeClaim")
+        claim.setdefault("apiVersion", "v1")
+
+
+def prepare_volume(volume: Object) -> None:
+    """A new volume is pending."""
+    volume["status"] = {"phase": "Pending"}
+
+
+def default_claim(claim: Object) -> None:
+    """A file system."""
+    claim["spec"].setdefault("volumeMode", "Filesystem")
+    resources = claim["spec"]["resources"]
+    for name, limit in resources.get("limits", {}).items():
+        resources.setdefault("requests", {}).setdefault(name, limit)
+
+
+def prepare_claim(claim: Object) -> None:
+    """A new claim is pending."""
+    claim["status"] = {"phase": "Pending"}
+    source = claim["spec"].get("dataSource")
+    if source:
+        claim["spec"].setdefault("dataSourceRef", dict(source))
+
+
+def default_storage_class(storage_class: Object) -> None:
+    """Volumes are deleted with their claims, and bound at once."""
+    storage_class.setdefault("reclaimPolicy", "Delete")
+    storage_class.setdefault("volumeBindingMode", "Immediate")
+
+
+def default_csi_driver(driver: Object) -> None:
+    """A driver for persistent volumes that have to be attached."""
+    spec = driver["spec"]
+    spec.setdefault("attachRequired", True)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    spec.setdefault("volumeLifecycleModes", ["Persistent"])
+    for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
+        spec.setdefault(field, False)
+
+
+def default_priority_class(priority_class: Object) -> None:
+    """Pods of a class preempt those of lower classes. The class without a value has the value 0."""
+    priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    priority_class.setdefault("value", 0)
+
+
+def default_secret(secret: Object) -> None:
+    """An opaque one; texts are stored as the bytes that they are."""
+    import base64  # noqa: PLC0415 - the one kind that needs it
+
+    secret.setdefault("type", "Opaque")
+    for key, text in secret.pop("stringData", {}).items():
+        secret.setdefault("data", {})[key] = base64.b64encode(text.encode()).decode()
+
+
+def default_claim_devices(claim_spec: Object) -> None:
+    """A request is for exactly one device."""
+    for request in claim_spec.get("devices", {}).get("requests") or ():
+        for wanted in [request.get("exactly"), *request.get("firstAvailable", ())]:
+            if wanted is not None and wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":
+                wanted.setdefault("count", 1)
+
+
+def default_resource_claim(claim: Object) -> None:
+    """Of the devices that it asks for."""
+    default_claim_devices(claim["spec"])
+
+
+def default_resource_claim_template(template: Object) -> None:
+    """Of the devices that its claims ask for."""
+    default_claim_devices(template["spec"].get("spec", {}))

@@ -1,0 +1,109 @@
+"""Defaults of the kinds that make pods. Mirrors Kubernetes' pkg/apis/apps/v1 and pkg/apis/batch/v1 defaults.go."""
+
+from __future__ import annotations
+
+from bayplan.devcluster.apiserver.defaults.pods import default_template
+from bayplan.devcluster.apiserver.schema import Object
+
+
+def default_deployment(deployment: Object) -> None:
+    """One replica, rolled out by quarters."""
+    spec = deployment["spec"]
+    default_template(spec["template"])
+    spec.setdefault("replicas", 1)
+    strategy = spec["strategy"]
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+
+
+def default_replica_set(replica_set: Object) -> None:
+    """One replica."""
+    default_template(replica_set["spec"]["template"])
+    replica_set["spec"].setdefault("replicas", 1)
+
+
+def default_stateful_set(stateful_set: Object) -> None:
+    """One replica, one after the other."""
+    spec = stateful_set["spec"]
+    default_template(spec["template"])
+    spec.setdefault("replicas", 1)
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec["updateStrategy"]
+    if "type" not in strategy:
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def default_daemon_set(daemon_set: Object) -> None:
+    """One node after the other."""
+    spec = daemon_set["spec"]
+    default_template(spec["template"])
+    strategy = spec["updateStrategy"]
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+
+
+def default_replication_controller(controller: Object) -> None:
+    """One replica, of the pods that its template makes."""
+    spec = controller["spec"]
+    spec.setdefault("replicas", 1)
+    if "template" in spec:
+        default_template(spec["template"])
+        labels = spec["template"]["metadata"].get("labels")
+        if labels:
+            spec.setdefault("selector", labels)
+            controller["metadata"].setdefault("labels", labels)
+
+
+def default_job(job: Object) -> None:
+    """One pod, tried seven times."""
+    spec = job["spec"]
+    default_template(spec["template"])
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 6 if "backoffLimitPerIndex" not in spec else 2**31 - 1)
+    labels = spec["template"]["metadata"].get("labels")
+    if labels:
+        job["metadata"].setdefault("labels", dict(labels))
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+
+
+def prepare_job(job: Object) -> None:
+    """A job selects its pods by its own uid, unless it says how it selects them."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector"):
+        return
+    spec.pop("manualSelector", None)
+    uid, name = metadata["uid"], metadata.get("name", "")
+    labels = spec["template"]["metadata"].setdefault("labels", {})
+    for prefix in ("", "batch.kubernetes.io/"):
+        labels[f"{prefix}job-name"] = name
+        labels[f"{prefix}controller-uid"] = uid
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+
+
+def default_cron_job(cron_job: Object) -> None:
+    """Concurrent runs are allowed, and few finished ones kept."""
+    spec = cron_job["spec"]
+    template = spec["jobTemplate"]["spec"]
+    default_template(template["template"])
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)

@@ -1,0 +1,126 @@
+"""Evicting a pod, as far as its disruption budget allows. Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.labels import LabelSelector, Requirement
+from bayplan.devcluster.apiserver.binding import SUCCESS, set_condition
+from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete, read_options
+from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, forbidden, internal
+from bayplan.devcluster.apiserver.store import Entry
+
+MOST_DISRUPTED = 2000
+_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def evict(registry: Registry, pods: Resource, namespace: str, name: str, eviction: Any, *, dry_run: bool) -> Object:
+    """Deletes the pod, or answers 429 where a budget says not now."""
+    if eviction.__class__ is not dict or eviction.get("kind", "Eviction") != "Eviction":
+        raise bad_request("the object provided is unrecognized (must be of type Eviction)")
+    if (eviction.get("metadata") or {}).get("name", "") != name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = read_options({"dryRun": "All"} if dry_run else {}, eviction.get("deleteOptions"))
+    pod = registry.load(pods, namespace, name)
+    if not _needs_no_budget(pod):
+        _ask_budget(registry, pod, options)
+    if not options.dry_run:
+        _mark_target(registry, pods, pod)
+    delete(registry, pods, namespace, name, options)
+    return SUCCESS
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    ended = pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"}
+    return ended or "deletionTimestamp" in pod["metadata"]
+
+
+def _ask_budget(registry: Registry, pod: Object, options: DeleteOptions) -> None:
+    budgets = _budgets(registry, pod)
+    if not budgets:
+        return
+    if len(budgets) > 1:
+        raise internal(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    budget = budgets[0].load()
+    status, spec = budget["status"], budget["spec"]
+    if not _is_ready(pod):
+        if spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+            return
+        if status["currentHealthy"] >= status["desiredHealthy"] > 0:
+            return
+    _spend(registry, pod, budget, options)
+
+
+def _budgets(registry: Registry, pod: Object) -> list[Entry]:
+    """The budgets of the pod's namespace whose selectors match it."""
+    labels = pod["metadata"].get("labels", {})
+    found = registry.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
+    return [entry for entry in found if _selector(entry.load()["spec"].get("selector")).matches(labels)]
+
+
+def _selector(selector: Object | None) -> LabelSelector:
+    if selector is None:
+        return LabelSelector((Requirement("", "in"),))  # without a selector, a budget is for no pod
+    terms = [Requirement(key, "=", frozenset({value})) for key, value in selector.get("matchLabels", {}).items()]
+    for expression in selector.get("matchExpressions", ()):
+        operator, values = _OPERATORS[expression["operator"]], frozenset(expression.get("values", ()))
+        terms.append(Requirement(expression["key"], operator, values))
+    return LabelSelector(tuple(terms))
+
+
+def _is_ready(pod: Object) -> bool:
+    conditions = pod["status"].get("conditions", ())
+    return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+
+
+def _spend(registry: Registry, pod: Object, budget: Object, options: DeleteOptions) -> None:
+    """Takes one disruption from the budget. Raises 429 if there is none left."""
+    name, status = budget["metadata"]["name"], budget["status"]
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        raise _too_many(f"The disruption budget {name} is still being processed by the server.", 10)
+    if status["disruptionsAllowed"] < 0:
+        raise forbidden(POD_DISRUPTION_BUDGET, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods", {})) > MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise forbidden(POD_DISRUPTION_BUDGET, name, why)
+    if status["disruptionsAllowed"] == 0:
+        wanted, healthy = status["desiredHealthy"], status["currentHealthy"]
+        why = f"The disruption budget {name} does not allow evicting pods currently"
+        if healthy <= wanted:
+            why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        raise _too_many(why, 0)
+    if options.dry_run:
+        return
+    status["disruptionsAllowed"] -= 1
+    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(registry.clock.now())
+    budgets = registry.resource("policy", "v1", POD_DISRUPTION_BUDGET.plural)
+    assert budgets is not None  # the table of kinds has it
+    registry.write(budgets, budget)
+
+
+def _too_many(why: str, retry_after: int) -> StatusError:
+    details: Object = {"causes": [{"reason": "DisruptionBudget", "message": why}]}
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return StatusError(429, "TooManyRequests", message, details)
+
+
+def _mark_target(registry: Registry, pods: Resource, pod: Object) -> None:
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    before = {"conditions": list(pod["status"].get("conditions", ()))}
+    set_condition(pod["status"], condition, timestamp(registry.clock.now()))
+    if pod["status"]["conditions"] != before["conditions"]:
+        registry.write(pods, pod)

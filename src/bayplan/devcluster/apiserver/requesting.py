@@ -1,0 +1,107 @@
+"""A request as the verbs see it: read off its connection, with its options and its body on demand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_document
+from bayplan.devcluster.apiserver.patch import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    PATCH_TYPES,
+    apply_configuration,
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_patch,
+)
+from bayplan.devcluster.apiserver.rendering import JSON_TYPE
+from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import (
+    StatusError,
+    bad_request,
+    invalid,
+    not_supported,
+    required,
+    unsupported_media_type,
+)
+
+_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "", "", namespaced=False, model="")
+_SCALE = Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale")
+
+
+@dataclass(slots=True)
+class Request:
+    """One request."""
+
+    info: RequestInfo
+    parameters: dict[str, str]
+    body: bytes = b""
+    content_type: str = JSON_TYPE
+    accept: str = ""
+    user: str = "system:admin"
+
+    @property
+    def media(self) -> str:
+        """The body's media type, without parameters."""
+        return self.content_type.partition(";")[0].strip()
+
+    def dry_run(self) -> bool:
+        """Whether nothing is to be stored. Raises 422."""
+        wanted = self.parameters.get("dryRun", "")
+        if wanted not in {"", "All"}:
+            raise invalid(_OPTIONS, "", [not_supported("dryRun", [wanted], ("All",))])
+        return wanted == "All"
+
+    def validation(self) -> FieldValidation:
+        """How unknown fields are judged. Raises 422."""
+        mode = self.parameters.get("fieldValidation", "") or "Warn"
+        if mode not in {"Ignore", "Warn", "Strict"}:
+            supported = ("", "Ignore", "Strict", "Warn")
+            raise invalid(_OPTIONS, "", [not_supported("fieldValidation", mode, supported)])
+        return FieldValidation(mode)
+
+    def document(self, kind: Kind = _OPTIONS) -> Any:
+        """The body as plain values, None if there is none. Raises 400 or 415."""
+        return read_document(kind, self.body, self.content_type) if self.body else None
+
+    def patch(self, kind: Kind) -> Any:
+        """The patch that the body is. Raises 400, 415, or 422 for an apply without a manager."""
+        if self.media not in PATCH_TYPES:
+            raise unsupported_media_type()
+        if self.media == APPLY_PATCH and not self.parameters.get("fieldManager"):
+            raise invalid(_OPTIONS, "", [required("fieldManager", "is required for apply patch")])
+        return read_document(kind, self.body, self.content_type)
+
+    def patched(self, kind: Kind, old: Object) -> Object:
+        """The document that the body, a patch, makes of `old`."""
+        patch, whole = self.patch(kind), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
+        if self.media == JSON_PATCH:
+            return apply_json_patch(whole, patch)
+        if not isinstance(patch, dict):
+            raise bad_request("error decoding patch: the patch must be an object")
+        if self.media == MERGE_PATCH:
+            merged: Object = apply_merge_patch(whole, patch)
+            return merged
+        if self.media == APPLY_PATCH:
+            return apply_configuration(kind, whole, patch)
+        return apply_strategic_patch(kind, whole, patch)
+
+    def changed(self, old: Object) -> Object:
+        """The scale that an update or a patch of `old` makes."""
+        if self.info.verb == "patch":
+            return self.patched(_SCALE, old)
+        document = self.document(_SCALE)
+        if not isinstance(document, dict) or document.get("kind", "Scale") != "Scale":
+            raise StatusError(400, "BadRequest", "the object provided is unrecognized (must be of type Scale)")
+        return document
+
+    def object(self, resource: Resource, old: Object) -> Object:
+        """The object that an update or a patch of `old` makes, normalized."""
+        kind = resource.kind
+        document = self.patched(kind, old) if self.info.verb == "patch" else self.document(kind)
+        return accept(kind, document, self.validation())

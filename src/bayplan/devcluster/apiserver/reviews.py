@@ -1,0 +1,74 @@
+"""Who may do what, as far as an embedded server knows: whoever it knows may do everything, nobody else anything.
+
+Mirrors the shape of Kubernetes' authentication.k8s.io and authorization.k8s.io reviews.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.schema import Object
+
+GROUPS = ["system:masters", "system:authenticated"]
+
+
+def review_access(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+    """SubjectAccessReview and LocalSubjectAccessReview: may this user?"""
+    spec = _spec(document)
+    named = [spec.get("user", ""), *spec.get("groups", ())]
+    allowed = not registry.users or any(name in registry.users or name == "system:masters" for name in named)
+    return _answer(info, spec, {"allowed": allowed})
+
+
+def review_own_access(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+    """SelfSubjectAccessReview: may I? Whoever gets this far may."""
+    return _answer(info, _spec(document), {"allowed": True})
+
+
+def review_own_rules(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+    """SelfSubjectRulesReview: what may I?"""
+    rules = {
+        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
+    return _answer(info, _spec(document), rules)
+
+
+def review_self(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+    """SelfSubjectReview: who am I?"""
+    return _head(info) | {"status": {"userInfo": {"username": user, "groups": GROUPS}}}
+
+
+def review_token(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+    """TokenReview: whose token is this?"""
+    spec = _spec(document)
+    owner = registry.users_by_token.get(spec.get("token", ""))
+    if owner is None:
+        return _answer(info, spec, {"user": {}, "error": "invalid bearer token"})
+    return _answer(info, spec, {"authenticated": True, "user": {"username": owner, "groups": GROUPS}})
+
+
+_KINDS = {
+    "subjectaccessreviews": "SubjectAccessReview",
+    "localsubjectaccessreviews": "LocalSubjectAccessReview",
+    "selfsubjectaccessreviews": "SelfSubjectAccessReview",
+    "selfsubjectrulesreviews": "SelfSubjectRulesReview",
+    "selfsubjectreviews": "SelfSubjectReview",
+    "tokenreviews": "TokenReview",
+}
+
+
+def _spec(document: Any) -> Object:
+    spec = document.get("spec") if isinstance(document, dict) else None
+    return spec if isinstance(spec, dict) else {}
+
+
+def _head(info: RequestInfo) -> Object:
+    return {"kind": _KINDS[info.resource], "apiVersion": f"{info.group}/{info.version}", "metadata": {}}
+
+
+def _answer(info: RequestInfo, spec: Object, status: Object) -> Object:
+    return {**_head(info), "spec": spec, "status": status}

@@ -1,0 +1,411 @@
+"""Rules for pods and pod templates. Mirrors the parts of Kubernetes' pkg/apis/core/validation/validation.go that concern
+what schedulers, kubelets and their users read; rules for volumes' and security contexts' details are left out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bayplan.api import quantity
+from bayplan.api.labels import label_key_errors, label_value_errors
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_found_value,
+    not_supported,
+    required,
+)
+from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
+from bayplan.devcluster.apiserver.validation.selectors import (
+    validate_label_selector,
+    validate_node_affinity,
+    validate_positive,
+)
+
+STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
+CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def validate_pod(pod: Object) -> Iterator[FieldError]:
+    """Rules for a pod."""
+    yield from validate_pod_spec(pod["spec"], "spec")
+    labels = pod["metadata"].get("labels", {})
+    if len(labels) > 0 and pod["spec"].get("hostname"):
+        yield from _named(pod["spec"]["hostname"], "spec.hostname")
+
+
+def validate_template(template: Object, where: str) -> Iterator[FieldError]:
+    """Rules for a pod template."""
+    yield from validate_meta_details(template["metadata"], f"{where}.metadata")
+    yield from validate_pod_spec(template["spec"], f"{where}.spec")
+
+
+def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
+    """Rules for what pods and pod templates have in common."""
+    containers, inits = spec.get("containers") or [], spec.get("initContainers", [])
+    volumes: list[str] = []
+    for index, volume in enumerate(spec.get("volumes", ())):
+        yield from _volume(volume, volumes, f"{where}.volumes[{index}]")
+    claims = {claim["name"] for claim in spec.get("resourceClaims", ())}
+    if not containers:
+        yield required(f"{where}.containers")
+    names: list[str] = []
+    for field, group in (("containers", containers), ("initContainers", inits)):
+        for index, container in enumerate(group):
+            at = f"{where}.{field}[{index}]"
+            yield from _container(container, at, names, volumes, claims)
+    if spec["restartPolicy"] not in {"Always", "OnFailure", "Never"}:
+        yield not_supported(f"{where}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
+    policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+    if spec["dnsPolicy"] not in policies:
+        yield not_supported(f"{where}.dnsPolicy", spec["dnsPolicy"], policies)
+    for key, value in spec.get("nodeSelector", {}).items():
+        for error in label_key_errors(key):
+            yield invalid_value(f"{where}.nodeSelector", key, error)
+        for error in label_value_errors(value):
+            yield invalid_value(f"{where}.nodeSelector", value, error)
+    for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName"):
+        if spec.get(field):
+            yield from _named(spec[field], f"{where}.{field}")
+    if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
+        detail = "must be between 1 and 2147483647, inclusive"
+        yield invalid_value(f"{where}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], detail)
+    if "affinity" in spec:
+        yield from _affinity(spec["affinity"], f"{where}.affinity")
+    yield from validate_tolerations(spec.get("tolerations", ()), f"{where}.tolerations")
+    yield from _spread(spec.get("topologySpreadConstraints", ()), f"{where}.topologySpreadConstraints")
+    yield from _gates(spec.get("schedulingGates", ()), f"{where}.schedulingGates")
+    if spec.get("preemptionPolicy", "Never") not in {"PreemptLowerPriority", "Never"}:
+        yield not_supported(f"{where}.preemptionPolicy", spec["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
+    for name, amount in spec.get("overhead", {}).items():
+        yield from _amount(name, amount, f"{where}.overhead")
+    if "resources" in spec:
+        yield from _resources(spec["resources"], claims, f"{where}.resources")
+
+
+def _named(name: str, where: str) -> Iterator[FieldError]:
+    for error in name_errors(name, "subdomain"):
+        yield invalid_value(where, name, error)
+
+
+def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]:
+    name = volume.get("name", "")
+    if not name:
+        yield required(f"{where}.name")
+    elif name in seen:
+        yield duplicate(f"{where}.name", name)
+    else:
+        for error in name_errors(name, "label"):
+            yield invalid_value(f"{where}.name", name, error)
+    seen.append(name)
+    sources = sorted(source for source in volume if source != "name")
+    for extra in sources[1:]:
+        yield forbidden_field(f"{where}.{extra}", "may not specify more than 1 volume type")
+    if "persistentVolumeClaim" in volume and not volume["persistentVolumeClaim"].get("claimName"):
+        yield required(f"{where}.persistentVolumeClaim.claimName")
+    if "hostPath" in volume and not volume["hostPath"].get("path"):
+        yield required(f"{where}.hostPath.path")
+
+
+def _container(
+    container: Object, where: str, names: list[str], volumes: Sequence[str], claims: set[str]
+) -> Iterator[FieldError]:
+    name = container.get("name", "")
+    if not name:
+        yield required(f"{where}.name")
+    else:
+        for error in name_errors(name, "label"):
+            yield invalid_value(f"{where}.name", name, error)
+        if name in names:
+            yield duplicate(f"{where}.name", name)
+    names.append(name)
+    if not container.get("image"):
+        yield required(f"{where}.image")
+    yield from _ports(container.get("ports", ()), f"{where}.ports")
+    for index, variable in enumerate(container.get("env", ())):
+        if not variable.get("name"):
+            yield required(f"{where}.env[{index}].name")
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        if not mount.get("name"):
+            yield required(f"{where}.volumeMounts[{index}].name")
+        elif mount["name"] not in volumes:
+            yield not_found_value(f"{where}.volumeMounts[{index}].name", mount["name"])
+        if not mount.get("mountPath"):
+            yield required(f"{where}.volumeMounts[{index}].mountPath")
+    if container["imagePullPolicy"] not in {"Always", "IfNotPresent", "Never"}:
+        yield not_supported(
+            f"{where}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never")
+        )
+    yield from _resources(container["resources"], claims, f"{where}.resources")
+    if container.get("restartPolicy", "Always") not in {"Always", "OnFailure", "Never"}:
+        yield not_supported(f"{where}.restartPolicy", container["restartPolicy"], ("Always",))
+
+
+def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
+    for index, port in enumerate(ports):
+        at = f"{where}[{index}]"
+        if not port.get("containerPort"):
+            yield required(f"{at}.containerPort")
+        for field in ("containerPort", "hostPort"):
+            if port.get(field) and not 1 <= port[field] <= 65535:
+                yield invalid_value(f"{at}.{field}", port[field], "must be between 1 and 65535, inclusive")
+        if port["protocol"] not in {"TCP", "UDP", "SCTP"}:
+            yield not_supported(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+
+
+def _resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for name, amount in limits.items():
+        yield from _amount(name, amount, f"{where}.limits")
+    for name, amount in requests.items():
+        yield from _amount(name, amount, f"{where}.requests")
+        if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
+            yield invalid_value(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
+        elif name in limits and not _overcommits(name) and amount != limits[name]:
+            yield invalid_value(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
+        if name not in limits and not _overcommits(name):
+            yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
+    for index, claim in enumerate(resources.get("claims", ())):
+        if not claim.get("name"):
+            yield required(f"{where}.claims[{index}].name")
+        elif claim["name"] not in claims:
+            yield not_found_value(f"{where}.claims[{index}].name", claim["name"])
+
+
+def _overcommits(name: str) -> bool:
+    """Whether more of a resource may be allowed than is reserved: so for native resources but huge pages."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
+
+
+def _amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
+    at = f"{where}[{name}]"
+    errors = label_key_errors(name)
+    for error in errors:
+        yield invalid_value(where if errors else at, name, error)
+    if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
+        if name not in STANDARD_RESOURCES:
+            yield invalid_value(at, name, "must be a standard resource type or fully qualified")
+        yield invalid_value(at, name, "must be a standard resource for containers")
+    nanos = quantity.parse(amount)
+    if nanos < 0:
+        yield invalid_value(at, amount, "must be greater than or equal to 0")
+    if "/" in name and "kubernetes.io/" not in name and nanos % quantity.NANO:
+        yield invalid_value(at, amount, "must be an integer")
+
+
+def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:
+    if "nodeAffinity" in affinity:
+        yield from validate_node_affinity(affinity["nodeAffinity"], f"{where}.nodeAffinity")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind, {})
+        needed, wanted = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+        for index, term in enumerate(rules.get(needed, ())):
+            yield from _pod_term(term, f"{where}.{kind}.{needed}[{index}]")
+        for index, weighted in enumerate(rules.get(wanted, ())):
+            at = f"{where}.{kind}.{wanted}[{index}]"
+            if not 1 <= weighted["weight"] <= 100:
+                yield invalid_value(f"{at}.weight", weighted["weight"], "must be in the range 1-100")
+            yield from _pod_term(weighted["podAffinityTerm"], f"{at}.podAffinityTerm")
+
+
+def _pod_term(term: Object, where: str) -> Iterator[FieldError]:
+    yield from validate_label_selector(term.get("labelSelector"), f"{where}.labelSelector")
+    yield from validate_label_selector(term.get("namespaceSelector"), f"{where}.namespaceSelector")
+    for name in term.get("namespaces", ()):
+        for error in name_errors(name, "label"):
+            yield invalid_value(f"{where}.namespace", name, error)
+    yield from _label_keys(term, where)
+    key = term.get("topologyKey", "")
+    if not key:
+        yield required(f"{where}.topologyKey", "can not be empty")
+    for error in label_key_errors(key):
+        yield invalid_value(f"{where}.topologyKey", key, error)
+
+
+def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
+    """Rules for matchLabelKeys and mismatchLabelKeys, whose values are in the selector by now."""
+    selector = term.get("labelSelector")
+    keys, mismatched = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
+    for field, group in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatched)):
+        if group and selector is None:
+            yield forbidden_field(f"{where}.{field}", "must not be specified when labelSelector is not set")
+        for index, key in enumerate(group):
+            for error in label_key_errors(key):
+                yield invalid_value(f"{where}.{field}[{index}]", key, error)
+    seen = set((selector or {}).get("matchLabels", {}))
+    for expression in (selector or {}).get("matchExpressions", ()):
+        key = expression["key"]
+        if key in keys and key in seen:
+            yield invalid_value(f"{where}[{keys.index(key)}]", key, "exists in both matchLabelKeys and labelSelector")
+        seen.add(key)
+    for index, key in enumerate(keys):
+        if key in mismatched:
+            detail = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid_value(f"{where}.matchLabelKeys[{index}]", key, detail)
+
+
+def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[FieldError]:
+    """Rules for tolerations."""
+    for index, toleration in enumerate(tolerations):
+        at = f"{where}[{index}]"
+        key, operator, value = (toleration.get(field, "") for field in ("key", "operator", "value"))
+        for error in label_key_errors(key) if key else ():
+            yield invalid_value(f"{at}.key", key, error)
+        if not key and operator != "Exists":
+            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            yield invalid_value(f"{at}.operator", operator, detail)
+        if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            yield invalid_value(f"{at}.effect", toleration.get("effect", ""), detail)
+        if operator in {"", "Equal"}:
+            for error in label_value_errors(value):
+                yield invalid_value(f"{at}.operator", value, error)
+        elif operator == "Exists":
+            if value:
+                yield invalid_value(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
+        elif operator in {"Lt", "Gt"}:
+            yield not_supported(f"{at}.operator", operator, ("Equal", "Exists", "Lt", "Gt"))
+        else:
+            yield not_supported(f"{at}.operator", operator, ("Equal", "Exists"))
+        if toleration.get("effect", EFFECTS[0]) not in EFFECTS:
+            yield not_supported(f"{at}.effect", toleration["effect"], EFFECTS)
+
+
+def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
+    seen: list[tuple[str, str]] = []
+    for index, constraint in enumerate(constraints):
+        at = f"{where}[{index}]"
+        yield from validate_positive(constraint.get("maxSkew", 0), f"{at}.maxSkew")
+        key, action = constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+        if not key:
+            yield required(f"{at}.topologyKey", "can not be empty")
+        for error in label_key_errors(key) if key else ():
+            yield invalid_value(f"{at}.topologyKey", key, error)
+        if action not in {"DoNotSchedule", "ScheduleAnyway"}:
+            yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+        if (key, action) in seen:
+            yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
+        seen.append((key, action))
+        if "minDomains" in constraint:
+            yield from validate_positive(constraint["minDomains"], f"{at}.minDomains")
+            if action != "DoNotSchedule":
+                detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
+                yield invalid_value(f"{at}.minDomains", constraint["minDomains"], detail)
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if constraint.get(field, "Honor") not in {"Honor", "Ignore"}:
+                yield not_supported(f"{at}.{field}", constraint[field], ("Honor", "Ignore"))
+        yield from _label_keys(constraint, at)
+        yield from validate_label_selector(constraint.get("labelSelector"), f"{at}.labelSelector")
+
+
+def _gates(gates: Sequence[Object], where: str) -> Iterator[FieldError]:
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        for error in label_key_errors(gate["name"]):
+            yield invalid_value(f"{where}[{index}]", gate["name"], error)
+        if gate["name"] in seen:
+            yield duplicate(f"{where}[{index}]", gate["name"])
+        seen.add(gate["name"])
+
+
+# Updates
+
+UPDATABLE = (
+    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
+    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)"
+)
+
+
+def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
+    """Rules for changes of a pod: few fields of its spec may change."""
+    new_spec, old_spec = pod["spec"], old["spec"]
+    if new_spec == old_spec:
+        return
+    for field in ("containers", "initContainers"):
+        if len(new_spec.get(field) or ()) != len(old_spec.get(field) or ()):
+            yield forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
+            return
+    yield from _deadline(new_spec, old_spec)
+    kept = [toleration for toleration in old_spec.get("tolerations", ()) if toleration not in new_spec.get("tolerations", ())]
+    if kept:
+        yield forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    gates = {gate["name"] for gate in old_spec.get("schedulingGates", ())}
+    for index, gate in enumerate(new_spec.get("schedulingGates", ())):
+        if gate["name"] not in gates:
+            detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
+            yield forbidden_field(f"spec.schedulingGates[{index}]", detail)
+    munged, gated = _munged(new_spec, old_spec), bool(gates)
+    if gated:
+        yield from _narrowed(munged, old_spec)
+    if munged != old_spec:
+        yield forbidden_field("spec", f"pod updates may not change fields other than {UPDATABLE}\n{_diff(old_spec, munged)}")
+
+
+def _deadline(new_spec: Object, old_spec: Object) -> Iterator[FieldError]:
+    new, old = new_spec.get("activeDeadlineSeconds"), old_spec.get("activeDeadlineSeconds")
+    if old is not None and new is None:
+        yield invalid_value("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
+    elif old is not None and new is not None and new > old:
+        yield invalid_value("spec.activeDeadlineSeconds", new, "must be less than or equal to previous value")
+
+
+def _munged(new_spec: Object, old_spec: Object) -> Object:
+    """The new spec with the old values in all fields that may change."""
+    munged = dict(new_spec)
+    for field in ("containers", "initContainers"):
+        pairs = zip(new_spec.get(field) or (), old_spec.get(field) or (), strict=True)
+        containers = [{**new, "image": old.get("image", "")} for new, old in pairs]
+        if containers:
+            munged[field] = containers
+    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        munged.pop(field, None)
+        if field in old_spec:
+            munged[field] = old_spec[field]
+    if old_spec.get("terminationGracePeriodSeconds", 0) < 0 and munged.get("terminationGracePeriodSeconds") == 1:
+        munged["terminationGracePeriodSeconds"] = old_spec["terminationGracePeriodSeconds"]
+    return munged
+
+
+def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
+    """A gated pod's node selector and node affinity may become stricter; takes allowed changes out of `munged`."""
+    old_selector, new_selector = old_spec.get("nodeSelector", {}), munged.get("nodeSelector", {})
+    if any(new_selector.get(key) != value for key, value in old_selector.items()):
+        yield invalid_value("spec.nodeSelector", new_selector, "only additions are allowed")
+    _put(munged, "nodeSelector", old_selector)
+    old_affinity, new_affinity = old_spec.get("affinity", {}), dict(munged.get("affinity", {}))
+    needed = "requiredDuringSchedulingIgnoredDuringExecution"
+    old_terms = old_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
+    new_terms = new_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
+    where = f"spec.affinity.nodeAffinity.{needed}"
+    if old_terms and len(old_terms) != len(new_terms):
+        yield invalid_value(f"{where}.nodeSelectorTerms", new_terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+    elif any(
+        requirement not in new.get(field, ())
+        for old, new in zip(old_terms, new_terms, strict=False)
+        for field in ("matchExpressions", "matchFields")
+        for requirement in old.get(field, ())
+    ):
+        yield invalid_value(f"{where}.nodeSelectorTerms[0]", new_terms[0], "only additions are allowed (no mutations or deletions)")
+    _put(new_affinity, "nodeAffinity", old_affinity.get("nodeAffinity", {}))
+    _put(munged, "affinity", new_affinity)
+    if "affinity" in old_spec:
+        munged.setdefault("affinity", {})
+
+
+def _put(obj: Object, field: str, value: Any) -> None:
+    obj.pop(field, None)
+    if value:
+        obj[field] = value
+
+
+def _diff(old: Object, new: Object) -> str:
+    before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (old, new))
+    return "\n".join(list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]) + "\n"

@@ -1,0 +1,156 @@
+"""Rules for the kinds that make pods, and for budgets. Mirrors Kubernetes' pkg/apis/{apps,batch,policy}/validation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from cronsim import CronSim, CronSimError
+
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from bayplan.devcluster.apiserver.validation.pods import validate_template
+from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
+
+IMMUTABLE = "field is immutable"
+_ANY_MOMENT = "2026-01-01T00:00:00+00:00"
+
+
+def validate_workload(workload: Object) -> Iterator[FieldError]:
+    """Rules for Deployments, ReplicaSets, StatefulSets and DaemonSets: the selector has to select the template."""
+    spec = workload["spec"]
+    yield from validate_not_negative(spec.get("replicas"), "spec.replicas")
+    yield from validate_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
+    yield from validate_not_negative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
+    yield from validate_selected_template(spec)
+    if spec["template"]["spec"].get("restartPolicy", "Always") != "Always":
+        policy = spec["template"]["spec"]["restartPolicy"]
+        yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
+    strategy = spec.get("strategy")
+    if strategy is not None and strategy["type"] not in {"Recreate", "RollingUpdate"}:
+        yield not_supported("spec.strategy.type", strategy["type"], ("Recreate", "RollingUpdate"))
+    if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
+        detail = "may not be specified when strategy `type` is 'Recreate'"
+        yield forbidden_field("spec.strategy.rollingUpdate", detail)
+
+
+def validate_selected_template(spec: Object) -> Iterator[FieldError]:
+    """Rules for a selector and the template that has to match it."""
+    selector, template = spec.get("selector") or {}, spec["template"]
+    if not selector:
+        yield required("spec.selector")
+    yield from validate_label_selector(selector, "spec.selector")
+    labels = template["metadata"].get("labels", {})
+    if selector and not _selects(selector, labels):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from validate_template(template, "spec.template")
+
+
+def _selects(selector: Object, labels: dict[str, str]) -> bool:
+    checks: dict[str, Callable[[str | None, list[str]], bool]] = {
+        "In": lambda value, values: value in values,
+        "NotIn": lambda value, values: value not in values,
+        "Exists": lambda value, values: value is not None,
+        "DoesNotExist": lambda value, values: value is None,
+    }
+    return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items()) and all(
+        checks.get(one["operator"], lambda value, values: False)(labels.get(one["key"]), one.get("values", []))
+        for one in selector.get("matchExpressions", ())
+    )
+
+
+def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
+    """The selector stays."""
+    if workload["spec"].get("selector") != old["spec"].get("selector"):
+        yield invalid_value("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
+
+
+def validate_job(job: Object) -> Iterator[FieldError]:
+    """Rules for a job: its pods end."""
+    spec = job["spec"]
+    for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
+        yield from validate_not_negative(spec.get(field), f"spec.{field}")
+    yield from validate_job_template(spec, "spec")
+    if spec["completionMode"] not in {"NonIndexed", "Indexed"}:
+        yield not_supported("spec.completionMode", spec["completionMode"], ("NonIndexed", "Indexed"))
+    if spec["completionMode"] == "Indexed" and "completions" not in spec:
+        yield required("spec.completions", "when completion mode is Indexed")
+
+
+def validate_job_template(spec: Object, where: str) -> Iterator[FieldError]:
+    """Rules for the pods of a job."""
+    yield from validate_template(spec["template"], f"{where}.template")
+    policy = spec["template"]["spec"].get("restartPolicy", "Always")
+    if policy == "Always":
+        yield not_supported(f"{where}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+
+
+def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
+    """The selector, the pods and what counts as completion stay, while the job runs."""
+    spec, was = job["spec"], old["spec"]
+    for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
+        if spec.get(field) != was.get(field):
+            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+    if spec.get("completions") != was.get("completions") and spec["completionMode"] != "Indexed":
+        yield invalid_value("spec.completions", spec.get("completions"), IMMUTABLE)
+    if spec["template"] != was["template"] and not (was.get("suspend") and "startTime" not in old.get("status", {})):
+        yield invalid_value("spec.template", spec["template"], IMMUTABLE)
+
+
+def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
+    """Rules for a cron job."""
+    spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
+    if len(name) > 52:
+        yield invalid_value("metadata.name", name, "must be no more than 52 characters")
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        yield required("spec.schedule")
+    elif problem := schedule_problem(schedule):
+        yield invalid_value("spec.schedule", schedule, problem)
+    if spec["concurrencyPolicy"] not in {"Allow", "Forbid", "Replace"}:
+        yield not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
+    for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        yield from validate_not_negative(spec.get(field), f"spec.{field}")
+    yield from validate_job_template(spec["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+
+
+def schedule_problem(schedule: str) -> str:
+    """Why a schedule is none, "" if it is one."""
+    from datetime import datetime
+
+    if "TZ=" in schedule:
+        return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+    if schedule in {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}:
+        return ""
+    if re.fullmatch(r"@every (\d+(\.\d+)?(h|m|s|ms))+", schedule):
+        return ""
+    try:
+        CronSim(schedule, datetime.fromisoformat(_ANY_MOMENT))
+    except CronSimError:
+        fields = len(schedule.split())
+        return f"expected exactly 5 fields, found {fields}: [{schedule}]" if fields != 5 else f"failed to parse {schedule}"
+    return ""
+
+
+def validate_budget(budget: Object) -> Iterator[FieldError]:
+    """Rules for a PodDisruptionBudget."""
+    spec = budget["spec"]
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        detail = "minAvailable and maxUnavailable cannot be both set"
+        yield invalid_value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
+    for field in ("minAvailable", "maxUnavailable"):
+        value = spec.get(field)
+        if isinstance(value, int):
+            yield from validate_not_negative(value, f"spec.{field}")
+        elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
+            detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+            yield invalid_value(f"spec.{field}", value, detail)
+        elif isinstance(value, str) and int(value[:-1]) > 100:
+            yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
+    yield from validate_label_selector(spec.get("selector"), "spec.selector")
