@@ -1,0 +1,314 @@
+"""The nodes of simulated kubelets: what they are made of, and the signs of life that keep them Ready.
+
+Mirrors pkg/kubelet/nodestatus and component-helpers' lease controller.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from lightkube.models import core_v1
+from lightkube.models.core_v1 import (
+    NodeAddress,
+    NodeCondition,
+    NodeDaemonEndpoints,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+    Taint,
+)
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api.kinds import LEASE, NODE
+from bayplan.api.objects import micro_time
+from bayplan.client import ApiError, PatchType
+from bayplan.devcluster.clock import whole_seconds
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
+from bayplan.devcluster.controllers.served import Node
+
+SIMULATED = "bayplan.dev/kubelet"
+"""The label of nodes that have been registered here, with the value "simulated"."""
+ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
+VERSION = "v1.36.2"
+
+RENEWALS_PER_SECOND = 20.0
+"""Leases renewed in one second of the wall's clock at most, all nodes together."""
+SHORTEST_RENEWAL = 10.0
+STATUS_EVERY = 300.0
+"""Seconds between two posts of an unchanged status, or two renewals, whichever takes longer."""
+
+_HEALTHY = {
+    "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    "DiskPressure": ("False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    "PIDPressure": ("False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    "Ready": ("True", "KubeletReady", "kubelet is posting ready status"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """What a simulated node has to offer."""
+
+    cpu: str = "8"
+    memory: str = "32Gi"
+    pods: str = "110"
+    ephemeral_storage: str = "100Gi"
+    extended: Mapping[str, str] = field(default_factory=dict)
+    """Further resources by name."""
+    instance_type: str = "simulated"
+
+    @property
+    def capacity(self) -> dict[str, str]:
+        """The node's resources."""
+        return {
+            "cpu": self.cpu,
+            "memory": self.memory,
+            "pods": self.pods,
+            "ephemeral-storage": self.ephemeral_storage,
+            **self.extended,
+        }
+
+
+def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3, prefix: str = "node") -> list[Node]:
+    """`count` nodes, dealt out to zones in turn: node-0 in zone-a, node-1 in zone-b and so on."""
+    names = [f"zone-{_letters(number)}" for number in range(max(zones, 1))]
+    return [make_node(f"{prefix}-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
+
+
+def make_node(
+    name: str,
+    shape: NodeShape | None = None,
+    *,
+    zone: str = "zone-a",
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+    unschedulable: bool = False,
+) -> Node:
+    """A node as its kubelet registers it, before it has an address and conditions."""
+    shape = shape or NodeShape()
+    return core_v1.Node(
+        metadata=ObjectMeta(
+            name=name,
+            labels={
+                "kubernetes.io/hostname": name,
+                "kubernetes.io/os": "linux",
+                "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": shape.instance_type,
+                ZONE: zone,
+                REGION: "region-1",
+                SIMULATED: "simulated",
+                **(labels or {}),
+            },
+        ),
+        spec=NodeSpec(taints=list(taints) or None, unschedulable=unschedulable or None),
+        status=NodeStatus(capacity=shape.capacity, allocatable=shape.capacity),
+    )
+
+
+class NodeManager(Controller):
+    """Registers nodes, and renews leases and statuses of those that it serves."""
+
+    name: ClassVar[str] = "kubelet nodes"
+    workers: ClassVar[int] = 8
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        nodes: Sequence[Node],
+        serves: Callable[[Node], bool],
+        *,
+        rate: float,
+        rng: random.Random,
+    ) -> None:
+        super().__init__(context)
+        self._to_register = {node.metadata.name: node for node in nodes}
+        self._planned = len(nodes)
+        self._serves = serves
+        self._rate = rate
+        self._rng = rng
+        self._addresses: dict[str, str] = {}
+        self._posted: dict[str, datetime] = {}
+        """When each node's status was posted last, by uid."""
+        self._leased: set[str] = set()
+        """The nodes, by uid, whose lease exists."""
+        self._silent: set[str] = set()
+        self._nodes = self.watch(NODE, self._node_changed)
+        for name in self._to_register:
+            self.queue.add(name)
+
+    @property
+    def renewal(self) -> float:
+        """Seconds between two renewals of one node's lease: longer where there are many nodes, or time runs fast."""
+        return max(SHORTEST_RENEWAL, max(self._planned, len(self._leased)) * self._rate / RENEWALS_PER_SECOND)
+
+    def address(self, node: str) -> str:
+        """The address of a node."""
+        if node not in self._addresses:
+            number = len(self._addresses) + 1
+            self._addresses[node] = f"10.{number >> 16 & 127}.{number >> 8 & 255}.{number & 255}"
+        return self._addresses[node]
+
+    def is_silent(self, node: str) -> bool:
+        """Whether the node's kubelet has been silenced."""
+        return node in self._silent
+
+    def silence(self, node: str) -> None:
+        """The node's kubelet does nothing from now on, as after a crash."""
+        self._silent.add(node)
+
+    def revive(self, node: str) -> None:
+        """The node's kubelet works again."""
+        self._silent.discard(node)
+        self._posted.pop(self._uid(node), None)
+        self.queue.add(node)
+
+    async def sync(self, key: str) -> None:
+        """Give one node's signs of life."""
+        if key in self._to_register:
+            await self._register(self._to_register[key])
+            del self._to_register[key]
+            return
+        node: Node | None = self._nodes.get(key)
+        if node is None or key in self._silent or not self._serves(node):
+            return
+        await self._post_status(node)
+        await self._renew_lease(node)
+        # At a random time, so that the renewals of many nodes spread out.
+        self.queue.add_after(key, self.renewal * self._rng.uniform(0.5, 1.0))
+
+    async def _register(self, node: Node) -> None:
+        name = node.metadata.name
+        now = whole_seconds(self.clock.now())
+        status = healthy_status(node, self.address(name), now)
+        try:
+            written = await self.client.create(
+                NODE, core_v1.Node(metadata=node.metadata, spec=node.spec, status=status)
+            )
+        except ApiError as error:
+            if error.status != 409:  # registered by an earlier run
+                raise
+            self.queue.add(name)
+        else:
+            self._posted[written.metadata.uid] = now
+
+    async def _post_status(self, node: Node) -> None:
+        now = whole_seconds(self.clock.now())
+        posted = self._posted.get(node.metadata.uid)
+        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY, self.renewal))
+        if not due and is_healthy(node):
+            return
+        status = healthy_status(node, self.address(node.metadata.name), now)
+        patch = {"metadata": {"uid": node.metadata.uid}, "status": status}
+        await self.client.patch(NODE, node.metadata.name, patch, type=PatchType.STRATEGIC, subresource="status")
+        self._posted[node.metadata.uid] = now
+
+    async def _renew_lease(self, node: Node) -> None:
+        metadata = node.metadata
+        spec = {
+            "holderIdentity": metadata.name,
+            "leaseDurationSeconds": int(max(4 * self.renewal, 40)),
+            "renewTime": micro_time(self.clock.now()),
+        }
+        if metadata.uid in self._leased:
+            try:
+                await self.client.patch(LEASE, metadata.name, {"spec": spec}, NODE_LEASES, type=PatchType.MERGE)
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+                self._leased.discard(metadata.uid)
+        if metadata.uid not in self._leased:
+            await self._create_lease(metadata, spec)
+
+    async def _create_lease(self, node: ObjectMeta, spec: dict[str, Any]) -> None:
+        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
+        lease = {"metadata": {"name": node.name, "ownerReferences": [owner]}, "spec": spec}
+        try:
+            await self.client.create(LEASE, lease, NODE_LEASES)
+        except ApiError as error:
+            if error.status != 409:  # left by an earlier run
+                raise
+        self._leased.add(node.uid or "")
+
+    def _uid(self, node: str) -> str:
+        known = self._nodes.get(node)
+        return known.metadata.uid if known is not None else ""
+
+    def _node_changed(self, old: Node, new: Node) -> None:
+        if new is None:
+            self._posted.pop(old.metadata.uid, None)
+            self._leased.discard(old.metadata.uid)
+        elif not self._serves(new):
+            return
+        elif old is None or not is_healthy(new):
+            self.queue.add(new.metadata.name)
+
+
+def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
+    """The status of a node that is well. Capacity that the node already states is kept."""
+    stated = node.status or NodeStatus()
+    capacity = stated.capacity or stated.allocatable or NodeShape().capacity
+    known = {one.type: one for one in stated.conditions or ()}
+    conditions = []
+    for type_, (status, reason, message) in _HEALTHY.items():
+        before = known.get(type_)
+        conditions.append(
+            NodeCondition(
+                type=type_,
+                status=status,
+                reason=reason,
+                message=message,
+                lastHeartbeatTime=now,
+                lastTransitionTime=before.lastTransitionTime if before and before.status == status else now,
+            )
+        )
+    return NodeStatus(
+        capacity=capacity,
+        allocatable=stated.allocatable or capacity,
+        conditions=conditions,
+        addresses=[
+            NodeAddress(type="InternalIP", address=address),
+            NodeAddress(type="Hostname", address=node.metadata.name),
+        ],
+        daemonEndpoints=NodeDaemonEndpoints(kubeletEndpoint=core_v1.DaemonEndpoint(Port=10250)),
+        images=stated.images,
+        nodeInfo=_node_info(node),
+    )
+
+
+def is_healthy(node: Node) -> bool:
+    """Whether the node's conditions are those of a node that is well."""
+    conditions: Iterable[Any] = (node.status.conditions if node.status else None) or ()
+    statuses = {one.type: one.status for one in conditions}
+    return all(statuses.get(type_) == status for type_, (status, _, _) in _HEALTHY.items())
+
+
+def _node_info(node: Node) -> NodeSystemInfo:
+    labels = node.metadata.labels or {}
+    return NodeSystemInfo(
+        architecture=labels.get("kubernetes.io/arch", "amd64"),
+        bootID=f"simulated-{node.metadata.name}",
+        containerRuntimeVersion="simulated://1.0",
+        kernelVersion="6.12.0",
+        kubeProxyVersion="",
+        kubeletVersion=VERSION,
+        machineID=f"simulated-{node.metadata.name}",
+        operatingSystem=labels.get("kubernetes.io/os", "linux"),
+        osImage="Simulated Linux",
+        systemUUID=f"simulated-{node.metadata.name}",
+    )
+
+
+def _letters(number: int) -> str:
+    """a, b, ..., z, aa, ab, ..."""
+    letters = ""
+    number += 1
+    while number > 0:
+        number, rest = divmod(number - 1, 26)
+        letters = chr(ord("a") + rest) + letters
+    return letters

@@ -1,0 +1,237 @@
+"""What simulated kubelets do with pods: take or reject them, start them, let them end, see them off.
+
+Mirrors pkg/kubelet/pod_workers.go as far as the API shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, ClassVar
+
+from bayplan.api.kinds import JOB, NODE, POD
+from bayplan.client import ApiError, PatchType
+from bayplan.devcluster import kubelet_status
+from bayplan.devcluster.clock import whole_seconds
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.node_lifecycle import node_names
+from bayplan.devcluster.controllers.ownership import controller_of
+from bayplan.devcluster.controllers.served import Node, Pod
+from bayplan.devcluster.kubelet_admission import Books, Rejection
+from bayplan.devcluster.kubelet_status import Addresses, Patch
+
+RUN_SECONDS = "bayplan.dev/run-seconds"
+"""Annotation: how long the pod's containers run. Heeded where restartPolicy is Never or OnFailure."""
+EXIT_CODE = "bayplan.dev/exit-code"
+"""Annotation: what they exit with, 0 if it is not given."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletDelays:
+    """Seconds of the cluster's clock."""
+
+    start: float = 1.0
+    """From binding to Running."""
+    stop: float = 1.0
+    """From deletion to the end of the containers, if the pod's grace period is not shorter."""
+    job: float = 10.0
+    """How long pods of Jobs run that do not say so themselves."""
+
+
+@dataclass(slots=True)
+class _Tenant:
+    """A pod on one of the nodes.
+
+    ::
+
+        taken --start--> Running --run time--> Succeeded or Failed
+        rejected --> Failed                    (deletion: from any state, after the stop delay)
+    """
+
+    node: str
+    rejection: Rejection | None
+    starts: datetime
+    leaves: datetime | None = None
+    """When the containers of a deleted pod will have stopped."""
+    reported: str = "Pending"
+    """The phase that has been reported or was found."""
+
+
+class PodManager(Controller):
+    """The pods of all simulated nodes."""
+
+    name: ClassVar[str] = "kubelet pods"
+    workers: ClassVar[int] = 16
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        serves: Callable[[str], bool],
+        address: Callable[[str], str],
+        delays: KubeletDelays,
+    ) -> None:
+        super().__init__(context)
+        self._serves = serves
+        self._address = address
+        self._delays = delays
+        self._tenants: dict[str, _Tenant] = {}
+        """By uid."""
+        self._books: dict[str, Books] = {}
+        """By node."""
+        self._pod_addresses = 0
+        self._nodes = self.watch(NODE, self._node_changed)
+        self._pods = self.watch(POD, self._pod_changed)
+        self._by_node = self._pods.index(node_names)
+
+    def books(self, node: str) -> Books:
+        """What is promised to pods on a node."""
+        return self._books.setdefault(node, Books())
+
+    def revisit(self, node: str) -> None:
+        """Look at all pods of a node whose kubelet works again."""
+        for pod in self._by_node.get(node):
+            self.queue.add(key_of(pod))
+
+    async def sync(self, key: str) -> None:
+        """Take one pod to its next state, if it is due."""
+        pod: Pod | None = self._pods.get(key)
+        if pod is None or not pod.spec.nodeName or not self._serves(pod.spec.nodeName):
+            return
+        tenant = self._tenants.get(pod.metadata.uid)
+        if tenant is None:
+            tenant = self._take_in(pod)
+        now = self.clock.now()
+        if pods.is_terminating(pod):
+            await self._see_off(key, pod, tenant, now)
+        elif tenant.reported == "Pending":
+            await self._start(key, pod, tenant, now)
+        elif tenant.reported == "Running":
+            await self._end(key, pod, tenant, now)
+
+    def _take_in(self, pod: Pod) -> _Tenant:
+        """Admission: the first thing that happens to a pod on its node."""
+        name, phase = pod.spec.nodeName, pods.phase(pod)
+        node: Node | None = self._nodes.get(name)
+        books, rejection = self.books(name), None
+        if phase == "Pending" and node is not None and not pods.is_terminating(pod):
+            rejection = books.judge(node, pod)
+        if rejection is None and not pods.is_finished(pod):
+            books.enter(pod)
+        starts = self.clock.now() + timedelta(seconds=0 if rejection else self._delays.start)
+        tenant = _Tenant(name, rejection, starts, reported=phase)
+        self._tenants[pod.metadata.uid] = tenant
+        return tenant
+
+    async def _start(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
+        if tenant.rejection is not None:
+            self.recorder.warning(POD, pod, tenant.rejection.reason, tenant.rejection.message)
+            await self._report(pod, tenant, kubelet_status.rejected(pod, tenant.rejection))
+            return
+        wait = (tenant.starts - now).total_seconds()
+        if wait > 0:
+            self.queue.add_after(key, wait)
+            return
+        host = self._address(tenant.node)
+        addresses = Addresses(host if pod.spec.hostNetwork else self._next_address(), host)
+        await self._report(pod, tenant, kubelet_status.running(pod, addresses, whole_seconds(now)))
+
+    async def _end(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
+        """A running pod ends when its containers have run their time, or its deadline has passed."""
+        began = pod.status.startTime or now
+        deadline, run = pod.spec.activeDeadlineSeconds, self._run_seconds(pod)
+        ends = [seconds for seconds in (deadline, run) if seconds is not None]
+        if not ends:
+            return
+        exit_code = _exit_code(pod)
+        if run is not None and run <= min(ends):
+            began = _latest_start(pod) or began
+        wait = (began + timedelta(seconds=min(ends)) - now).total_seconds()
+        if wait > 0:
+            self.queue.add_after(key, wait)
+        elif deadline is not None and (run is None or deadline < run):
+            message = "Pod was active on the node longer than the specified deadline"
+            patch = kubelet_status.ended(pod, 137, whole_seconds(now), reason="DeadlineExceeded", message=message)
+            await self._report(pod, tenant, patch)
+        elif exit_code and pod.spec.restartPolicy == "OnFailure":
+            await self._report(pod, tenant, kubelet_status.restarted(pod, exit_code, whole_seconds(now)))
+        else:
+            await self._report(pod, tenant, kubelet_status.ended(pod, exit_code, whole_seconds(now)))
+
+    async def _see_off(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
+        """Stop the containers of a deleted pod within its grace, report how they ended, and let the object go."""
+        if tenant.leaves is None:
+            grace = pod.metadata.deletionGracePeriodSeconds or 0
+            runs = tenant.reported == "Running"
+            tenant.leaves = now + timedelta(seconds=min(self._delays.stop, grace) if runs else 0)
+        wait = (tenant.leaves - now).total_seconds()
+        if wait > 0:
+            self.queue.add_after(key, wait)
+            return
+        metadata = pod.metadata
+        if metadata.finalizers and not pods.is_finished(pod):  # the object will outlive its containers
+            await self._report(pod, tenant, kubelet_status.ended(pod, 143, whole_seconds(now)))
+        if metadata.deletionGracePeriodSeconds == 0 and metadata.finalizers:
+            return  # all that is left is the finalizers' business
+        try:
+            await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=0)
+        except ApiError as error:
+            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                raise
+
+    async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
+        metadata = pod.metadata
+        try:
+            await self.client.patch(
+                POD, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
+            )
+        except ApiError as error:
+            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                raise
+        tenant.reported = patch["status"].get("phase", tenant.reported)
+
+    def _run_seconds(self, pod: Pod) -> float | None:
+        """How long the containers run; None: for ever."""
+        if pod.spec.restartPolicy not in {"Never", "OnFailure"}:
+            return None
+        stated = (pod.metadata.annotations or {}).get(RUN_SECONDS)
+        if stated is not None:
+            try:
+                return max(float(stated), 0.0)
+            except ValueError:
+                pass  # not a number: as if it were not there
+        owner = controller_of(pod)
+        return self._delays.job if owner is not None and owner.kind == JOB.kind else None
+
+    def _next_address(self) -> str:
+        self._pod_addresses += 1
+        number = self._pod_addresses
+        return f"10.{128 + (number >> 16 & 127)}.{number >> 8 & 255}.{number & 255}"
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        uid = (new if new is not None else old).metadata.uid
+        if new is None or pods.is_finished(new):
+            tenant = self._tenants.get(uid)
+            if tenant is not None:
+                self.books(tenant.node).strike(uid)
+                tenant.reported = pods.phase(new) if new is not None else tenant.reported
+        if new is None:
+            self._tenants.pop(uid, None)
+        elif new.spec.nodeName:
+            self.queue.add(key_of(new))
+
+    def _node_changed(self, old: Node, new: Node) -> None:
+        if new is None:
+            self._books.pop(old.metadata.name, None)
+
+
+def _exit_code(pod: Pod) -> int:
+    stated = (pod.metadata.annotations or {}).get(EXIT_CODE, "0")
+    return int(stated) if stated.isascii() and stated.isdigit() else 0
+
+
+def _latest_start(pod: Pod) -> datetime | None:
+    states: list[Any] = [one.state for one in pod.status.containerStatuses or () if one.state and one.state.running]
+    return max((state.running.startedAt for state in states if state.running.startedAt), default=None)
