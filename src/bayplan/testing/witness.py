@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
@@ -16,7 +16,10 @@ from bayplan.client import ApiError, Client, TransportError
 T = TypeVar("T")
 Document = dict[str, Any]
 
+_NOWHERE: Document = {"spec": {}}
 _TRY_AGAIN_SECONDS = 0.1
+_LOOK_SECONDS = 0.05
+"""How often a condition is looked at that may depend on more than what is watched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,11 @@ class Witness:
         """All versions of the pods, nodes or events seen so far, in the server's order."""
         return self._history[kind]
 
+    def node_of(self, key: str) -> str:
+        """Where a pod is; "" while it waits, or is not there."""
+        node: str = self._views[POD].get(key, _NOWHERE)["spec"].get("nodeName") or ""
+        return node
+
     def versions(self, key: str) -> list[Document]:
         """All versions of a pod."""
         return [change.object for change in self._history[POD] if change.key == key]
@@ -91,12 +99,13 @@ class Witness:
         return [event for event in self.events if _regards(event, key) and reason in {"", event.get("reason")}]
 
     async def until(self, condition: Callable[[], T], *, within: float = 15.0) -> T:
-        """Wait for a change after which `condition` returns something true, and return that.
+        """Wait until `condition`, looked at after every change and now and then, is true, and return what it returned.
 
         Raises AssertionError after `within` seconds. An assertion that fails in `condition` counts as false, and says
         in the end what was wrong.
         """
-        deadline = asyncio.get_running_loop().time() + within
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + within
         while True:
             self._news.clear()
             complaint: AssertionError | None = None
@@ -105,11 +114,11 @@ class Witness:
                     return result
             except AssertionError as error:
                 complaint = error
-            try:
-                async with asyncio.timeout_at(deadline):
-                    await self._news.wait()
-            except TimeoutError:
+            if clock() > deadline:
                 raise AssertionError(f"not within {within:g} s: {complaint or self.summary()}") from complaint
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._news.wait()
 
     def summary(self) -> str:
         """Which pods are where, in a line or a few."""

@@ -1,0 +1,185 @@
+"""The clusters that the end-to-end tests run on: the embedded API server, and a real kube-apiserver with etcd."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from workloads import HOSTNAME, amounts
+
+from bayplan.api.kinds import EVENT, LEASE, NODE, POD
+from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.clock import RunningClock
+from bayplan.devcluster.controllers.controller import Controller
+from bayplan.devcluster.controllers.informers import Informers
+from bayplan.devcluster.controllers.manager import ALL, WORKLOADS, ControllerManager
+from bayplan.devcluster.kubelet import Kubelets
+from bayplan.testing.control_plane import ControlPlane
+from bayplan.testing.invariants import condition_of
+from bayplan.testing.witness import Witness
+
+ADMIN_TOKEN, SCHEDULER_TOKEN = "admins-token", "schedulers-token"
+
+
+class Cluster(ABC):
+    """One cluster, as a test sees it. `client` is an administrator's, straight to the server; so is the witness."""
+
+    client: HttpClient
+    witness: Witness
+    scheduler_kubeconfig: Path
+
+    @abstractmethod
+    async def stop_server(self) -> None:
+        """The API server is gone, without a word to anybody; what it knows survives."""
+
+    @abstractmethod
+    async def start_server(self) -> None:
+        """The API server is back, where it was before."""
+
+    @property
+    def access(self) -> ClusterAccess:
+        """How the scheduler gets to the server."""
+        return load_kubeconfig(self.scheduler_kubeconfig)
+
+    async def create(self, *pods: Mapping[str, Any]) -> None:
+        """Create pods, in this order."""
+        for one in pods:
+            await self.client.create(POD, one)
+
+    async def create_fast(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        """Create many pods, in no order."""
+        gate = asyncio.Semaphore(20)
+
+        async def create(one: Mapping[str, Any]) -> None:
+            async with gate:
+                await self.client.create(POD, one)
+
+        async with asyncio.TaskGroup() as tasks:
+            for one in pods:
+                tasks.create_task(create(one))
+
+    async def delete(self, name: str) -> None:
+        """A pod is gone at once."""
+        await self.client.delete(POD, name, "default", grace_period_seconds=0)
+
+    async def add_nodes(self, count: int, cpu: str = "4", **others: str) -> list[str]:
+        """node-0 to node-(count-1)."""
+        names = [f"node-{number}" for number in range(count)]
+        for name in names:
+            await self.add_node(name, cpu, **others)
+        return names
+
+    async def add_node(
+        self,
+        name: str,
+        cpu: str = "4",
+        *,
+        labels: Mapping[str, str] | None = None,
+        taints: Iterable[Any] = (),
+        **more: str,
+    ) -> None:
+        """A node that is ready: a kubelet says so, and the node controller takes the taint of what is new away."""
+        metadata = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}}
+        room = amounts(cpu, **more)
+        status = {"capacity": room, "allocatable": room}
+        await self.client.create(NODE, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
+        await self.witness.until(lambda: self._is_ready(name, len(list(taints))))
+
+    def _is_ready(self, name: str, taints: int) -> bool:
+        node = self.witness.nodes.get(name)
+        ready = node and condition_of(node, "Ready")
+        return bool(ready) and ready["status"] == "True" and len(node["spec"].get("taints") or ()) == taints
+
+    async def condition(self, name: str) -> dict[str, Any] | None:
+        """A pod's PodScheduled condition."""
+        found = json.loads(await self.client.request("GET", POD.path("default", name)))
+        conditions = found["status"].get("conditions") or ()
+        return next((condition for condition in conditions if condition["type"] == "PodScheduled"), None)
+
+    async def clear(self) -> None:
+        """Everything that a test leaves behind is gone."""
+        now = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}).encode()
+        for kind in (POD, NODE, EVENT, LEASE):
+            for namespace in ("default", "kube-system") if kind.namespaced else (None,):
+                await self.client.request("DELETE", kind.path(namespace), body=now)
+
+
+class Embedded(Cluster):
+    """Bayplan's own API server, in this process."""
+
+    def __init__(self, server: ApiServer, folder: Path) -> None:
+        self._server = server
+        self.client = HttpClient(load_kubeconfig(self._kubeconfig(folder / "admin.yaml", ADMIN_TOKEN)))
+        self.scheduler_kubeconfig = self._kubeconfig(folder / "scheduler.yaml", SCHEDULER_TOKEN)
+
+    async def stop_server(self) -> None:
+        await self._server.stop()
+
+    async def start_server(self) -> None:
+        await self._server.start()
+
+    def _kubeconfig(self, path: Path, token: str) -> Path:
+        document = {
+            "clusters": [{"name": "c", "cluster": {"server": self._server.url}}],
+            "users": [{"name": "u", "user": {"token": token}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path.write_text(json.dumps(document))
+        return path
+
+
+class Real(Cluster):
+    """kube-apiserver and etcd, shared by the tests of a run."""
+
+    def __init__(self, plane: ControlPlane, scheduler_kubeconfig: Path) -> None:
+        self._plane = plane
+        self.client = HttpClient(load_kubeconfig(plane.admin))
+        self.scheduler_kubeconfig = scheduler_kubeconfig
+
+    async def stop_server(self) -> None:
+        self._plane.stop_api_server(kill=True)
+
+    async def start_server(self) -> None:
+        await self._plane.start_api_server()
+
+
+@asynccontextmanager
+async def embedded(folder: Path) -> AsyncIterator[Cluster]:
+    tokens = {ADMIN_TOKEN: "system:admin", SCHEDULER_TOKEN: "system:kube-scheduler"}
+    async with ApiServer(tokens=tokens) as server:
+        cluster = Embedded(server, folder)
+        async with cluster.client, _alive(cluster, WORKLOADS):
+            yield cluster
+
+
+@asynccontextmanager
+async def real(plane: ControlPlane, scheduler_kubeconfig: Path) -> AsyncIterator[Cluster]:
+    cluster = Real(plane, scheduler_kubeconfig)
+    async with cluster.client:
+        await cluster.clear()
+        async with _alive(cluster, ALL):
+            yield cluster
+        if "kube-apiserver" not in plane.running:
+            await plane.start_api_server()
+
+
+@asynccontextmanager
+async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
+    """Controllers and kubelets for all nodes run, and a witness sees all."""
+    clock, informers = RunningClock(), Informers(cluster.client)
+    kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
+    manager = ControllerManager(cluster.client, clock, controllers, informers=informers)
+    async with Witness(cluster.client) as cluster.witness, asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part.run()) for part in (kubelets, manager, informers)]
+        try:
+            yield
+        finally:
+            for task in running:
+                task.cancel()

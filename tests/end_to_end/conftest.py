@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+from clusters import embedded, real
+
+from bayplan.testing.control_plane import ASSETS, ControlPlane
+
+
+@pytest.fixture(params=["embedded", pytest.param("apiserver", marks=pytest.mark.apiserver)])
+def backend(request):
+    """Nothing for the embedded API server; the control plane and the scheduler's kubeconfig for a real one."""
+    return None if request.param == "embedded" else request.getfixturevalue("control_plane")
+
+
+@pytest.fixture(scope="session")
+def control_plane():
+    """One for all tests of a run: starting it takes longer than most of them."""
+    if not os.environ.get(ASSETS):
+        pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
+    plane = ControlPlane()
+    with asyncio.Runner() as runner:
+        runner.run(plane.__aenter__())
+        try:
+            yield plane, runner.run(plane.service_account("bayplan-scheduler"))
+        finally:
+            runner.run(plane.__aexit__())
+
+
+@pytest.fixture
+async def cluster(backend, tmp_path):
+    async with embedded(tmp_path) if backend is None else real(*backend) as cluster:
+        yield cluster
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests at full length are for `make soak`."""
+    if "soak" not in (config.option.markexpr or ""):
+        for item in items:
+            if item.get_closest_marker("soak"):
+                item.add_marker(pytest.mark.skip(reason="takes minutes: run `make soak`"))

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from running import FAST, running_scheduler
+from workloads import NAME, node_affinity, pod, pods
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.testing.invariants import check_invariants, condition_of, waiting_or_bound
+
+EFFECTS = json.loads((Path(__file__).parents[1] / "data/kube-scheduler/effects.json").read_text())
+TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
+TOLERATION = {"key": "dedicated", "operator": "Exists"}
+
+
+async def test_pods_go_where_they_may(cluster):
+    await cluster.add_node("fast", labels={"disk": "ssd"})
+    await cluster.add_node("plain", labels={"disk": "spinning"})
+    await cluster.add_node("tainted", taints=[TAINT])
+    await cluster.add_node("cordoned")
+    await cluster.client.patch(NODE, "cordoned", {"spec": {"unschedulable": True}})
+    async with running_scheduler(cluster.access):
+        await cluster.create(
+            pod("fast-disk", affinity=node_affinity("disk", "In", "ssd")),
+            pod("fast-by-selector", nodeSelector={"disk": "ssd"}),
+            pod("no-disk", affinity=node_affinity("disk", "DoesNotExist"), tolerations=[TOLERATION]),
+            pod("by-name", nodeName="", affinity=node_affinity("kubernetes.io/hostname", "In", "plain")),
+            pod("port-1", port=8080),
+            pod("port-2", port=8080),
+            pod("port-3", port=8080),
+            pod("big", "3500m"),
+            pod("nowhere", nodeSelector={"disk": "tape"}),
+        )
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+    where = {key.removeprefix("default/"): one["spec"].get("nodeName") for key, one in cluster.witness.pods.items()}
+    assert where["fast-disk"] == where["fast-by-selector"] == "fast"
+    assert where["no-disk"] == "tainted"
+    assert where["by-name"] == "plain"
+    assert {where["port-1"], where["port-2"]} == {"fast", "plain"}
+    assert where["port-3"] is None
+    assert where["big"] in {"fast", "plain"}
+    assert (await cluster.condition("port-3"))["message"] == (
+        "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, "
+        "2 node(s) didn't have free ports for the requested pod ports."
+    )
+    assert "nowhere" not in {name for name, node in where.items() if node}
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_pod_that_waits_says_why_and_goes_when_it_can(cluster):
+    await cluster.add_node("a", cpu="1")
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("fits"), pod("vip", cpu="2"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        recorded = dict(EFFECTS["conditions"]["too-big"][0])
+        message = "0/1 nodes are available: 1 Insufficient cpu."
+        condition = await cluster.condition("vip")
+        assert condition.pop("lastTransitionTime")
+        del recorded["lastTransitionTime"]
+        assert condition == {**recorded, "message": message}
+        await cluster.add_node("b", cpu="4")
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/vip") == "b")
+        bound = await cluster.condition("vip")
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/vip", "Scheduled"))
+    assert bound["status"] == "True"
+    for name, reason, note in [
+        ("fits", "Scheduled", "Successfully assigned default/fits to a"),
+        ("vip", "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."),
+        ("vip", "Scheduled", "Successfully assigned default/vip to b"),
+    ]:
+        event = cluster.witness.events_of(f"default/{name}", reason)[0]
+        recorded = next(
+            one for one in EFFECTS["events"] if one["regarding"]["name"] == name and one["reason"] == reason
+        )
+        uid = cluster.witness.pods[f"default/{name}"]["metadata"]["uid"]
+        assert event["reportingInstance"].startswith(f"{NAME}-")
+        assert event["regarding"].pop("uid") == uid
+        assert event["regarding"].pop("resourceVersion")
+        recorded = {
+            **recorded,
+            "note": note,
+            "reportingController": NAME,
+            "regarding": {k: v for k, v in recorded["regarding"].items() if k not in {"uid", "resourceVersion"}},
+        }
+        for varies in ("eventTime", "reportingInstance"):
+            del recorded[varies]
+        assert {key: event.get(key) for key in recorded} == recorded
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_pods_of_other_schedulers_are_left_alone(cluster):
+    await cluster.add_node("a")
+    async with running_scheduler(cluster.access):
+        await cluster.create(
+            pod("default", scheduler="default-scheduler"), pod("other", scheduler="other"), pod("ours")
+        )
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/ours", "Scheduled"))
+    assert not cluster.witness.node_of("default/default")
+    assert not cluster.witness.node_of("default/other")
+    assert [event["regarding"]["name"] for event in cluster.witness.events] == ["ours"]
+    assert len(cluster.witness.versions("default/other")) == 1
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_gated_pod_waits_for_its_gate_and_costs_no_attempt(cluster):
+    await cluster.add_node("a")
+    async with running_scheduler(cluster.access) as scheduler:
+        await cluster.create(pod("gated", schedulingGates=[{"name": "example.com/quota"}]), pod("free"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/free", "Scheduled"))
+        assert scheduler.decisions == 1
+        condition = await cluster.condition("gated")
+        recorded = EFFECTS["conditions"]["gated"][0]
+        assert {**condition, "lastTransitionTime": recorded["lastTransitionTime"]} == recorded
+        check_invariants(cluster.witness, NAME)
+        await cluster.client.patch(POD, "gated", {"spec": {"schedulingGates": None}}, "default")
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/gated", "Scheduled"))
+    assert not cluster.witness.events_of("default/gated", "FailedScheduling")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_nodes_fill_up_to_the_last_pod_and_room_is_taken_again(cluster):
+    await cluster.add_nodes(4, cpu="1")
+    async with running_scheduler(cluster.access):
+        await cluster.create_fast(pods("p", 50, "100m"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME), within=30)
+        bound = [one for one in cluster.witness.pods.values() if one["spec"].get("nodeName")]
+        assert len(bound) == 40
+        for one in bound[:10]:
+            await cluster.delete(one["metadata"]["name"])
+        await cluster.witness.until(
+            lambda: (
+                len(cluster.witness.pods) == 40
+                and all(one["spec"].get("nodeName") for one in cluster.witness.pods.values())
+            )
+        )
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_the_same_failure_again_becomes_a_series_and_no_new_condition(cluster):
+    await cluster.add_node("a", cpu="1")
+    async with running_scheduler(cluster.access, settings=replace(FAST, unschedulable_timeout=0.2)) as scheduler:
+        await cluster.create(pod("big", cpu="2"))
+        await cluster.witness.until(lambda: scheduler.decisions >= 8)
+    events = cluster.witness.events_of("default/big", "FailedScheduling")
+    # The condition makes a new version of the pod, and an event regards one version.
+    assert len(events) == len({event["regarding"]["resourceVersion"] for event in events}) == 2
+    assert events[1]["series"]["count"] >= 2
+    created, told = cluster.witness.versions("default/big")
+    assert (condition_of(created), condition_of(told)["reason"]) == (None, "Unschedulable")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.fixture(autouse=True)
+def _silence_of_the_log(caplog):
+    """No test here gives the scheduler a reason to complain."""
+    yield
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("bayplan.service")] == []
