@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bayplan.client.access import ClusterAccess
+    from bayplan.client.answers import Page, WatchEvent
     from bayplan.client.backoff import Backoff
-    from bayplan.client.client import Client, Page, PatchType, WatchEvent
+    from bayplan.client.client import Client, PatchType
     from bayplan.client.connection import connect
     from bayplan.client.errors import ApiError, ConfigError, TransportError
     from bayplan.client.http import HttpClient
+    from bayplan.client.in_process import InProcessClient, Request
     from bayplan.client.kubeconfig import load_kubeconfig
     from bayplan.client.reflector import Handler, Reflector
     from bayplan.client.store import Store
@@ -24,9 +26,11 @@ __all__ = [
     "ConfigError",
     "Handler",
     "HttpClient",
+    "InProcessClient",
     "Page",
     "PatchType",
     "Reflector",
+    "Request",
     "Store",
     "TransportError",
     "WatchEvent",
@@ -36,11 +40,13 @@ __all__ = [
 
 _HOMES = {
     "access": ("ClusterAccess",),
+    "answers": ("Page", "WatchEvent"),
     "backoff": ("Backoff",),
-    "client": ("Client", "Page", "PatchType", "WatchEvent"),
+    "client": ("Client", "PatchType"),
     "connection": ("connect",),
     "errors": ("ApiError", "ConfigError", "TransportError"),
     "http": ("HttpClient",),
+    "in_process": ("InProcessClient", "Request"),
     "kubeconfig": ("load_kubeconfig",),
     "reflector": ("Handler", "Reflector"),
     "store": ("Store",),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from enum import Enum
 from functools import partial
-from typing import Any, Generic, Self, TypeVar
-
-import msgspec
+from typing import Any, Self, TypeVar
 
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
-from bayplan.client.errors import ApiError, MalformedAnswerError
+from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
+from bayplan.client.errors import ApiError
 
 T = TypeVar("T")
 Params = Mapping[str, str | int]
@@ -30,48 +29,6 @@ class PatchType(Enum):
     STRATEGIC = "application/strategic-merge-patch+json"
     JSON = "application/json-patch+json"
     APPLY = "application/apply-patch+yaml"
-
-
-class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Objects of one kind as they were at `resource_version`. `next_token` is "" on the last page."""
-
-    items: list[T]
-    resource_version: str
-    next_token: str = ""
-
-
-class WatchEvent(msgspec.Struct, frozen=True):
-    """One change: `type` is ADDED, MODIFIED, DELETED or BOOKMARK (whose `object` is None).
-
-    `key` is the object's `namespace/name`, or its name if it has no namespace.
-    """
-
-    type: str
-    object: Any
-    resource_version: str
-    key: str = ""
-    uid: str = ""
-
-
-class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What an object's metadata tells of which object, and which version of it, this is. "" for what is absent."""
-
-    key: str
-    uid: str
-    resource_version: str
-
-    @classmethod
-    def of(cls, raw: bytes) -> Identity:
-        """The identity of the object that `raw` holds, whatever else is in there; all "" if there is none to read."""
-        try:
-            metadata = _envelope_decoder.decode(raw).metadata
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            metadata = None
-        if metadata is None:
-            return _NOBODY
-        name = metadata.name or ""
-        key = f"{metadata.namespace}/{name}" if metadata.namespace else name
-        return cls(key, metadata.uid or "", metadata.resourceVersion or "")
 
 
 class Client(ABC):
@@ -104,11 +61,11 @@ class Client(ABC):
         Starts over, in one piece, if the server has forgotten the list's version between two pages.
         """
         try:
-            return await self._list(kind, namespace, label_selector, field_selector, limit, decode)
+            return await self._collect(kind, namespace, label_selector, field_selector, limit, decode)
         except ApiError as error:
             if error.status != 410 or not limit:
                 raise
-            return await self._list(kind, namespace, label_selector, field_selector, 0, decode)
+            return await self._collect(kind, namespace, label_selector, field_selector, 0, decode)
 
     async def pages(
         self,
@@ -129,7 +86,7 @@ class Client(ABC):
         token = ""
         while True:
             body = await self.request("GET", path, params=params | {"continue": token} if token else params)
-            page = _decode_page(body, path, decode)
+            page = decode_page(body, path, decode)
             yield page
             token = page.next_token
             if not token:
@@ -163,8 +120,8 @@ class Client(ABC):
             params["timeoutSeconds"] = timeout_seconds
         path = kind.path(namespace or None)
         async with aclosing(self.stream(path, params=params, seconds=timeout_seconds)) as chunks:
-            async for line in _lines(chunks):
-                yield _decode_event(line, path, decode)
+            async for line in lines(chunks):
+                yield decode_event(line, path, decode)
 
     async def create(self, kind: Kind, obj: Any, namespace: str | None = None, *, dry_run: bool = False) -> Any:
         """Creates `obj`, a typed object or a document, and returns it as the server has it."""
@@ -279,7 +236,7 @@ class Client(ABC):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _list(
+    async def _collect(
         self,
         kind: Kind,
         namespace: str | None,
@@ -310,38 +267,6 @@ class Client(ABC):
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
 
 
-class _Metadata(msgspec.Struct):
-    name: str | None = None
-    namespace: str | None = None
-    uid: str | None = None
-    resourceVersion: str | None = None
-
-
-class _Envelope(msgspec.Struct):
-    metadata: _Metadata | None = None
-
-
-class _ListMetadata(msgspec.Struct):
-    resourceVersion: str | None = None
-    next_token: str | None = msgspec.field(name="continue", default=None)
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMetadata | None = None
-    items: list[msgspec.Raw] | None = None
-
-
-class _Line(msgspec.Struct):
-    type: str
-    object: msgspec.Raw
-
-
-_envelope_decoder = msgspec.json.Decoder(_Envelope)
-_list_decoder = msgspec.json.Decoder(_List)
-_line_decoder = msgspec.json.Decoder(_Line)
-_NOBODY = Identity("", "", "")
-
-
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str | int]:
     params: dict[str, str | int] = {}
     if label_selector:
@@ -349,42 +274,6 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str | int]
     if field_selector:
         params["fieldSelector"] = field_selector
     return params
-
-
-def _decode_page(body: bytes, path: str, decode: Callable[[bytes], T]) -> Page[T]:
-    try:
-        answer = _list_decoder.decode(body)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedAnswerError(f"GET {path}: the answer is no list of objects: {error}") from None
-    metadata = answer.metadata or _ListMetadata()
-    items = [decode(bytes(item)) for item in answer.items or ()]
-    return Page(items, metadata.resourceVersion or "", metadata.next_token or "")
-
-
-async def _lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The complete lines; what a cut connection leaves of the last one is dropped."""
-    rest: list[bytes] = []
-    async for chunk in chunks:
-        first, *others = chunk.split(b"\n")
-        rest.append(first)
-        if others:
-            yield b"".join(rest)
-            for line in others[:-1]:
-                yield line
-            rest = [others[-1]]
-
-
-def _decode_event(line: bytes, path: str, decode: Callable[[bytes], Any]) -> WatchEvent:
-    try:
-        event = _line_decoder.decode(line)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedAnswerError(f"GET {path}: a watch event cannot be read: {error}") from None
-    raw = bytes(event.object)
-    if event.type == "ERROR":
-        raise ApiError.from_status(raw)
-    identity = Identity.of(raw)
-    obj = None if event.type == "BOOKMARK" else decode(raw)
-    return WatchEvent(event.type, obj, identity.resource_version, identity.key, identity.uid)
 
 
 def _metadata(obj: Any) -> dict[str, Any]:

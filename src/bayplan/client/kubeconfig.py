@@ -67,11 +67,10 @@ def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[st
     source = f"context {name} of {where}"
     cluster = merged.get("cluster", merged.clusters, context.cluster, source, _Cluster)
     user = merged.get("user", merged.users, context.user, source, _User) if context.user else _User()
-    whose = f"user {context.user}, {source}"
     tls = _tls(cluster, user, source)
     return ClusterAccess(
         server=_server(cluster.server, source),
-        credentials=_credentials(user, cluster, whose),
+        credentials=_credentials(user, cluster, f"user {context.user}", source),
         tls=tls,
         server_hostname=cluster.tls_server_name,
         proxy=_proxy(cluster, source, environ),
@@ -236,13 +235,14 @@ def _check_base64(field: str, data: str | None, source: str) -> None:
         raise ConfigError(f"{source}: {field} is not base64: {error}") from None
 
 
-def _credentials(user: _User, cluster: _Cluster, whose: str) -> Credentials:
+def _credentials(user: _User, cluster: _Cluster, who: str, source: str) -> Credentials:
     if user.token_file:
         return TokenFile(user.token_file)
     if user.token:
-        return FixedHeaders({"Authorization": f"Bearer {user.token}"}, f"token of {whose}")
+        return FixedHeaders({"Authorization": f"Bearer {user.token}"}, f"the token of {who}")
     if user.username or user.password:
-        return FixedHeaders(basic(user.username or "", user.password or ""), f"password of {whose}")
+        return FixedHeaders(basic(user.username or "", user.password or ""), f"the password of {who}")
+    whose = f"{who}, {source}"
     if user.exec is not None:
         return _exec_plugin(user.exec, cluster, whose)
     if user.auth_provider:

@@ -15,8 +15,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import decode as decode_object
+from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
-from bayplan.client.client import Client, Identity, WatchEvent
+from bayplan.client.client import Client
 from bayplan.client.errors import ApiError, ConfigError, MalformedAnswerError, TransportError
 from bayplan.client.store import Entry, Store
 

@@ -1,0 +1,124 @@
+"""The answers to lists and watches, read as far as needed to tell objects apart; the objects are left to others."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from bayplan.client.errors import ApiError, MalformedAnswerError
+
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True):
+    """Objects of one kind as they were at `resource_version`. `next_token` is "" on the last page."""
+
+    items: list[T]
+    resource_version: str
+    next_token: str = ""
+
+
+class WatchEvent(msgspec.Struct, frozen=True):
+    """One change: `type` is ADDED, MODIFIED, DELETED or BOOKMARK (whose `object` is None).
+
+    `key` is the object's `namespace/name`, or its name if it has no namespace.
+    """
+
+    type: str
+    object: Any
+    resource_version: str
+    key: str = ""
+    uid: str = ""
+
+
+class Identity(msgspec.Struct, frozen=True, gc=False):
+    """What an object's metadata tells of which object, and which version of it, this is. "" for what is absent."""
+
+    key: str
+    uid: str
+    resource_version: str
+
+    @classmethod
+    def of(cls, raw: bytes) -> Identity:
+        """The identity of the object that `raw` holds, whatever else is in there; all "" if there is none to read."""
+        try:
+            metadata = _envelope_decoder.decode(raw).metadata
+        except (msgspec.MsgspecError, ValueError, RecursionError):
+            metadata = None
+        if metadata is None:
+            return _NOBODY
+        name = metadata.name or ""
+        key = f"{metadata.namespace}/{name}" if metadata.namespace else name
+        return cls(key, metadata.uid or "", metadata.resourceVersion or "")
+
+
+def decode_page(body: bytes, path: str, decode: Callable[[bytes], T]) -> Page[T]:
+    """The page that the answer to a list request holds, its items made by `decode`."""
+    try:
+        answer = _list_decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedAnswerError(f"GET {path}: the answer is no list of objects: {error}") from None
+    metadata = answer.metadata or _ListMetadata()
+    items = [decode(bytes(item)) for item in answer.items or ()]
+    return Page(items, metadata.resourceVersion or "", metadata.next_token or "")
+
+
+async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The complete lines; what a cut connection leaves of the last one is dropped."""
+    rest: list[bytes] = []
+    async for chunk in chunks:
+        first, *others = chunk.split(b"\n")
+        rest.append(first)
+        if others:
+            yield b"".join(rest)
+            for line in others[:-1]:
+                yield line
+            rest = [others[-1]]
+
+
+def decode_event(line: bytes, path: str, decode: Callable[[bytes], Any]) -> WatchEvent:
+    """The event in a line of a watch; an ERROR event is raised as ApiError."""
+    try:
+        event = _line_decoder.decode(line)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedAnswerError(f"GET {path}: a watch event cannot be read: {error}") from None
+    raw = bytes(event.object)
+    if event.type == "ERROR":
+        raise ApiError.from_status(raw)
+    identity = Identity.of(raw)
+    obj = None if event.type == "BOOKMARK" else decode(raw)
+    return WatchEvent(event.type, obj, identity.resource_version, identity.key, identity.uid)
+
+
+class _Metadata(msgspec.Struct):
+    name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resourceVersion: str | None = None
+
+
+class _Envelope(msgspec.Struct):
+    metadata: _Metadata | None = None
+
+
+class _ListMetadata(msgspec.Struct):
+    resourceVersion: str | None = None
+    next_token: str | None = msgspec.field(name="continue", default=None)
+
+
+class _List(msgspec.Struct):
+    metadata: _ListMetadata | None = None
+    items: list[msgspec.Raw] | None = None
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_envelope_decoder = msgspec.json.Decoder(_Envelope)
+_list_decoder = msgspec.json.Decoder(_List)
+_line_decoder = msgspec.json.Decoder(_Line)
+_NOBODY = Identity("", "", "")
