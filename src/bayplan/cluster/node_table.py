@@ -174,7 +174,8 @@ class NodeTable:
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
         for name, amount in pod.requested.items():
-            self.requested[self.resource(name), row] += sign * amount
+            index = self.resource(name)  # which may replace the arrays
+            self.requested[index, row] += sign * amount
         self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
         self.nonzero_requested[1, row] += sign * pod.nonzero_memory
         self.pod_count[row] += sign
@@ -188,7 +189,8 @@ class NodeTable:
     def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:
         self.allocatable[:, row] = 0
         for name, amount in requests.counted(amounts).items():
-            self.allocatable[self.resource(name), row] = amount
+            index = self.resource(name)  # which may replace the arrays
+            self.allocatable[index, row] = amount
         self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
 
     def _add_images(self, row: int, node: Node) -> None:

@@ -1,0 +1,157 @@
+"""Replays recorded scenarios through the decision core and says where its decisions differ.
+
+A run follows the recorded choices, so that one difference does not hide the next.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.profile import Point, Profile
+from bayplan.framework.runner import run_reserve
+from bayplan.framework.status import Status
+from bayplan.scheduling.cycle import decide
+from bayplan.scheduling.decision import Decision, Outcome
+from bayplan.testing.scenarios import RecordedScores, RecordedStatus, Scenario, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field of a decision that differs, as in `scores[node-03].NodeResourcesFit`.
+
+    `plugin` is the one to look at, where one stands out.
+    """
+
+    field: str
+    expected: Any
+    got: Any
+    plugin: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """One step, and how its decision differs from the recorded one: not at all, if it agrees."""
+
+    pod: str
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """One scenario's steps."""
+
+    scenario: Scenario
+    steps: tuple[StepResult, ...]
+
+    @property
+    def agreeing(self) -> int:
+        """How many steps agree."""
+        return sum(not step.differences for step in self.steps)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all steps agree."""
+        return self.agreeing == len(self.steps)
+
+
+def replay(scenario: Scenario) -> ScenarioResult:
+    """Decide every step anew, each after the recorded choice for the one before it."""
+    steps: list[StepResult] = []
+    for expected in scenario.steps:
+        pod = scenario.pending[expected.pod]
+        profile = scenario.profile_of(pod)
+        got, decision = _decide(profile, scenario.state, pod)
+        steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile, scenario.missing))))
+        if expected.chosen:
+            scenario.state.assume(pod, expected.chosen)
+            if decision is not None and decision.outcome is Outcome.SCHEDULED:
+                run_reserve(profile, decision.cycle, pod, expected.chosen)
+    return ScenarioResult(scenario, tuple(steps))
+
+
+def _decide(profile: Profile, state: ClusterState, pod: PodInfo) -> tuple[Step, Decision | None]:
+    for plugin in profile.at(Point.PRE_ENQUEUE):
+        refusal: Status | None = plugin.pre_enqueue(pod)
+        if refusal is not None:
+            return Step(pod=pod.key, outcome="gated", preFilter=_recorded(refusal.by(plugin.name))), None
+    decision = decide(profile, state, pod, random.Random(0), score_always=True)
+    return _step(decision, state), decision
+
+
+def _step(decision: Decision, state: ClusterState) -> Step:
+    """A decision as it would be recorded."""
+    step = Step(pod=decision.pod.key, outcome=decision.outcome.value)
+    if decision.outcome is Outcome.ERROR:
+        step.error = decision.message
+        return step
+    names, diagnosis = state.table.names, decision.diagnosis
+    if diagnosis.verdicts is not None:
+        nodes = diagnosis.verdicts.nodes
+        step.rejected = {nodes.name(row): _recorded(status) for row, status in diagnosis.verdicts.rejected()}
+    step.absentNodes = _recorded(diagnosis.absent) if diagnosis.absent is not None else None
+    if diagnosis.pre_filter_message:
+        step.preFilter = RecordedStatus(reasons=[diagnosis.pre_filter_message])
+    step.feasible = sorted(names[row] for row in decision.feasible.tolist())
+    if decision.scores is not None:
+        for position, row in enumerate(decision.scores.rows.tolist()):
+            plugins = {plugin: int(scores[position]) for plugin, scores in decision.scores.plugins.items()}
+            step.scores[names[row]] = RecordedScores(int(decision.scores.total[position]), plugins)
+        step.best = sorted(names[row] for row in decision.scores.best.tolist())
+    step.unschedulablePlugins = sorted(diagnosis.unschedulable_plugins)
+    if decision.outcome is Outcome.UNSCHEDULABLE:
+        explained = replace(diagnosis, post_filter_message="").explain()
+        step.message = explained if diagnosis.total else decision.message
+        step.postFilterMessage = diagnosis.post_filter_message
+        step.nominated = decision.nominated_node or ""
+        step.victims = sorted(victim.key for victim in decision.victims)
+    return step
+
+
+def _recorded(status: Status) -> RecordedStatus:
+    return RecordedStatus(code=str(status.code), plugin=status.plugin, reasons=sorted(status.reasons))
+
+
+_COMPARED = ("absentNodes", "preFilter", "feasible", "best", "unschedulablePlugins", "message", "nominated")
+
+
+def _differences(expected: Step, got: Step, profile: Profile, missing: Collection[str]) -> Iterator[Difference]:
+    if expected.outcome != got.outcome:
+        yield Difference("outcome", expected.outcome, f"{got.outcome}{f': {got.error}' if got.error else ''}")
+    if expected.outcome == got.outcome == "error":  # its text is not compared
+        return
+    for node in sorted(expected.rejected.keys() | got.rejected.keys()):
+        one, other = _in_order(expected.rejected.get(node)), got.rejected.get(node)
+        if one != other:
+            yield Difference(f"rejected[{node}]", one, other, (one or other or RecordedStatus()).plugin)
+    yield from _score_differences(expected.scores, got.scores, missing)
+    for name in _COMPARED:
+        if getattr(expected, name) != getattr(got, name):
+            yield Difference(name, getattr(expected, name), getattr(got, name))
+    if sorted(expected.victims) != got.victims:
+        yield Difference("victims", sorted(expected.victims), got.victims)
+    if profile.at(Point.POST_FILTER) and expected.postFilterMessage != got.postFilterMessage:
+        yield Difference("postFilterMessage", expected.postFilterMessage, got.postFilterMessage)
+
+
+def _in_order(status: RecordedStatus | None) -> RecordedStatus | None:
+    return status and RecordedStatus(code=status.code, plugin=status.plugin, reasons=sorted(status.reasons))
+
+
+def _score_differences(
+    expected: Mapping[str, RecordedScores], got: Mapping[str, RecordedScores], missing: Collection[str]
+) -> Iterator[Difference]:
+    """A plugin that does not exist here yet counts as scoring 0."""
+    nothing = RecordedScores(0)
+    for node in sorted(expected.keys() | got.keys()):
+        one, other = expected.get(node, nothing), got.get(node, nothing)
+        for plugin in sorted(one.plugins.keys() | other.plugins.keys()):
+            wanted, given = one.plugins.get(plugin), other.plugins.get(plugin, 0 if plugin in missing else None)
+            if wanted != given:
+                yield Difference(f"scores[{node}].{plugin}", wanted, given, plugin)
+        if one.total != other.total:
+            yield Difference(f"scores[{node}].total", one.total, other.total)

@@ -1,0 +1,173 @@
+"""Reads recorded scenarios: a cluster, the pods to place, and what kube-scheduler 1.36 decided for each.
+
+The format is described in the README beside the files: one scenario a line.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bayplan.api import kinds
+from bayplan.api.objects import UndecodableObject, decode
+from bayplan.api.quantity import InvalidQuantity
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.config import (
+    ConfigurationError,
+    KubeSchedulerConfiguration,
+    build_profile,
+    missing_plugins,
+    parse_configuration,
+)
+from bayplan.framework.profile import Profile
+from bayplan.testing.offline import OfflineHandle
+
+
+class UnreadableScenarios(ValueError):
+    """A file that holds no scenarios: the message names it, and the line."""
+
+
+class RecordedStatus(msgspec.Struct, kw_only=True):
+    """A status as recorded."""
+
+    code: str = ""
+    plugin: str = ""
+    reasons: list[str] = []
+
+
+class RecordedScores(msgspec.Struct):
+    """The scores of one node: weighted, by plugin, and their sum."""
+
+    total: int
+    plugins: dict[str, int] = {}
+
+
+class Step(msgspec.Struct, kw_only=True):
+    """One recorded decision."""
+
+    pod: str
+    outcome: str
+    rejected: dict[str, RecordedStatus] = {}
+    absentNodes: RecordedStatus | None = None
+    preFilter: RecordedStatus | None = None
+    feasible: list[str] = []
+    scores: dict[str, RecordedScores] = {}
+    best: list[str] = []
+    chosen: str = ""
+    unschedulablePlugins: list[str] = []
+    message: str = ""
+    postFilterMessage: str = ""
+    nominated: str = ""
+    victims: list[str] = []
+    error: str = ""
+
+
+class _Recorded(msgspec.Struct, kw_only=True):
+    name: str
+    objects: list[msgspec.Raw]
+    pending: list[msgspec.Raw]
+    config: dict[str, Any] | None = None
+
+
+class _Document(msgspec.Struct):
+    scenario: _Recorded
+    decisions: list[Step]
+
+
+class _Header(msgspec.Struct):
+    apiVersion: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A cluster, the pods to place in it one after the other, and what was decided for each.
+
+    `place`: file and line. `profiles` by scheduler name. `missing`: plugins that they have and that do not exist yet.
+    """
+
+    family: str
+    name: str
+    place: str
+    state: ClusterState
+    profiles: Mapping[str, Profile]
+    missing: tuple[str, ...]
+    pending: Mapping[str, PodInfo]
+    steps: list[Step]
+
+    def profile_of(self, pod: PodInfo) -> Profile:
+        """The profile that decides for a pod."""
+        return self.profiles.get(pod.scheduler_name) or next(iter(self.profiles.values()))
+
+
+def family_of(path: Path) -> str:
+    """The family that a file holds: its name without endings."""
+    return path.name.removesuffix(".gz").removesuffix(".jsonl")
+
+
+def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
+    """The scenarios of a `.jsonl` or `.jsonl.gz` file, the first `limit` of them. Raises UnreadableScenarios."""
+    number = 0
+    try:
+        with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if limit is not None and number > limit:
+                    return
+                yield _scenario(line, family_of(path), f"{path}:{number}")
+    except OSError as error:
+        raise UnreadableScenarios(f"{path}: line {number + 1}: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise UnreadableScenarios(f"{path}: line {number + 1}: the file ends or breaks off here: {error}") from None
+
+
+def _scenario(line: bytes, family: str, place: str) -> Scenario:
+    try:
+        document = msgspec.json.decode(line, type=_Document)
+        recorded = document.scenario
+        configuration = parse_configuration(recorded.config) if recorded.config else KubeSchedulerConfiguration()
+        state = ClusterState()
+        handle = OfflineHandle(state)
+        profiles = {each.schedulerName: build_profile(each, handle) for each in configuration.profiles}
+        for raw in recorded.objects:
+            _take_over(bytes(raw), state)
+        pods = [PodInfo.from_raw(bytes(raw)) for raw in recorded.pending]
+    except (msgspec.MsgspecError, ConfigurationError, UndecodableObject, InvalidQuantity, UnreadableScenarios) as error:
+        raise UnreadableScenarios(f"{place}: {error}") from None
+    pending = {pod.key: pod for pod in pods}
+    for step in document.decisions:
+        if step.pod not in pending:
+            raise UnreadableScenarios(f"{place}: decision for pod {step.pod}, which is not pending")
+        if step.chosen and step.chosen not in state.table.row_of:
+            raise UnreadableScenarios(f"{place}: pod {step.pod} goes to node {step.chosen}, which does not exist")
+    missing = tuple(dict.fromkeys(name for each in configuration.profiles for name in missing_plugins(each)))
+    return Scenario(family, recorded.name, place, state, profiles, missing, pending, document.decisions)
+
+
+_KIND_OF = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
+
+
+def _take_over(raw: bytes, state: ClusterState) -> None:
+    header = msgspec.json.decode(raw, type=_Header)
+    kind = _KIND_OF.get((header.apiVersion, header.kind))
+    if kind is None:
+        raise UnreadableScenarios(f"no such kind: {header.apiVersion} {header.kind}")
+    if kind is kinds.POD:
+        pod = PodInfo.from_raw(raw)
+        if pod.node_name:
+            state.set_pod(pod)
+        elif pod.nominated_node_name:
+            state.nominations.add(pod)
+        return
+    obj = decode(kind.type, raw)
+    if kind is kinds.NODE:
+        state.set_node(obj)
+    else:
+        namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
+        state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
