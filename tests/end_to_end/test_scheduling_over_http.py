@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +72,7 @@ async def test_a_pod_that_waits_says_why_and_goes_when_it_can(cluster):
         ("vip", "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."),
         ("vip", "Scheduled", "Successfully assigned default/vip to b"),
     ]:
-        event = cluster.witness.events_of(f"default/{name}", reason)[0]
+        event = copy.deepcopy(cluster.witness.events_of(f"default/{name}", reason)[0])
         recorded = next(
             one for one in EFFECTS["events"] if one["regarding"]["name"] == name and one["reason"] == reason
         )
