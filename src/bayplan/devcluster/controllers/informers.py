@@ -59,6 +59,10 @@ class Informer:
         for known in tuple(self.objects.values()):
             listener(None, known)
 
+    def leave(self, listener: Listener) -> None:
+        """Tell `listener` no more."""
+        self._listeners.remove(listener)
+
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
         """The objects by the values that the function reads off them."""
         index = Index(values)
@@ -107,7 +111,7 @@ class Informer:
         log.warning("skipping an object of %s that cannot be read: %s", self.kind.resource, error)
 
     def _change(self, old: Any, new: Any) -> None:
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(old, new)
         self._tell(old, new)
 

@@ -130,6 +130,11 @@ def node_names(pod: Pod) -> tuple[str, ...]:
     return (pod.spec.nodeName,) if pod.spec is not None and pod.spec.nodeName else ()
 
 
+def is_tainted(node: Node, key: str) -> bool:
+    """Whether the node has a taint with that key."""
+    return any(taint.key == key for taint in (node.spec.taints if node.spec else None) or ())
+
+
 def wanted_taints(node: Node, now: datetime) -> list[Taint]:
     """The node's taints, those that its conditions and its being cordoned call for put right."""
     present = list(node.spec.taints or () if node.spec else ())

@@ -1,0 +1,130 @@
+"""The embedded cluster: API server, controllers and kubelets, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Self
+
+import yaml
+
+from bayplan.api.kinds import NODE
+from bayplan.client import HttpClient
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.clock import Clock, RunningClock
+from bayplan.devcluster.controllers.informers import Informers
+from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
+from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
+from bayplan.devcluster.controllers.served import Node
+from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
+from bayplan.devcluster.kubelet_nodes import is_healthy
+
+CONTEXT = "bayplan"
+"""The name of the context, cluster and user in its kubeconfig."""
+
+
+class DevCluster:
+    """A Kubernetes cluster in this process, on loopback, while its context is entered.
+
+    `nodes` is how many nodes there are, or the nodes themselves (see `kubelet.make_node`). `clock` is everybody's; with
+    a `ManualClock` nothing happens later unless a test moves it. `port` 0 takes a free one. Controllers and kubelets
+    talk to the server over HTTP as any client does, and every node is served by a kubelet, whoever creates it.
+    """
+
+    def __init__(
+        self,
+        nodes: int | Sequence[Node] = 3,
+        *,
+        clock: Clock | None = None,
+        port: int = 0,
+        tls: bool = False,
+        controllers: bool = True,
+        kubelets: bool = True,
+        delays: KubeletDelays | None = None,
+    ) -> None:
+        self.clock: Clock = clock or RunningClock()
+        self.server = ApiServer(port=port, clock=self.clock)
+        self.kubelets: Kubelets | None = None
+        self.client: HttpClient
+        self._nodes = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
+        self._controllers = controllers
+        self._with_kubelets = kubelets
+        self._delays = delays
+        self._informers: Informers
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(self.server)
+            self.client = await stack.enter_async_context(HttpClient(self.server.url))
+            await self._start(stack)
+            self._stack = stack.pop_all()
+        return self
+
+    async def __aexit__(self, *error: object) -> bool | None:
+        return await self._stack.__aexit__(*error)  # type: ignore[arg-type]
+
+    @property
+    def url(self) -> str:
+        """Where the API server is."""
+        return self.server.url
+
+    async def nodes_ready(self) -> None:
+        """Wait until the nodes that the cluster was made with are there, Ready and free of the taint of new nodes."""
+        awaited = {node.metadata.name for node in self._nodes}
+        all_ready = asyncio.Event()
+
+        def look(_: Node, node: Node) -> None:
+            if node is not None and is_healthy(node) and not (self._controllers and is_tainted(node, NOT_READY)):
+                awaited.discard(node.metadata.name)
+            if not awaited:
+                all_ready.set()
+
+        known = self._informers.of(NODE)
+        known.listen(look)
+        if awaited:
+            await all_ready.wait()
+        known.leave(look)
+
+    def kubeconfig(self) -> str:
+        """What kubectl and other clients need to reach the cluster, as YAML."""
+        document = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": CONTEXT, "cluster": {"server": self.url}}],
+            "users": [{"name": CONTEXT, "user": {}}],
+            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
+            "current-context": CONTEXT,
+        }
+        text: str = yaml.safe_dump(document, sort_keys=False)
+        return text
+
+    def write_kubeconfig(self, path: Path) -> None:
+        """Write the kubeconfig to a file that only its owner can read."""
+        path.touch(mode=0o600)
+        path.write_text(self.kubeconfig(), encoding="utf-8")
+
+    async def _start(self, stack: AsyncExitStack) -> None:
+        """Run the parts as tasks that end with the stack; the failure of one is the cluster's."""
+        self._informers = Informers(self.client)
+        parts = []
+        if self._with_kubelets:
+            rate = self.clock.rate if isinstance(self.clock, RunningClock) else 1.0
+            self.kubelets = Kubelets(
+                self.client,
+                self.clock,
+                self._nodes,
+                informers=self._informers,
+                delays=self._delays,
+                adopt=True,
+                rate=rate,
+            )
+            parts.append(self.kubelets.run())
+        if self._controllers:
+            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self._informers)
+            parts.append(manager.run())
+        group = await stack.enter_async_context(asyncio.TaskGroup())
+        tasks = [group.create_task(part) for part in (self._informers.run(), *parts)]
+        stack.callback(lambda: [task.cancel() for task in tasks])
