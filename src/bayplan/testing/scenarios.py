@@ -122,9 +122,12 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
                     return
                 yield _scenario(line, family_of(path), f"{path}:{number}")
     except OSError as error:
-        raise UnreadableScenarios(f"{path}: line {number + 1}: {error.strerror or error}") from None
+        line = f"line {number + 1}: " if number else ""
+        raise UnreadableScenarios(f"{path}: {line}{error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
         raise UnreadableScenarios(f"{path}: line {number + 1}: the file ends or breaks off here: {error}") from None
+    if not number:
+        raise UnreadableScenarios(f"{path}: no scenario in it")
 
 
 def _scenario(line: bytes, family: str, place: str) -> Scenario:

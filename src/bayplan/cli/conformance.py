@@ -1,0 +1,181 @@
+"""`bayplan conformance`: compares decisions with those recorded of kube-scheduler."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bayplan.testing.conformance import ScenarioResult, replay
+from bayplan.testing.scenarios import UnreadableScenarios, family_of, read_scenarios
+
+EXIT_DIFFERENT = 1
+EXIT_UNREADABLE = 2
+
+
+@dataclass(slots=True)
+class FamilyReport:
+    """One family's figures."""
+
+    scenarios: int = 0
+    agreeing_scenarios: int = 0
+    steps: int = 0
+    agreeing_steps: int = 0
+
+    def add(self, result: ScenarioResult) -> None:
+        """Count a scenario."""
+        self.scenarios += 1
+        self.agreeing_scenarios += result.agrees
+        self.steps += len(result.steps)
+        self.agreeing_steps += result.agreeing
+
+
+@dataclass(slots=True)
+class Report:
+    """All figures, the plugins that do not exist yet, and the first steps that differ."""
+
+    families: dict[str, FamilyReport] = field(default_factory=dict)
+    total: FamilyReport = field(default_factory=FamilyReport)
+    missing: dict[str, None] = field(default_factory=dict)
+    differences: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def agrees(self) -> bool:
+        """Whether everything agrees."""
+        return self.total.agreeing_steps == self.total.steps
+
+    def add(self, result: ScenarioResult, most: int) -> None:
+        """Count a scenario, and keep what differs, `most` steps in all."""
+        scenario = result.scenario
+        self.families.setdefault(scenario.family, FamilyReport()).add(result)
+        self.total.add(result)
+        self.missing |= dict.fromkeys(scenario.missing)
+        for number, step in enumerate(result.steps, 1):
+            if step.differences and len(self.differences) < most:
+                self.differences.append(
+                    {
+                        "family": scenario.family,
+                        "scenario": scenario.name,
+                        "place": scenario.place,
+                        "step": number,
+                        "pod": step.pod,
+                        "fields": [
+                            {
+                                "field": each.field,
+                                "expected": msgspec.to_builtins(each.expected),
+                                "got": msgspec.to_builtins(each.got),
+                                "plugin": each.plugin,
+                            }
+                            for each in step.differences
+                        ],
+                    }
+                )
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.jsonl.gz...")
+@click.option(
+    "--family", "families", multiple=True, help="Only this family (a file's name without endings); repeatable."
+)
+@click.option("--limit", type=click.IntRange(min=1), help="Only the first scenarios of every file.")
+@click.option(
+    "--differences", "most", default=5, show_default=True, type=click.IntRange(min=0), help="Steps to explain."
+)
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def conformance(files: tuple[Path, ...], families: tuple[str, ...], limit: int | None, most: int, form: str) -> None:
+    """Run recorded scenarios and compare every decision with kube-scheduler's.
+
+    A FILE may be a folder of such files. The exit status is 0 if everything agrees, 1 if something differs, and 2 if a
+    file cannot be read.
+    """
+    report = Report()
+    try:
+        for path in _selected(files, families):
+            for scenario in read_scenarios(path, limit):
+                report.add(replay(scenario), most)
+    except UnreadableScenarios as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+    if form == "json":
+        click.echo(json.dumps(_as_json(report), indent=2))
+    else:
+        _print(report)
+    sys.exit(0 if report.agrees else EXIT_DIFFERENT)
+
+
+def _selected(files: tuple[Path, ...], families: tuple[str, ...]) -> Iterator[Path]:
+    """The files of the families asked for, folders opened. Raises UnreadableScenarios where that leaves nothing."""
+    paths = [
+        path
+        for given in files
+        for path in (sorted((*given.glob("*.jsonl"), *given.glob("*.jsonl.gz"))) if given.is_dir() else [given])
+    ]
+    chosen = [path for path in paths if not families or family_of(path) in families]
+    if not chosen:
+        there = ", ".join(family_of(path) for path in paths) or "none"
+        raise UnreadableScenarios(f"no file of the family {', '.join(families)}; there are {there}")
+    yield from chosen
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    return {
+        "agrees": report.agrees,
+        "total": msgspec.to_builtins(report.total),
+        "families": msgspec.to_builtins(report.families),
+        "missingPlugins": list(report.missing),
+        "differences": report.differences,
+    }
+
+
+def _print(report: Report) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    table = Table("family", "steps that agree", "scenarios that agree", "", box=None, pad_edge=False)
+    for name, family in (*report.families.items(), ("total", report.total)):
+        agrees = family.agreeing_steps == family.steps
+        table.add_row(
+            name,
+            f"{family.agreeing_steps} of {family.steps}",
+            f"{family.agreeing_scenarios} of {family.scenarios}",
+            "[green]agrees[/]" if agrees else "[red]differs[/]",
+        )
+    console.print(table)
+    if report.missing:
+        console.print(f"\nNot implemented yet, counted as scoring 0: {', '.join(report.missing)}")
+    for difference in report.differences:
+        _print_difference(console, difference, report)
+    untold = report.total.steps - report.total.agreeing_steps - len(report.differences)
+    if untold:
+        console.print(f"\n{untold} more steps differ; --differences shows more of them.")
+
+
+def _print_difference(console: Console, difference: dict[str, Any], report: Report, most: int = 6) -> None:
+    console.print(
+        f"\n[bold]{difference['family']}[/] scenario {difference['scenario']}, step {difference['step']}, "
+        f"pod {difference['pod']}  ({difference['place']})"
+    )
+    fields = difference["fields"]
+    for each in fields[:most]:
+        console.print(f"  {each['field']}", markup=False)
+        console.print(f"    expected {_short(each['expected'])}", markup=False)
+        console.print(f"    got      {_short(each['got'])}", markup=False)
+    if len(fields) > most:
+        console.print(f"  and {len(fields) - most} more fields")
+    plugins = dict.fromkeys(each["plugin"] for each in fields if each["plugin"])
+    first = next((name for name in plugins if name in report.missing), next(iter(plugins), ""))
+    if first:
+        console.print(f"  look at {first}{', which is not implemented yet' if first in report.missing else ''}")
+
+
+def _short(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 300 else f"{text[:297]}..."
