@@ -1,0 +1,6 @@
+"""`python -m bayplan` does what `bayplan` does."""
+
+from bayplan.cli import main
+
+if __name__ == "__main__":
+    main(prog_name="bayplan")

@@ -1,0 +1,85 @@
+"""The examples run as users run them: as processes of their own, against a cluster on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bayplan.api.kinds import KINDS
+from bayplan.devcluster.cluster import DevCluster
+from bayplan.testing.witness import Witness
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+class Playground:
+    """A cluster with its witness, and a way to run examples on it."""
+
+    def __init__(self, cluster: DevCluster, witness: Witness, kubeconfig: Path) -> None:
+        self.cluster = cluster
+        self.witness = witness
+        self.kubeconfig = kubeconfig
+
+    async def create(self, *documents: dict[str, Any]) -> None:
+        for document in documents:
+            await self.cluster.client.create(KIND_OF[document["apiVersion"], document["kind"]], document)
+
+    @asynccontextmanager
+    async def running(self, *command: str) -> AsyncIterator[Output]:
+        """The process runs; it must still do so in the end, and must not have shown a traceback."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *command,
+            "--kubeconfig",
+            str(self.kubeconfig),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=environment(),
+        )
+        assert process.stdout is not None
+        output = Output()
+        reading = asyncio.create_task(output.read(process.stdout))
+        try:
+            yield output
+            assert process.returncode is None, f"it has ended:\n{output}"
+            assert "Traceback" not in str(output), f"it has complained:\n{output}"
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+            await reading
+
+
+class Output:
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+
+    async def read(self, stream: asyncio.StreamReader) -> None:
+        while piece := await stream.read(1 << 16):
+            self._pieces.append(piece)
+
+    def __contains__(self, text: str) -> bool:
+        return text in str(self)
+
+    def __str__(self) -> str:
+        return b"".join(self._pieces).decode()
+
+
+def environment() -> dict[str, str]:
+    """Ours, without a kubeconfig that the user of this machine may have."""
+    return {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | {"PYTHONUNBUFFERED": "1"}
+
+
+def manifest(name: str, scheduler_name: str) -> list[dict[str, Any]]:
+    """The objects of one of the manifests, for another scheduler."""
+    text = (EXAMPLES / "manifests" / name).read_text(encoding="utf-8")
+    assert "schedulerName: bayplan-scheduler\n" in text
+    return list(yaml.safe_load_all(text.replace("bayplan-scheduler", scheduler_name)))

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import runpy
+
+from playground import EXAMPLES, manifest
+
+from bayplan.api.kinds import NODE
+from bayplan.devcluster.apiserver import Fault
+
+EXAMPLE = EXAMPLES / "polling_scheduler.py"
+
+
+async def test_pods_go_to_available_nodes(playground):
+    witness = playground.witness
+    taint = {"key": "dedicated", "effect": "NoSchedule"}
+    await playground.cluster.client.patch(NODE, "node-a", {"spec": {"unschedulable": True}})
+    await playground.cluster.client.patch(NODE, "node-control", {"spec": {"taints": [taint]}})
+    async with playground.running(str(EXAMPLE), "--interval", "0.1"):
+        await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
+        await witness.until(lambda: [p["status"]["phase"] for p in witness.pods.values()] == ["Running"] * 3)
+    assert {witness.node_of(key) for key in witness.pods} <= {"node-b", "node-cronjob"}
+
+
+async def test_an_error_of_the_server_is_logged_and_the_loop_goes_on(playground):
+    witness = playground.witness
+    playground.cluster.server.faults.add(Fault(verb="create", subresource="binding", answer=500, times=2))
+    playground.cluster.server.faults.add(Fault(verb="list", resource="nodes", answer=403, times=1, message="not today"))
+    await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
+    async with playground.running(str(EXAMPLE), "--interval", "0.1") as output:
+        await witness.until(lambda: len(witness.pods) == 3 and all(map(witness.node_of, witness.pods)))
+        assert "this round came to nothing: 403: not today" in output
+        assert "500" in output
+
+
+async def test_both_choices_can_be_replaced(playground):
+    witness = playground.witness
+    scheduler = runpy.run_path(str(EXAMPLE))["PollingScheduler"](
+        playground.cluster.client,
+        choose_available=lambda _pod, nodes: [node for node in nodes if node.metadata.name != "node-a"],
+        choose_node=lambda _pod, available: min(available, key=lambda node: node.metadata.name),
+    )
+    await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
+    await witness.until(lambda: len(witness.pods) == 3)
+    await scheduler.round()
+    await witness.until(lambda: [witness.node_of(key) for key in witness.pods] == ["node-b"] * 3)
+
+
+async def test_choosing_nothing_leaves_the_pod_waiting(playground):
+    witness = playground.witness
+    scheduler = runpy.run_path(str(EXAMPLE))["PollingScheduler"](
+        playground.cluster.client, choose_node=lambda _pod, _available: None
+    )
+    await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
+    await witness.until(lambda: len(witness.pods) == 3)
+    await scheduler.round()
+    assert [pod["spec"].get("nodeName") for pod in witness.pods.values()] == [None] * 3

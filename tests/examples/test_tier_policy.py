@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from playground import EXAMPLES, manifest
+
+POLICY = str(EXAMPLES / "tier_policy.py")
+WAYS = [
+    pytest.param(["-m", "bayplan", "run", "--plugin", POLICY], id="as a plugin"),
+    pytest.param([POLICY], id="alone"),
+]
+
+
+def pod(name, **spec):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulerName": "bayplan-scheduler", "containers": [{"name": "main", "image": "pause"}], **spec},
+    }
+
+
+@pytest.mark.parametrize("command", WAYS)
+async def test_pods_stay_on_their_tier(playground, command):
+    witness = playground.witness
+    async with playground.running(*command):
+        await playground.create(
+            *manifest("nginx.yaml", "bayplan-scheduler"), *manifest("cronjobs.yaml", "bayplan-scheduler")
+        )
+
+        def placed(prefix):
+            return {witness.node_of(key) for key in witness.pods if key.startswith(f"default/{prefix}-")} - {""}
+
+        for prefix in ("report", "cleanup", "backup"):
+            await witness.until(lambda prefix=prefix: placed(prefix))
+            assert placed(prefix) == {"node-cronjob"}
+        await witness.until(lambda: sum(bool(witness.node_of(key)) for key in witness.pods if "nginx" in key) == 3)
+        assert placed("nginx") <= {"node-a", "node-b"}
+
+
+async def test_a_pod_that_no_node_takes_waits_with_the_reason(playground):
+    witness = playground.witness
+    async with playground.running("-m", "bayplan", "run", "--plugin", POLICY):
+        await playground.create(pod("leader", nodeSelector={"tier": "control"}))
+        event = (await witness.until(lambda: witness.events_of("default/leader", "FailedScheduling")))[0]
+    assert witness.node_of("default/leader") == ""
+    assert event["note"] == (
+        "0/4 nodes are available: 1 node is reserved for the control plane, "
+        "3 node(s) didn't match Pod's node affinity/selector."
+    )
+
+
+async def test_chance_decides_among_the_rest(playground):
+    witness = playground.witness
+    async with playground.running("-m", "bayplan", "run", "--plugin", POLICY):
+        await playground.create(*(pod(f"pod-{number}") for number in range(20)))
+        await witness.until(lambda: len(witness.pods) == 20 and all(map(witness.node_of, witness.pods)))
+    counts = [sum(witness.node_of(key) == node for key in witness.pods) for node in ("node-a", "node-b")]
+    assert sum(counts) == 20
+    assert min(counts) > 0
