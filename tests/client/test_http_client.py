@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+
+import msgspec
+import pytest
+from lightkube.models.core_v1 import Container, Pod, PodSpec
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api.kinds import LEASE, NODE, POD
+from bayplan.api.objects import UndecodableObject
+from bayplan.client import ApiError, HttpClient, PatchType, TransportError
+from bayplan.client.errors import MalformedAnswerError
+
+POD_P = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "5"}, "spec": {"containers": []}}
+PATH_P = "/api/v1/namespaces/n/pods/p"
+
+
+@pytest.fixture
+async def client(server, sleeps):
+    async with HttpClient(server.url, request_timeout=5, sleep=sleeps, rng=random.Random(1)) as client:
+        yield client
+
+
+VERBS = [
+    pytest.param(lambda c: c.get(POD, "p", "n"), "GET", PATH_P, None, None, id="get"),
+    pytest.param(
+        lambda c: c.get(POD, "p"), "GET", "/api/v1/namespaces/default/pods/p", None, None, id="get in default"
+    ),
+    pytest.param(lambda c: c.get(NODE, "x", "n"), "GET", "/api/v1/nodes/x", None, None, id="get without namespace"),
+    pytest.param(
+        lambda c: c.create(POD, {"metadata": {"namespace": "n"}}, dry_run=True),
+        "POST",
+        "/api/v1/namespaces/n/pods?dryRun=All",
+        "application/json",
+        {"metadata": {"namespace": "n"}},
+        id="create",
+    ),
+    pytest.param(
+        lambda c: c.create(
+            POD, Pod(metadata=ObjectMeta(name="p"), spec=PodSpec(containers=[Container(name="c")])), "n"
+        ),
+        "POST",
+        "/api/v1/namespaces/n/pods",
+        "application/json",
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}},
+        id="create typed",
+    ),
+    pytest.param(
+        lambda c: c.update(POD, POD_P, subresource="status"),
+        "PUT",
+        PATH_P + "/status",
+        "application/json",
+        POD_P,
+        id="update",
+    ),
+    pytest.param(
+        lambda c: c.patch(POD, "p", {"a": None}, "n"),
+        "PATCH",
+        PATH_P,
+        "application/merge-patch+json",
+        {"a": None},
+        id="merge patch",
+    ),
+    pytest.param(
+        lambda c: c.patch(POD, "p", {}, "n", type=PatchType.STRATEGIC, subresource="status"),
+        "PATCH",
+        PATH_P + "/status",
+        "application/strategic-merge-patch+json",
+        {},
+        id="strategic patch",
+    ),
+    pytest.param(
+        lambda c: c.patch(POD, "p", [], "n", type=PatchType.JSON),
+        "PATCH",
+        PATH_P,
+        "application/json-patch+json",
+        [],
+        id="JSON patch",
+    ),
+    pytest.param(
+        lambda c: c.patch(POD, "p", {}, "n", type=PatchType.APPLY, field_manager="m e", force=True),
+        "PATCH",
+        PATH_P + "?fieldManager=m%20e&force=true",
+        "application/apply-patch+yaml",
+        {},
+        id="apply",
+    ),
+    pytest.param(lambda c: c.delete(POD, "p", "n"), "DELETE", PATH_P, None, None, id="delete"),
+    pytest.param(
+        lambda c: c.delete(
+            POD, "p", "n", grace_period_seconds=0, uid="u", resource_version="7", propagation_policy="Foreground"
+        ),
+        "DELETE",
+        PATH_P,
+        "application/json",
+        {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "gracePeriodSeconds": 0,
+            "propagationPolicy": "Foreground",
+            "preconditions": {"uid": "u", "resourceVersion": "7"},
+        },
+        id="delete with options",
+    ),
+    pytest.param(
+        lambda c: c.bind("n", "p", "node", uid="u", annotations={"a": "b"}),
+        "POST",
+        PATH_P + "/binding",
+        "application/json",
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": "p", "namespace": "n", "uid": "u", "annotations": {"a": "b"}},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": "node"},
+        },
+        id="bind",
+    ),
+    pytest.param(
+        lambda c: c.evict("n", "p", grace_period_seconds=3, uid="u"),
+        "POST",
+        PATH_P + "/eviction",
+        "application/json",
+        {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": "p", "namespace": "n"},
+            "deleteOptions": {"gracePeriodSeconds": 3, "preconditions": {"uid": "u"}},
+        },
+        id="evict",
+    ),
+    pytest.param(
+        lambda c: c.list(LEASE, label_selector="a in (b)", field_selector="metadata.name=x", limit=0),
+        "GET",
+        "/apis/coordination.k8s.io/v1/leases?labelSelector=a%20in%20%28b%29&fieldSelector=metadata.name%3Dx",
+        None,
+        None,
+        id="list",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "method", "path", "content_type", "body"), VERBS)
+async def test_what_goes_over_the_wire(server, client, call, method, path, content_type, body):
+    server.says(POD_P)
+    await call(client)
+    [(sent_method, sent_path, headers, sent)] = server.requests
+    assert (sent_method, sent_path, headers.get("Content-Type")) == (method, path, content_type)
+    assert (msgspec.json.decode(sent) if sent else None) == body
+    assert headers["User-Agent"].startswith("bayplan/")
+    assert headers["Accept"] == "application/json"
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "a?b", "a b", "a%2fb"])
+async def test_a_name_that_would_address_something_else_is_refused(server, client, name):
+    for verb in (client.get, client.delete):
+        with pytest.raises(ValueError, match="cannot be the name"):
+            await verb(POD, name)
+    assert not server.requests
+
+
+async def test_lists_follow_their_pages(server, client):
+    server.says({"metadata": {"continue": "t/1", "resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}]})
+    server.says({"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]})
+    page = await client.list(NODE, limit=1)
+    assert ([node.metadata.name for node in page.items], page.resource_version) == (["a", "b"], "9")
+    assert [path for _, path, _, _ in server.requests] == [
+        "/api/v1/nodes?limit=1",
+        "/api/v1/nodes?limit=1&continue=t%2F1",
+    ]
+
+
+async def test_a_list_that_expires_half_way_is_read_in_one_piece(server, client):
+    server.says({"metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}]})
+    server.says({"code": 410, "reason": "Expired"}, status=410)
+    server.says({"metadata": {}, "items": [{"metadata": {"name": "c"}}]})
+    assert [node.metadata.name for node in (await client.list(NODE, limit=1)).items] == ["c"]
+    assert server.requests[-1][1] == "/api/v1/nodes"
+
+
+async def test_a_list_of_null_is_empty_and_decode_gets_the_bytes(server, client):
+    server.says({"metadata": {}, "items": None})
+    assert (await client.list(NODE)).items == []
+    server.answers.clear()
+    server.says({"metadata": {}, "items": [{"x": 1}]})
+    assert (await client.list(NODE, decode=bytes)).items == [b'{"x":1}']
+
+
+async def test_watch_yields_events_across_chunks(server, client):
+    server.streams(
+        b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}}}\n{"type":"MODI',
+        b"FIED",
+        b'","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"2"}}}\n'
+        b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"3"}}}\n{"type":"DELE',
+    )
+    events = [event async for event in client.watch(POD, "n", resource_version="0", timeout_seconds=9)]
+    assert [(event.type, event.key, event.uid, event.resource_version) for event in events] == [
+        ("ADDED", "n/a", "u", "1"),
+        ("MODIFIED", "n/a", "", "2"),
+        ("BOOKMARK", "", "", "3"),
+    ]
+    assert events[0].object.metadata.name == "a"
+    path = "/api/v1/namespaces/n/pods?watch=true&resourceVersion=0&allowWatchBookmarks=true&timeoutSeconds=9"
+    assert server.requests[0][1] == path
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "message"),
+    [
+        pytest.param(
+            b'{"type":"ERROR","object":{"code":410,"reason":"Expired","message":"too old"}}\n',
+            ApiError,
+            "410 Expired: too old",
+            id="an ERROR event",
+        ),
+        pytest.param(b"<html>\n", MalformedAnswerError, "a watch event cannot be read", id="no JSON"),
+        pytest.param(b'{"type":"ADDED"}\n', MalformedAnswerError, "missing required field `object`", id="no object"),
+        pytest.param(
+            b'{"type":"ADDED","object":{"metadata":{"name":3}}}\n', UndecodableObject, "Pod 3", id="bad object"
+        ),
+    ],
+)
+async def test_what_ends_a_watch(server, client, line, error, message):
+    server.streams(line)
+    with pytest.raises(error, match=message):
+        async for _ in client.watch(POD):
+            pass
+
+
+async def test_leaving_a_watch_closes_its_connection(server, client):
+    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="silence")
+    watch = client.watch(POD)
+    await anext(watch)
+    await watch.aclose()
+    await asyncio.wait_for(server.left.wait(), 5)
+
+
+@pytest.mark.parametrize("then", ["cut"])
+async def test_a_cut_watch_is_a_transport_error(server, client, then):
+    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then=then)
+    with pytest.raises(TransportError) as caught:
+        [event async for event in client.watch(POD)]
+    assert caught.value.sent
+
+
+async def test_errors_carry_what_the_status_says(server, client):
+    details = {"name": "p", "kind": "pods", "retryAfterSeconds": 60}
+    server.says({"kind": "Status", "code": 409, "reason": "Conflict", "message": "no", "details": details}, status=409)
+    with pytest.raises(ApiError) as caught:
+        await client.bind("n", "p", "x")
+    error = caught.value
+    assert (error.status, error.reason, error.message) == (409, "Conflict", "no")
+    assert (error.details, error.retry_after) == (details, 60.0)
+    assert str(error) == "409 Conflict: no"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param("<html>\n bad   gateway</html>", "502: <html> bad gateway</html>", id="text"),
+        pytest.param("", "502: the answer has no body", id="nothing"),
+        pytest.param("x" * 9000, "502: " + "x" * 500, id="a lot"),
+    ],
+)
+async def test_errors_of_those_who_speak_no_json(server, client, body, message):
+    server.says_text(body, status=502)
+    with pytest.raises(ApiError) as caught:
+        await client.get(POD, "p")
+    assert str(caught.value) == message
+
+
+async def test_an_answer_of_another_kind_of_document(server, client):
+    server.says_text("welcome", status=200)
+    with pytest.raises(UndecodableObject):
+        await client.get(POD, "p")
+    with pytest.raises(MalformedAnswerError, match="no list of objects"):
+        await client.list(POD)
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(lambda c: c.get(POD, "p"), id="get"), pytest.param(lambda c: c.bind("n", "p", "x"), id="bind")],
+)
+async def test_a_refused_connection_is_tried_again_for_any_verb(sleeps, call):
+    async with HttpClient(f"http://127.0.0.1:{closed_port()}", sleep=sleeps, rng=random.Random(1)) as client:
+        with pytest.raises(TransportError, match="connection refused") as caught:
+            await call(client)
+    assert not caught.value.sent
+    assert len(sleeps) == 3
+    assert sleeps == sorted(sleeps)
+
+
+async def test_a_get_that_is_cut_is_tried_again(server, client, sleeps):
+    server.cuts()
+    server.cuts()
+    server.says(POD_P)
+    assert (await client.get(POD, "p")).metadata.name == "p"
+    assert sleeps
+
+
+async def test_a_bind_that_may_have_been_carried_out_is_not_repeated(server, client, sleeps):
+    server.cuts()
+    with pytest.raises(TransportError, match="the server closed the connection") as caught:
+        await client.bind("n", "p", "x")
+    assert caught.value.sent
+    assert (len(server.requests), sleeps) == (1, [])
+
+
+async def test_no_answer_in_time(server, sleeps):
+    server.hangs()
+    async with HttpClient(server.url, request_timeout=0.05, sleep=sleeps) as client:
+        with pytest.raises(TransportError, match="no answer in time") as caught:
+            await client.bind("n", "p", "x")
+    assert caught.value.sent
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "header", "call", "waits"),
+    [
+        pytest.param(429, "2", lambda c: c.bind("n", "p", "x"), [2.0], id="429, bind"),
+        pytest.param(503, "1", lambda c: c.get(POD, "p"), [1.0], id="503, get"),
+        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: who knows"),
+        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than anybody waits"),
+        pytest.param(429, None, lambda c: c.get(POD, "p"), None, id="without Retry-After"),
+        pytest.param(500, "1", lambda c: c.get(POD, "p"), None, id="500"),
+    ],
+)
+async def test_what_a_server_declines_is_sent_again_when_it_says_so(
+    server, client, sleeps, status, header, call, waits
+):
+    server.says({}, status=status, headers={"Retry-After": header} if header else None)
+    server.says(POD_P)
+    if waits is None:
+        with pytest.raises(ApiError) as caught:
+            await call(client)
+        assert caught.value.retry_after == (float(header) if header else None)
+    else:
+        await call(client)
+    assert sleeps == (waits or [])
+
+
+async def test_the_rate_limit(server, sleeps):
+    server.says(POD_P)
+    async with HttpClient(server.url, qps=10, burst=3, sleep=sleeps) as client:
+        await asyncio.gather(*(client.get(POD, "p") for _ in range(6)))
+    assert len(sleeps) == 3
+    assert sleeps == pytest.approx([0.1, 0.2, 0.3], abs=0.05)
+
+
+async def test_at_most_so_many_requests_at_once(server):
+    server.says(POD_P)
+    async with HttpClient(server.url, max_connections=2) as client:
+        await asyncio.gather(*(client.get(POD, "p") for _ in range(20)))
+    assert len(server.connections) <= 2
+
+
+async def test_a_closed_client_says_so(server):
+    client = HttpClient(server.url)
+    await client.close()
+    with pytest.raises(TransportError, match="closed"):
+        await client.get(POD, "p")
+
+
+async def test_an_unknown_host():
+    async with HttpClient("http://no-such-host.invalid", retries=0) as client:
+        with pytest.raises(TransportError, match="not known") as caught:
+            await client.get(POD, "p")
+    assert not caught.value.sent
