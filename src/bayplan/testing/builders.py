@@ -1,0 +1,148 @@
+"""Builders: nodes and pods in one line each, for tests of plugins.
+
+cluster = make_cluster(make_node("a", cpu="4"), make_pod("web", cpu="1", node="a"))
+decision = cluster.decide(make_pod("next", cpu="3"))
+assert decision.node == "a"
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lightkube.models import core_v1
+
+from bayplan.api.objects import convert
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.config import ExtraPlugin, default_profile
+from bayplan.framework.profile import Profile
+from bayplan.scheduling.cycle import decide
+from bayplan.scheduling.decision import Decision
+from bayplan.testing.offline import OfflineHandle
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+"""When everything made here was created, unless said otherwise."""
+
+
+def make_node(
+    name: str,
+    *,
+    cpu: str = "4",
+    memory: str = "16Gi",
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[str] = (),
+    unschedulable: bool = False,
+    images: Mapping[str, int] | None = None,
+    resources: Mapping[str, str] | None = None,
+) -> core_v1.Node:
+    """A node. `taints` as kubectl takes them (`key=value:NoSchedule`), `images` name to bytes.
+
+    `resources` are more that it has, as in `{"example.com/gpu": "2"}`.
+    """
+    amounts = {"cpu": cpu, "memory": memory, "pods": str(pods), **(resources or {})}
+    document = {
+        "metadata": {
+            "name": name,
+            "uid": f"node-{name}",
+            "labels": {"kubernetes.io/hostname": name, **(labels or {})},
+            "creationTimestamp": CREATED.isoformat(),
+        },
+        "spec": {"taints": [_taint(taint) for taint in taints], "unschedulable": unschedulable},
+        "status": {
+            "allocatable": amounts,
+            "capacity": amounts,
+            "images": [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()],
+        },
+    }
+    return convert(core_v1.Node, document)
+
+
+def make_pod(
+    name: str,
+    *,
+    namespace: str = "default",
+    cpu: str | None = None,
+    memory: str | None = None,
+    node: str = "",
+    priority: int = 0,
+    labels: Mapping[str, str] | None = None,
+    node_selector: Mapping[str, str] | None = None,
+    affinity: Mapping[str, Any] | None = None,
+    tolerations: Sequence[Mapping[str, str]] = (),
+    host_ports: Iterable[int] = (),
+    image: str = "registry.example/pause:3",
+    scheduler_name: str = "default-scheduler",
+    spec: Mapping[str, Any] | None = None,
+    status: Mapping[str, Any] | None = None,
+    resources: Mapping[str, str] | None = None,
+) -> PodInfo:
+    """A pod with one container, bound if `node` is given. Whatever is in `spec` and `status` goes before the rest."""
+    requests = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
+    container = {
+        "name": "main",
+        "image": image,
+        "resources": {"requests": {**requests, **(resources or {})}},
+        "ports": [{"containerPort": port, "hostPort": port, "protocol": "TCP"} for port in host_ports],
+    }
+    document = {
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"{namespace}-{name}",
+            "labels": dict(labels or {}),
+            "creationTimestamp": CREATED.isoformat(),
+        },
+        "spec": {
+            "containers": [container],
+            "schedulerName": scheduler_name,
+            "priority": priority,
+            "tolerations": list(tolerations),
+            **({"nodeName": node} if node else {}),
+            **({"nodeSelector": node_selector} if node_selector is not None else {}),
+            **({"affinity": affinity} if affinity is not None else {}),
+            **(spec or {}),
+        },
+        "status": {"phase": "Running" if node else "Pending", **(status or {})},
+    }
+    return PodInfo(convert(core_v1.Pod, document))
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster in memory, and a profile that decides in it."""
+
+    state: ClusterState
+    profile: Profile
+
+    def decide(self, pod: PodInfo, seed: int = 0) -> Decision:
+        """Decide for a pod; the cluster stays as it is."""
+        return decide(self.profile, self.state, pod, random.Random(seed), score_always=True)
+
+    def place(self, pod: PodInfo, seed: int = 0) -> Decision:
+        """Decide for a pod, and count it on the node that was chosen, if one was."""
+        decision = self.decide(pod, seed)
+        if decision.node:
+            self.state.assume(pod, decision.node)
+        return decision
+
+
+def make_cluster(*objects: core_v1.Node | PodInfo, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
+    """A cluster with these nodes and bound pods; `plugins` decide after the default ones."""
+    state = ClusterState()
+    for obj in objects:
+        if isinstance(obj, PodInfo):
+            state.set_pod(obj)
+        else:
+            state.set_node(obj)
+    return Cluster(state, default_profile("default-scheduler", OfflineHandle(state), plugins))
+
+
+def _taint(text: str) -> dict[str, str]:
+    pair, _, effect = text.partition(":")
+    key, _, value = pair.partition("=")
+    return {"key": key, "value": value, "effect": effect}
