@@ -46,9 +46,12 @@ class DevCluster:
     ) -> None:
         self.clock: Clock = clock or RunningClock()
         self.server = ApiServer(port=port, clock=self.clock)
+        self.port = port
+        """The port that was asked for."""
         self.kubelets: Kubelets | None = None
         self.client: HttpClient
-        self._nodes = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
+        made = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
+        self._nodes = made if kubelets else []
         self._controllers = controllers
         self._with_kubelets = kubelets
         self._delays = delays
@@ -70,6 +73,11 @@ class DevCluster:
     def url(self) -> str:
         """Where the API server is."""
         return self.server.url
+
+    @property
+    def size(self) -> int:
+        """How many nodes it was made with; none without kubelets, who register them."""
+        return len(self._nodes)
 
     async def nodes_ready(self) -> None:
         """Wait until the nodes that the cluster was made with are there, Ready and free of the taint of new nodes."""

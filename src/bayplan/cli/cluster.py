@@ -1,0 +1,182 @@
+"""`bayplan cluster`: the embedded cluster alone, for kubectl and any client."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import signal
+import tempfile
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bayplan.api import quantity
+from bayplan.devcluster import manifests
+from bayplan.devcluster.clock import RunningClock
+from bayplan.devcluster.cluster import CONTEXT, DevCluster
+from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
+from bayplan.devcluster.manifests import Manifest, ManifestError
+
+
+class UnusableError(Exception):
+    """The cluster cannot be had as it was asked for. The message is one line."""
+
+
+class _Quantity(click.ParamType[str]):
+    """A Kubernetes quantity, as in 500m or 32Gi."""
+
+    name = "quantity"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            quantity.parse(value)
+        except quantity.InvalidQuantity as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
+@click.command()
+@click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Simulated nodes.")
+@click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones that they lie in.")
+@click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs of a node.")
+@click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory of a node.")
+@click.option("--pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that a node takes.")
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
+@click.option("--tls", is_flag=True, help="Serve HTTPS, with a certificate made for this run.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="A file or folder of objects to create at the start, in YAML or JSON; may be repeated.",
+)
+@click.option(
+    "--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Where to write the cluster's kubeconfig."
+)
+@click.option(
+    "--clock-rate",
+    type=click.FloatRange(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="How many times as fast as the wall's the cluster's clock runs.",
+)
+@click.option(
+    "--run-seconds",
+    type=click.FloatRange(0),
+    default=KubeletDelays().job,
+    show_default=True,
+    help="How long pods of Jobs run, by the cluster's clock, that do not say so themselves.",
+)
+@click.option("--controllers/--no-controllers", default=True, help="Run the controllers.")
+@click.option("--kubelets/--no-kubelets", default=True, help="Run the simulated kubelets; without, there are no nodes.")
+def cluster(
+    nodes: int,
+    zones: int,
+    cpu: str,
+    memory: str,
+    pods: int,
+    port: int,
+    tls: bool,
+    files: tuple[Path, ...],
+    kubeconfig: Path | None,
+    clock_rate: float,
+    run_seconds: float,
+    controllers: bool,
+    kubelets: bool,
+) -> None:
+    """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and any client, until SIGTERM or Ctrl-C.
+
+    It has simulated nodes, on which nothing really runs, and keeps its state in memory. It has no scheduler: that is
+    for `bayplan run`, or for yours.
+    """
+    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods))
+    try:
+        loaded = manifests.read(files)
+        _check_kubeconfig(kubeconfig)
+        served = DevCluster(
+            make_nodes(nodes, shape, zones=zones),
+            clock=RunningClock(clock_rate),
+            port=port,
+            tls=tls,
+            controllers=controllers,
+            kubelets=kubelets,
+            delays=KubeletDelays(job=run_seconds),
+        )
+        asyncio.run(_serve(served, loaded, kubeconfig))
+    except (ManifestError, UnusableError) as error:
+        click.echo(f"bayplan cluster: {error}", err=True)
+        raise SystemExit(2) from None
+
+
+async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path | None) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(served)
+        except OSError as error:
+            raise UnusableError(_why_not_served(error, served.port)) from error
+        await _or_stopped(_prepare(served, loaded), stop)
+        if stop.is_set():
+            return
+        if kubeconfig is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))
+            kubeconfig = Path(folder) / "kubeconfig"
+        _write_kubeconfig(served, kubeconfig)
+        click.echo(_announcement(served, loaded, kubeconfig))
+        await stop.wait()
+
+
+async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
+    await served.nodes_ready()
+    await manifests.create(served.client, loaded)
+
+
+async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
+    """Do the work, unless the user wants to stop first."""
+    doing = asyncio.ensure_future(work)
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+    finally:
+        doing.cancel()
+        stopping.cancel()
+
+
+def _check_kubeconfig(path: Path | None) -> None:
+    """Refuse to overwrite what somebody else has written."""
+    if path is None or not path.exists():
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnusableError(f"{path} exists and cannot be read: {error}") from error
+    if text.strip() and f"current-context: {CONTEXT}\n" not in text:
+        raise UnusableError(f"{path} exists and is not the kubeconfig of an embedded cluster: name another file")
+
+
+def _write_kubeconfig(served: DevCluster, path: Path) -> None:
+    try:
+        served.write_kubeconfig(path)
+    except OSError as error:
+        raise UnusableError(f"cannot write the kubeconfig {path}: {error.strerror}") from error
+
+
+def _why_not_served(error: OSError, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} on 127.0.0.1 is in use: choose another with --port, or leave --port out for a free one"
+    return f"cannot serve on port {port} of 127.0.0.1: {error.strerror or error}"
+
+
+def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path) -> str:
+    lines = [f"An embedded Kubernetes cluster with {served.size} nodes serves at {served.url}"]
+    if loaded:
+        lines.append(f"{len(loaded)} objects created")
+    return "\n".join([*lines, "", f"  export KUBECONFIG={kubeconfig}", "", "Ctrl-C stops it; its state ends with it."])

@@ -1,0 +1,156 @@
+"""Kubernetes manifests: files of YAML or JSON documents, read with care for where in them something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bayplan.api.kinds import KINDS, Kind
+from bayplan.client import ApiError, Client, PatchType
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""The files of a folder that are read."""
+
+_KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+class ManifestError(Exception):
+    """A manifest cannot be used. The message is one line: file, document, line and what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object of a file."""
+
+    kind: Kind
+    document: dict[str, Any]
+    where: str
+    """File, document and line, for messages."""
+
+    @property
+    def name(self) -> str:
+        """What the object is called: "Deployment default/web"."""
+        metadata = self.document["metadata"]
+        name = metadata.get("name") or f"{metadata.get('generateName')}..."
+        return (
+            f"{self.kind.kind} {metadata['namespace']}/{name}"
+            if metadata.get("namespace")
+            else f"{self.kind.kind} {name}"
+        )
+
+
+def read(paths: Iterable[Path]) -> list[Manifest]:
+    """The objects of all files, also of those in folders, what needs no namespace first. Raises ManifestError."""
+    manifests = [one for path in paths for file in _files(path) for one in _read_file(file)]
+    return sorted(manifests, key=lambda one: one.kind.namespaced)
+
+
+async def create(client: Client, manifests: Sequence[Manifest]) -> None:
+    """Create the objects, with their status where they state one; what is there already is changed to be like them.
+
+    Raises ManifestError for the first that the server refuses.
+    """
+    for one in manifests:
+        try:
+            await _create(client, one)
+        except ApiError as error:
+            raise ManifestError(f"{one.where}: {one.name}: {error.message}") from error
+
+
+async def _create(client: Client, manifest: Manifest) -> None:
+    kind, document = manifest.kind, manifest.document
+    metadata = document["metadata"]
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    try:
+        created = await client.create(kind, document)
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        created = await client.patch(kind, name, document, namespace, type=PatchType.MERGE)
+    if kind.status and document.get("status"):
+        status = {"status": document["status"]}
+        await client.patch(
+            kind, created.metadata.name, status, created.metadata.namespace, type=PatchType.MERGE, subresource="status"
+        )
+
+
+def _files(path: Path) -> Sequence[Path]:
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
+        if not files:
+            raise ManifestError(f"{path}: no file in this folder ends in {', '.join(SUFFIXES)}")
+        return files
+    return [path]
+
+
+def _read_file(path: Path) -> Iterator[Manifest]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ManifestError(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise ManifestError(f"{path}: not a text file in UTF-8: byte {error.start} is {byte:#x}") from error
+    for number, (line, document) in enumerate(_documents(path, text), start=1):
+        where = f"{path}, document {number} (line {line})"
+        if document is not None:
+            yield from _objects(document, where)
+
+
+def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
+    """Each document with the line that it begins on."""
+    loader = _Loader(text)
+    number = 1
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                yield node.start_mark.line + 1, loader.construct_document(node)
+            number += 1
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else "?"
+        raise ManifestError(f"{path}, document {number} (line {line}): not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{path}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
+    finally:
+        loader.dispose()
+
+
+def _objects(document: Any, where: str) -> Iterator[Manifest]:
+    if not isinstance(document, dict):
+        raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")
+    api_version, name = document.get("apiVersion"), document.get("kind")
+    for key in ("apiVersion", "kind"):
+        if not isinstance(document.get(key), str):
+            raise ManifestError(f"{where}: {key} is missing: it says what kind of object this is")
+    if str(name).endswith("List") and isinstance(document.get("items"), list):
+        for item in document["items"]:
+            yield from _objects(item, where)
+        return
+    kind = _KIND_OF.get((str(api_version), str(name)))
+    if kind is None:
+        versions = [version for version, known in _KIND_OF if known == name]
+        hint = f"; {name} is served in {' and '.join(versions)}" if versions else ""
+        raise ManifestError(f"{where}: there is no kind {name} in {api_version}{hint}")
+    metadata = document.get("metadata")
+    if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
+        raise ManifestError(f"{where}: {name}: metadata.name is missing")
+    yield Manifest(kind, document, where)
+
+
+def _describe(value: Any) -> str:
+    return "a list" if isinstance(value, list) else f"{value!r:.40}"
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as Kubernetes reads it: a date is a text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, expression) for tag, expression in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
