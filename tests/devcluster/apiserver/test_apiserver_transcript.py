@@ -13,7 +13,9 @@ from bayplan.devcluster.apiserver import ApiServer
 DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
 
-UNMET: dict[str, str] = {}
+UNMET = {
+    "patch immutable node name": "the message shows the change in kube-apiserver's internal types, which are not known here",
+}
 """Exchanges that the server does not meet, with the reason."""
 
 PLACEHOLDER = re.compile(r"<(uid-\d+|rv|time|age|generated|continue)>")
@@ -50,7 +52,11 @@ class Placeholders:
                 for index, (left, right) in enumerate(zip(expected, actual, strict=True))
                 for found in self.differences(left, right, f"{where}[{index}]")
             ]
-        return [] if expected == actual and type(expected) is type(actual) else [f"{where}: {actual!r} is not {expected!r}"]
+        return (
+            []
+            if expected == actual and type(expected) is type(actual)
+            else [f"{where}: {actual!r} is not {expected!r}"]
+        )
 
     def _text_matches(self, expected, actual):
         pattern, names = "", []
@@ -79,7 +85,10 @@ def differences():
 
     async def converse():
         found, placeholders = {}, Placeholders()
-        async with ApiServer(tokens={"secret": "admin"}) as server, aiohttp.ClientSession(server.url) as client:
+        async with (
+            ApiServer(tokens={"secret": "admin"}, advertise="192.0.2.2:16443") as server,
+            aiohttp.ClientSession(server.url) as client,
+        ):
             for exchange in EXCHANGES:
                 found[exchange["name"]] = await ask(client, exchange, placeholders)
         return found
@@ -97,7 +106,9 @@ async def ask(client, exchange, placeholders):
         text = await response.text()
         found = placeholders.differences(expected["status"], response.status, "status")
         found += placeholders.differences(expected["contentType"], response.content_type, "contentType")
-        found += placeholders.differences(expected.get("warning", []), response.headers.getall("Warning", []), "warning")
+        found += placeholders.differences(
+            expected.get("warning", []), response.headers.getall("Warning", []), "warning"
+        )
     if isinstance(expected["body"], str):
         return found + placeholders.differences(expected["body"], text)
     if isinstance(expected["body"], list):

@@ -6,5 +6,6 @@ Imports `api` alone, so that it cannot share the mistakes of its clients. State 
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.faults import Fault, Faults
 from bayplan.devcluster.apiserver.server import ApiServer
+from bayplan.devcluster.apiserver.tls import Tls
 
-__all__ = ["ApiServer", "Clock", "Fault", "Faults", "SystemClock"]
+__all__ = ["ApiServer", "Clock", "Fault", "Faults", "SystemClock", "Tls"]

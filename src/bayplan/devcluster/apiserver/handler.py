@@ -94,7 +94,8 @@ class Handler:
         return Answer(200, self._renderer(request, resource).object(entry))
 
     def _renderer(self, request: Request, resource: Resource) -> Renderer:
-        return Renderer(self._registry, resource, negotiate(request.accept))
+        form, include = negotiate(request.accept), request.parameters.get("includeObject", "") or "Metadata"
+        return Renderer(self._registry.clock, resource, form, include)
 
     def _list(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)

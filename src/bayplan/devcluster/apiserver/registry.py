@@ -9,11 +9,14 @@ import random
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
+
+from bayplan.api.kinds import Kind
 
 from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.resources import Resource
-from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.status import (
     MODIFIED,
     StatusError,
@@ -25,7 +28,7 @@ from bayplan.devcluster.apiserver.status import (
     invalid_value,
     not_found,
 )
-from bayplan.devcluster.apiserver.store import Collection, Entry, Store, key_of
+from bayplan.devcluster.apiserver.store import Collection, Entry, Store, decode, encode, key_of
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
@@ -41,6 +44,8 @@ class Registry:
     """By group, version and plural."""
     on_removed: list[Callable[[Resource, Entry], None]] = field(default_factory=list)
     """Told of every object that has gone, and of every one that waits for its dependents or its contents."""
+    on_owned: list[Callable[[str, str], None]] = field(default_factory=list)
+    """Told (resource, key) of every object that is written with an owner that does not exist (any more)."""
     users_by_token: dict[str, str] = field(default_factory=dict)
     """Who the bearer tokens belong to; without any, everybody may do everything."""
     random: random.Random = field(default_factory=random.Random)
@@ -98,7 +103,7 @@ class Registry:
         if resource.generation:
             metadata["generation"] = 1
         if kind.status and not resource.keeps_status:
-            obj.pop("status", None)
+            obj["status"] = empty_status(kind)
         resource.default(obj)
         resource.admit(self, obj)
         resource.prepare(obj)
@@ -137,7 +142,13 @@ class Registry:
     def _store(self, resource: Resource, obj: Object, *, dry_run: bool) -> Entry:
         stored = resource.to_storage(obj) if resource.to_storage is not None else obj
         fields = resource.read_fields(stored)
-        return Entry(stored, 0, fields) if dry_run else self.store.put(resource.stored_as, stored, fields)
+        if dry_run:
+            return Entry(stored, 0, fields)
+        entry = self.store.put(resource.stored_as, stored, fields)
+        if any(owner not in self.store.uids for owner in entry.owners):
+            for told in self.on_owned:
+                told(resource.stored_as, entry.key)
+        return entry
 
     # Changing
 
@@ -209,6 +220,17 @@ class Registry:
         for told in self.on_removed:
             told(resource, entry)
         return entry
+
+
+@cache
+def _empty(kind: Kind) -> bytes:
+    return encode(normalize(kind, {})[0].get("status", {}))
+
+
+def empty_status(kind: Kind) -> Object:
+    """The status of a new object that says nothing of it yet."""
+    status: Object = decode(_empty(kind))
+    return status
 
 
 def _content(obj: Object) -> Object:

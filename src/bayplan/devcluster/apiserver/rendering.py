@@ -7,8 +7,8 @@ from typing import Any
 
 import yaml
 
+from bayplan.devcluster.apiserver.clock import Clock
 from bayplan.devcluster.apiserver.negotiation import Form
-from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.store import Change, Entry, decode, encode
@@ -20,9 +20,10 @@ JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 class Renderer:
     """Renders one resource in one form."""
 
-    def __init__(self, registry: Registry, resource: Resource, form: Form) -> None:
-        self._registry = registry
+    def __init__(self, clock: Clock, resource: Resource, form: Form, include: str = "Metadata") -> None:
+        self._clock = clock
         self._resource = resource
+        self._include = include
         self._form = form
         kind = resource.kind
         self._head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
@@ -46,7 +47,7 @@ class Renderer:
         """One object."""
         match self._form.kind:
             case "Table":
-                return encode(table(self._registry, self._resource, [entry], {"resourceVersion": str(entry.version)}))
+                return encode(self._table([entry], {"resourceVersion": str(entry.version)}))
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 return encode(partial(entry))
             case _:
@@ -56,7 +57,7 @@ class Renderer:
         """A list, with the list's own metadata."""
         match self._form.kind:
             case "Table":
-                return encode(table(self._registry, self._resource, entries, metadata))
+                return encode(self._table(entries, metadata))
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
                 return encode({**head, "items": [partial(entry) for entry in entries]})
@@ -65,6 +66,10 @@ class Renderer:
                 head_text = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'
                 items = b",".join([self.body(entry) for entry in entries])
                 return b"".join((head_text.encode(), encode(metadata), b',"items":[', items, b"]}"))
+
+    def _table(self, entries: Sequence[Entry], metadata: Object, *, columns: bool = True) -> Object:
+        now = self._clock.now()
+        return table(self._resource.kind, entries, metadata, now, columns=columns, include=self._include)
 
     def line(self, change: Change) -> bytes:
         """A change as a line of a watch, rendered once for all watches of the same API version."""
@@ -79,7 +84,7 @@ class Renderer:
         """A line of a watch."""
         if self._form.kind == "Table":
             metadata = {"resourceVersion": str(entry.version)}
-            body = encode(table(self._registry, self._resource, [entry], metadata, columns=columns))
+            body = encode(self._table([entry], metadata, columns=columns))
         else:
             body = self.object(entry)
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
@@ -91,7 +96,7 @@ class Renderer:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         if self._form.kind == "Table":
             obj = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-            obj |= {"columnDefinitions": None, "rows": []}
+            obj |= {"columnDefinitions": [], "rows": []}
         elif self._form.kind:
             obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         else:

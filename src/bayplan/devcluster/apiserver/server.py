@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import ssl
+import base64
 from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,14 +14,15 @@ from typing import Any, Self
 
 import yaml
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.faults import ConnectionDropped, Faults
+from bayplan.devcluster.apiserver.garbage import GarbageCollector
 from bayplan.devcluster.apiserver.handler import Answer, Handler
 from bayplan.devcluster.apiserver.negotiation import negotiate
+from bayplan.devcluster.apiserver.pages import Pages
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
 from bayplan.devcluster.apiserver.requesting import Request
@@ -31,16 +30,17 @@ from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, internal, too_large, unauthorized
 from bayplan.devcluster.apiserver.store import Store, encode
+from bayplan.devcluster.apiserver.tls import Tls
 
 BODY_LIMIT = 3 * 1024 * 1024
-_log = logging.getLogger(__name__)
 
 
 class ApiServer:
     """An embedded kube-apiserver on one address.
 
-    `port` 0 takes a free one. `tls` is a directory for a certificate authority and a certificate of the server's, made
-    there if missing. `tokens` maps bearer tokens to user names; without tokens everybody may do everything.
+    `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to user names; without tokens
+    everybody may do everything. `clock` gives the times that it writes, `history` is how many changes of a kind are
+    kept for watches to resume from, `advertise` the address that discovery tells if it is not the one served.
     """
 
     def __init__(
@@ -48,9 +48,11 @@ class ApiServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        tls: Tls | None = None,
         tokens: Mapping[str, str] | None = None,
         clock: Clock | None = None,
         history: int = 50_000,
+        advertise: str = "",
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = Faults()
@@ -58,9 +60,14 @@ class ApiServer:
         self.registry = Registry(self.store, self.clock, catalog())
         self.registry.users_by_token = dict(tokens or {})
         self._handler = Handler(self.registry, self.faults)
+        self._pages = Pages(resource.kind for resource in self.registry.resources.values())
         self._host = host
         self._port = port
+        self._advertise = advertise
+        self._tls = tls
         self._tokens = dict(tokens or {})
+        self._garbage = GarbageCollector(self.registry)
+        self._collecting: asyncio.Task[None] | None = None
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self._create_initial_objects()
@@ -81,13 +88,19 @@ class ApiServer:
         server = web.Server(self._serve, request_factory=_request)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self._host, self._port)
+        context = self._tls.server_context() if self._tls is not None else None
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
         await site.start()
         self._port = self._runner.addresses[0][1]
+        self._collecting = asyncio.create_task(self._garbage.run(), name="garbage collector")
 
     async def stop(self) -> None:
         """Ends all watches, lets other requests finish, and closes the socket."""
         self.faults.clear()
+        if self._collecting is not None:
+            self._collecting.cancel()
+            await asyncio.gather(self._collecting, return_exceptions=True)
+            self._collecting = None
         for task in self._watches:
             task.cancel()
         if self._runner is not None:
@@ -97,7 +110,25 @@ class ApiServer:
     @property
     def url(self) -> str:
         """Where it serves, once it has started."""
-        return f"http://{self._host}:{self._port}"
+        return f"{'http' if self._tls is None else 'https'}://{self._host}:{self._port}"
+
+    def kubeconfig(self) -> str:
+        """A kubeconfig for this server, as YAML, with its certificate authority and the first of its tokens."""
+        cluster: Object = {"server": self.url}
+        if self._tls is not None:
+            cluster["certificate-authority-data"] = base64.b64encode(self._tls.authority).decode()
+        user = {"token": next(iter(self._tokens))} if self._tokens else {}
+        context = {"cluster": "bayplan", "user": "bayplan", "namespace": "default"}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "bayplan", "cluster": cluster}],
+            "users": [{"name": "bayplan", "user": user}],
+            "contexts": [{"name": "bayplan", "context": context}],
+            "current-context": "bayplan",
+        }
+        text: str = yaml.safe_dump(config, sort_keys=False)
+        return text
 
     async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
         """One request of one connection."""
@@ -144,11 +175,7 @@ class ApiServer:
     def _answer(self, request: Request) -> Answer:
         if request.info.resource:
             return self._handler.answer(request)
-        match request.info.path.rstrip("/"):
-            case "/healthz" | "/livez" | "/readyz":
-                return Answer(200, b"ok", "text/plain")
-            case _:
-                return Answer(404, b"404 page not found\n", "text/plain")
+        return self._pages.answer(request, self._advertise or f"{self._host}:{self._port}")
 
     async def _stream(self, http: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": JSON_TYPE})

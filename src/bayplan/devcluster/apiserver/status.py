@@ -102,7 +102,8 @@ def _with(what: str, detail: str) -> str:
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 for fields that are wrong. A message that occurs twice is said once, its causes stay."""
-    qualified = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+    group = "" if kind.group == "events.k8s.io" else kind.group  # upstream validates what it stores, and that is core
+    qualified = f"{kind.kind}.{group}" if group else kind.kind
     messages = list(dict.fromkeys(str(error) for error in errors))
     told = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
@@ -110,7 +111,7 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
         422,
         "Invalid",
         f'{qualified} "{name}" is invalid: {told}',
-        {**_details(name, kind.group, kind.kind), "causes": causes},
+        {**_details(name, group, kind.kind), "causes": causes},
     )
 
 

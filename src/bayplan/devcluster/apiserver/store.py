@@ -172,8 +172,8 @@ class Store:
         self.version = 1
         self.dependents: dict[str, set[tuple[str, str]]] = {}
         """(resource, key) of the objects that an owner reference ties to the object with this uid."""
-        self.uids: set[str] = set()
-        """Of all objects that exist."""
+        self.uids: dict[str, tuple[str, str]] = {}
+        """(resource, key) of every object that exists, by uid."""
         self._history = history
         self._collections: dict[str, Collection] = {}
 
@@ -200,14 +200,14 @@ class Store:
         self.version += 1
         entry = Entry(obj, self.version, fields)
         previous = collection.objects[entry.key]
-        self.uids.discard(entry.uid)
+        self.uids.pop(entry.uid, None)
         self._disown(resource, previous)
         collection.record(Change("DELETED", entry, previous))
         return entry
 
     def _index(self, resource: str, entry: Entry, previous: Entry | None) -> None:
         if previous is None:
-            self.uids.add(entry.uid)
+            self.uids[entry.uid] = (resource, entry.key)
         elif previous.owners == entry.owners:
             return
         else:

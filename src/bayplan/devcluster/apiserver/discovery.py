@@ -1,0 +1,196 @@
+"""What the server serves, told to clients: groups, versions, resources; old-style, and aggregated in one document.
+
+Mirrors apiserver's pkg/endpoints/discovery.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
+
+VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+STATUS_VERBS = ["get", "patch", "update"]
+
+VERSION = {
+    "major": "1",
+    "minor": "36",
+    "gitVersion": "v1.36.2",
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "",
+    "platform": "bayplan/embedded",
+}
+"""The version that the server is faithful to. The platform says that it is embedded."""
+
+PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy")
+"""The groups that kubectl looks through first, in this order: names that occur in several mean the first."""
+
+
+class Discovery:
+    """The documents of one set of kinds."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._kinds: dict[tuple[str, str], list[Kind]] = {}
+        for kind in kinds:
+            self._kinds.setdefault((kind.group, kind.version), []).append(kind)
+        for group, version, _ in VIRTUAL:
+            self._kinds.setdefault((group, version), [])
+
+    def document(self, path: str, *, aggregated: bool, address: str) -> Object | None:
+        """The document of a path below /api or /apis, None where there is none."""
+        parts = path.strip("/").split("/")
+        match parts:
+            case ["api"] if aggregated:
+                return self._aggregated([""])
+            case ["api"]:
+                return {
+                    "kind": "APIVersions",
+                    "versions": ["v1"],
+                    "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}],
+                }
+            case ["apis"] if aggregated:
+                return self._aggregated(self._groups())
+            case ["apis"]:
+                groups = [self._group(group) for group in self._groups()]
+                return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+            case ["apis", group] if group in self._groups():
+                return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
+            case ["api", version] if ("", version) in self._kinds:
+                return self._resource_list("", version)
+            case ["apis", group, version] if (group, version) in self._kinds:
+                return self._resource_list(group, version)
+            case _:
+                return None
+
+    def _groups(self) -> list[str]:
+        known = {group for group, _ in self._kinds if group}
+        first = [group for group in PREFERRED if group in known]
+        return first + sorted(known - set(first))
+
+    def versions(self) -> list[tuple[str, str]]:
+        """The (group, version) pairs that have documents."""
+        return list(self._kinds)
+
+    def kinds(self, group: str, version: str) -> list[Kind]:
+        """The stored kinds of a version."""
+        return self._kinds.get((group, version), [])
+
+    def _group(self, group: str) -> Object:
+        versions = [
+            {"groupVersion": f"{group}/{version}", "version": version} for one, version in self._kinds if one == group
+        ]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _resource_list(self, group: str, version: str) -> Object:
+        resources: list[Object] = []
+        for kind in self._kinds[group, version]:
+            resources.append(_described(kind))
+            scope = {"singularName": "", "namespaced": kind.namespaced}
+            for name, subresource in _subresources(kind).items():
+                resources.append({"name": f"{kind.plural}/{name}", **scope, **subresource})
+        resources.extend(_virtual(group, version))
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": sorted(resources, key=lambda resource: str(resource["name"])),
+        }
+
+    def _aggregated(self, groups: list[str]) -> Object:
+        items = []
+        for group in groups:
+            versions = [
+                {"version": version, "freshness": "Current", "resources": self._aggregated_resources(group, version)}
+                for one, version in self._kinds
+                if one == group
+            ]
+            items.append({"metadata": {"name": group} if group else {}, "versions": versions})
+        return {
+            "kind": "APIGroupDiscoveryList",
+            "apiVersion": "apidiscovery.k8s.io/v2",
+            "metadata": {},
+            "items": items,
+        }
+
+    def _aggregated_resources(self, group: str, version: str) -> list[Object]:
+        resources: list[Object] = []
+        for kind in self._kinds[group, version]:
+            resource: Object = {
+                "resource": kind.plural,
+                "responseKind": {"group": group, "version": version, "kind": kind.kind},
+                "scope": "Namespaced" if kind.namespaced else "Cluster",
+                "singularResource": kind.singular,
+                "verbs": VERBS,
+            }
+            if kind.short_names:
+                resource["shortNames"] = list(kind.short_names)
+            if kind.categories:
+                resource["categories"] = list(kind.categories)
+            subresources = [_aggregated_subresource(kind, name, one) for name, one in _subresources(kind).items()]
+            if subresources:
+                resource["subresources"] = subresources
+            resources.append(resource)
+        for virtual in _virtual(group, version):
+            resources.append({
+                "resource": virtual["name"],
+                "responseKind": {"group": group, "version": version, "kind": virtual["kind"]},
+                "scope": "Namespaced" if virtual["namespaced"] else "Cluster",
+                "singularResource": virtual["singularName"],
+                "verbs": ["create"],
+            })
+        return sorted(resources, key=lambda resource: str(resource["resource"]))
+
+
+def _described(kind: Kind) -> Object:
+    described: Object = {
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": VERBS,
+    }
+    if kind.short_names:
+        described["shortNames"] = list(kind.short_names)
+    if kind.categories:
+        described["categories"] = list(kind.categories)
+    return described
+
+
+def _subresources(kind: Kind) -> dict[str, Object]:
+    """The subresources of a kind, as an APIResource says it, by name."""
+    found: dict[str, Object] = {"status": {"kind": kind.kind, "verbs": STATUS_VERBS}} if kind.status else {}
+    for (resource, name), subresource in SUBRESOURCES.items():
+        if resource == kind.resource:
+            group, _, version = subresource.api_version.rpartition("/")
+            own = {"group": group, "version": version} if subresource.api_version else {}
+            found[name] = {**own, "kind": subresource.kind, "verbs": sorted(subresource.verbs)}
+    return dict(sorted(found.items()))
+
+
+def _aggregated_subresource(kind: Kind, name: str, subresource: Mapping[str, Any]) -> Object:
+    response = {
+        "group": subresource.get("group", kind.group),
+        "version": subresource.get("version", kind.version),
+        "kind": subresource["kind"],
+    }
+    return {"subresource": name, "responseKind": response, "verbs": subresource["verbs"]}
+
+
+def _virtual(group: str, version: str) -> list[Object]:
+    return [
+        {
+            "name": plural,
+            "singularName": virtual.kind.lower(),
+            "namespaced": virtual.namespaced,
+            "kind": virtual.kind,
+            "verbs": ["create"],
+        }
+        for (one, its_version, plural), virtual in VIRTUAL.items()
+        if (one, its_version) == (group, version)
+    ]

@@ -1,0 +1,50 @@
+"""What the API's documentation says of types and fields, read from the models' docstrings."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+_PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]*`` - ?(.*)")
+_WIDTH = 78
+"""The models' docstrings are wrapped to this width, and have lost the paragraphs that the texts once had."""
+
+
+@cache
+def field_descriptions(model: type[Any]) -> dict[str, str]:
+    """By field, named as in Python."""
+    _, _, parameters = (model.__doc__ or "").partition("**parameters**")
+    described: dict[str, list[str]] = {}
+    lines: list[str] = []
+    for line in parameters.splitlines():
+        match = _PARAMETER.match(line)
+        if match is not None:
+            lines = described.setdefault(match[1], [match[2]])
+        elif line.strip():
+            lines.append(line.strip())
+    return {field: _paragraphs(lines) for field, lines in described.items()}
+
+
+@cache
+def type_description(model: type[Any]) -> str:
+    """The text about the type itself."""
+    text, _, _ = (model.__doc__ or "").partition("**parameters**")
+    return _paragraphs([line.strip() for line in text.splitlines() if line.strip()])
+
+
+def describe(model: type[Any], field: str) -> str:
+    """The text about a field, "" if there is none."""
+    return field_descriptions(model).get(field, "")
+
+
+def _paragraphs(lines: list[str]) -> str:
+    """Joins wrapped lines. Where the next word would have fitted, a paragraph has ended."""
+    text = ""
+    for number, line in enumerate(lines):
+        following = lines[number + 1].split(" ", 1)[0] if number + 1 < len(lines) else ""
+        text += line
+        if following:
+            fitted = number > 0 and line.endswith(".") and len(line) + 1 + len(following) <= _WIDTH
+            text += "\n\n" if fitted else " "
+    return text

@@ -1,0 +1,157 @@
+"""Removing what belonged to something that is gone: dependents by their owner references, and a namespace's contents.
+
+Mirrors what Kubernetes' garbage collector and namespace controller do, in steps between requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from bayplan.devcluster.apiserver.deletion import FOREGROUND, ORPHAN, DeleteOptions, delete
+from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.store import Entry
+
+STEPS_AT_ONCE = 50
+"""How many objects are dealt with before requests get their turn again."""
+
+
+class GarbageCollector:
+    """Works through what writes have left behind. `run` until cancelled."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._by_storage: dict[str, Resource] = {}
+        for resource in registry.resources.values():
+            if resource.storage is None:
+                self._by_storage[resource.kind.resource] = resource
+        self._todo: deque[tuple[str, str]] = deque()
+        """(resource, key) of objects to look at: they may have lost an owner, or wait for something that has gone."""
+        self._work = asyncio.Event()
+        registry.on_removed.append(self._notice)
+        registry.on_owned.append(self._look_at)
+
+    def _notice(self, resource: Resource, entry: Entry) -> None:
+        """Something has been removed, or waits to be."""
+        name = resource.stored_as
+        self._look_at(name, entry.key)
+        for dependent in self._registry.store.dependents.get(entry.uid, ()):
+            self._look_at(*dependent)
+        for owner in entry.owners:
+            place = self._registry.store.uids.get(owner)
+            if place is not None:
+                self._look_at(*place)
+        if entry.namespace and self._is_terminating(entry.namespace):
+            self._look_at(NAMESPACES, entry.namespace)
+
+    def _is_terminating(self, namespace: str) -> bool:
+        found = self._registry.store.collection(NAMESPACES).objects.get(namespace)
+        return found is not None and found.fields["status.phase"] == "Terminating"
+
+    def _look_at(self, resource: str, key: str) -> None:
+        self._todo.append((resource, key))
+        self._work.set()
+
+    async def run(self) -> None:
+        """Works until cancelled."""
+        while True:
+            await self._work.wait()
+            self.work()
+            await asyncio.sleep(0)
+
+    def work(self, steps: int = STEPS_AT_ONCE) -> None:
+        """Deals with some of the objects that have been noticed."""
+        for _ in range(steps):
+            if not self._todo:
+                self._work.clear()
+                return
+            name, key = self._todo.popleft()
+            entry = self._registry.store.collection(name).objects.get(key)
+            if entry is not None:
+                self._deal_with(self._by_storage[name], entry)
+
+    def _deal_with(self, resource: Resource, entry: Entry) -> None:
+        obj = entry.load()
+        finalizers = obj["metadata"].get("finalizers", ())
+        if resource.kind.resource == NAMESPACES and self._is_terminating(entry.name):
+            self._empty_namespace(resource, obj)
+        elif "deletionTimestamp" in obj["metadata"] and ORPHAN in finalizers:
+            self._orphan_dependents(entry.uid)
+            self._drop_finalizer(resource, obj, ORPHAN)
+        elif "deletionTimestamp" in obj["metadata"] and FOREGROUND in finalizers:
+            self._delete_in_foreground(resource, obj)
+        elif entry.owners:
+            self._check_owners(resource, obj)
+
+    def _check_owners(self, resource: Resource, obj: Object) -> None:
+        """Deletes an object all of whose owners are gone; of several, forgets those that are."""
+        metadata = obj["metadata"]
+        uids = self._registry.store.uids
+        living = [owner for owner in metadata["ownerReferences"] if owner["uid"] in uids]
+        if len(living) == len(metadata["ownerReferences"]):
+            return
+        if living:
+            metadata["ownerReferences"] = living
+            self._registry.write(resource, obj)
+        else:
+            options = DeleteOptions(uid=metadata["uid"], propagation="Background")
+            delete(self._registry, resource, metadata.get("namespace", ""), metadata["name"], options)
+
+    def _orphan_dependents(self, uid: str) -> None:
+        for name, key in list(self._registry.store.dependents.get(uid, ())):
+            entry = self._registry.store.collection(name).objects[key]
+            dependent = entry.load()
+            owners = [owner for owner in dependent["metadata"]["ownerReferences"] if owner["uid"] != uid]
+            if owners:
+                dependent["metadata"]["ownerReferences"] = owners
+            else:
+                del dependent["metadata"]["ownerReferences"]
+            self._registry.write(self._by_storage[name], dependent)
+
+    def _delete_in_foreground(self, resource: Resource, obj: Object) -> None:
+        """Deletes the dependents; the owner goes when those that block it have gone."""
+        uid = obj["metadata"]["uid"]
+        blocked = False
+        for name, key in list(self._registry.store.dependents.get(uid, ())):
+            entry = self._registry.store.collection(name).objects[key]
+            metadata = entry.load()["metadata"]
+            blocks = any(
+                owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in metadata["ownerReferences"]
+            )
+            if "deletionTimestamp" not in metadata:
+                options = DeleteOptions(uid=entry.uid, propagation="Foreground")
+                delete(self._registry, self._by_storage[name], entry.namespace, entry.name, options)
+            blocked = blocked or (blocks and key in self._registry.store.collection(name).objects)
+        if not blocked:
+            self._drop_finalizer(resource, obj, FOREGROUND)
+
+    def _drop_finalizer(self, resource: Resource, obj: Object, finalizer: str) -> None:
+        new = {**obj, "metadata": {**obj["metadata"]}}
+        left = [name for name in obj["metadata"]["finalizers"] if name != finalizer]
+        if left:
+            new["metadata"]["finalizers"] = left
+            self._registry.write(resource, new)
+        elif resource.grace is not None and obj["metadata"].get("deletionGracePeriodSeconds"):
+            del new["metadata"]["finalizers"]
+            self._registry.write(resource, new)
+        else:
+            del new["metadata"]["finalizers"]
+            self._registry.remove(resource, new)
+
+    def _empty_namespace(self, resource: Resource, obj: Object) -> None:
+        """Deletes what is in a namespace that is being deleted, and the namespace once nothing is."""
+        namespace = obj["metadata"]["name"]
+        empty = True
+        for name, collection in self._registry.store.collections():
+            contained = self._by_storage[name]
+            if not contained.kind.namespaced:
+                continue
+            for entry in collection.select(namespace):
+                delete(self._registry, contained, namespace, entry.name, DeleteOptions(propagation="Background"))
+                empty = empty and entry.key not in collection.objects
+        if empty and not obj["metadata"].get("finalizers"):
+            del obj["spec"]
+            self._registry.remove(resource, obj)
+

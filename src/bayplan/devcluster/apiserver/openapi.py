@@ -1,0 +1,168 @@
+"""The API's schema as OpenAPI, derived from the models: enough for `kubectl apply`, `create` and `explain`.
+
+Of the paths, only what clients look up is told: that writes take `fieldValidation`, and that pages have limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.documentation import field_descriptions, type_description
+from bayplan.devcluster.apiserver.patch import MERGE_KEYS, RETAIN_KEYS
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, STRUCT_MAPS, Object, field_model
+
+_HOMES = {"meta": "io.k8s.apimachinery.pkg.apis.meta", "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"}
+_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
+_SCALARS: dict[str, Object] = {
+    "str": {"type": "string"},
+    "int": {"type": "integer", "format": "int32"},
+    "float": {"type": "number", "format": "double"},
+    "bool": {"type": "boolean"},
+    "Quantity": {"type": "string", "description": "A quantity: a number with an optional suffix, as in 500m or 1.5Gi."},
+    "IntOrString": {"type": "string", "format": "int-or-string"},
+    "Time": {"type": "string", "format": "date-time"},
+    "MicroTime": {"type": "string", "format": "date-time"},
+    "Any": {"x-kubernetes-preserve-unknown-fields": True},
+    "JSON": {"x-kubernetes-preserve-unknown-fields": True},
+    "RawExtension": {"type": "object"},
+    "FieldsV1": {"type": "object"},
+}
+
+
+def version_document(kinds: Iterable[Kind]) -> Object:
+    """The OpenAPI v3 document of one group and version."""
+    known = list(kinds)
+    schemas: Object = {}
+    for kind in known:
+        _add_schema(schemas, kind.type, _Style.V3)
+        schemas[schema_name(kind.type)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+    paths = {path: operations for kind in known for path, operations in _paths(kind, v3=True).items()}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": "v1.36.2"},
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def swagger(kinds: Iterable[Kind]) -> Object:
+    """The OpenAPI v2 document of everything."""
+    known = list(kinds)
+    definitions: Object = {}
+    for kind in known:
+        _add_schema(definitions, kind.type, _Style.V2)
+        definitions[schema_name(kind.type)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+    paths = {path: operations for kind in known for path, operations in _paths(kind, v3=False).items()}
+    info = {"title": "Kubernetes", "version": "v1.36.2"}
+    return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
+
+
+class _Style:
+    V2 = "#/definitions/"
+    V3 = "#/components/schemas/"
+
+
+@cache
+def schema_name(model: type[Any]) -> str:
+    """The name of a type's schema: `io.k8s.api.core.v1.Pod`."""
+    group, _, version = model.__module__.rpartition(".")[2].rpartition("_")
+    return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{model.__name__}"
+
+
+def _gvk(kind: Kind) -> Object:
+    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
+
+
+def _add_schema(schemas: Object, model: type[Any], style: str) -> None:
+    """Adds the schema of a type, and of the types that it refers to."""
+    name = schema_name(model)
+    if name in schemas:
+        return
+    names, encoded = model.__struct_fields__, model.__struct_encode_fields__
+    required = list(encoded[: len(names) - len(model.__struct_defaults__)])
+    properties: Object = {}
+    schema: Object = {"type": "object", "description": type_description(model), "properties": properties}
+    schemas[name] = schema
+    descriptions = field_descriptions(model)
+    for field, json_name in zip(names, encoded, strict=True):
+        described = {"description": descriptions.get(field, "")}
+        properties[json_name] = {**described, **_field_schema(schemas, model, field, json_name, style)}
+    if required:
+        schema["required"] = required
+
+
+def _field_schema(schemas: Object, model: type[Any], field: str, json_name: str, style: str) -> Object:
+    annotation = model.__annotations__[field].removeprefix("Optional[")
+    schema = _value_schema(schemas, model, annotation.rstrip("]"), json_name, style)
+    slot = (model.__name__, json_name)
+    if slot in MERGE_KEYS:
+        strategy = "merge,retainKeys" if slot in RETAIN_KEYS else "merge"
+        schema = {**schema, "x-kubernetes-patch-strategy": strategy}
+        if MERGE_KEYS[slot]:
+            schema["x-kubernetes-patch-merge-key"] = MERGE_KEYS[slot]
+    elif slot in RETAIN_KEYS:
+        schema = {**schema, "x-kubernetes-patch-strategy": "retainKeys"}
+    return schema
+
+
+def _value_schema(schemas: Object, model: type[Any], annotation: str, json_name: str, style: str) -> Object:
+    if annotation.startswith("List["):
+        return {"type": "array", "items": _value_schema(schemas, model, annotation[5:], json_name, style)}
+    plain = annotation.rpartition(".")[2]
+    if plain in _SCALARS:
+        return dict(_SCALARS[plain])
+    if plain in {"dict", "Dict"}:
+        return {"type": "object", **_map_values(schemas, model, json_name, style)}
+    inner = field_model(model, json_name)
+    return _reference(schemas, inner, style) if inner is not None else {"type": "object"}
+
+
+def _map_values(schemas: Object, model: type[Any], json_name: str, style: str) -> Object:
+    if json_name in STRUCT_MAPS:
+        module, _, name = STRUCT_MAPS[json_name].rpartition(".")
+        value: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
+        return {"additionalProperties": _reference(schemas, value, style)}
+    if json_name in QUANTITY_MAPS:
+        return {"additionalProperties": dict(_SCALARS["Quantity"])}
+    return {"additionalProperties": {"type": "string"}}
+
+
+def _reference(schemas: Object, model: type[Any], style: str) -> Object:
+    _add_schema(schemas, model, style)
+    reference = {"$ref": style + schema_name(model)}
+    return {"allOf": [reference], "default": {}} if style == _Style.V3 else reference
+
+
+def _paths(kind: Kind, *, v3: bool) -> Object:
+    """The paths of a kind, with the parameters that kubectl asks about before it uses them."""
+    validation = _parameter("fieldValidation", "string", v3=v3)
+    write = {
+        "parameters": [_parameter("dryRun", "string", v3=v3), validation],
+        "x-kubernetes-group-version-kind": _gvk(kind),
+        "responses": {"200": {"description": "OK"}},
+    }
+    read = {
+        "parameters": [_parameter("limit", "integer", v3=v3), _parameter("continue", "string", v3=v3)],
+        "x-kubernetes-group-version-kind": _gvk(kind),
+        "responses": {"200": {"description": "OK"}},
+    }
+    collection = kind.path("{namespace}")
+    single = kind.path("{namespace}", "{name}")
+    return {
+        collection: {"get": {**read, "x-kubernetes-action": "list"}, "post": {**write, "x-kubernetes-action": "post"}},
+        single: {
+            "get": {**read, "x-kubernetes-action": "get"},
+            "put": {**write, "x-kubernetes-action": "put"},
+            "patch": {**write, "x-kubernetes-action": "patch"},
+            "delete": {**write, "x-kubernetes-action": "delete"},
+        },
+    }
+
+
+def _parameter(name: str, kind: str, *, v3: bool) -> Object:
+    typed: Object = {"schema": {"type": kind, "uniqueItems": True}} if v3 else {"type": kind, "uniqueItems": True}
+    return {"name": name, "in": "query", **typed}

@@ -1,0 +1,98 @@
+"""The paths that are no resource's: health, version, discovery, schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver import openapi
+from bayplan.devcluster.apiserver.discovery import VERSION, Discovery
+from bayplan.devcluster.apiserver.handler import Answer
+from bayplan.devcluster.apiserver.negotiation import Form, negotiate
+from bayplan.devcluster.apiserver.requesting import Request
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import StatusError, method_not_allowed
+from bayplan.devcluster.apiserver.store import encode
+
+HEALTH = ("/healthz", "/livez", "/readyz")
+AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Pages:
+    """Documents about the server, made when they are first asked for."""
+
+    def __init__(self, kinds: Iterable[Kind]) -> None:
+        self._kinds = list(kinds)
+        self._discovery = Discovery(self._kinds)
+        self._schemas: dict[str, bytes] = {}
+
+    def answer(self, request: Request, address: str) -> Answer:
+        """The answer to a request for a page. Raises StatusError."""
+        path = request.info.path.rstrip("/") or "/"
+        if path.startswith(HEALTH):
+            return Answer(200, b"ok", "text/plain")
+        if request.info.verb != "get":
+            raise method_not_allowed()
+        match path:
+            case "/version":
+                return Answer(200, encode(VERSION))
+            case "/openapi/v2":
+                return Answer(200, self._swagger)
+            case "/openapi/v3":
+                return Answer(200, encode(self._schema_index()))
+            case _ if path.startswith("/openapi/v3/"):
+                return self._schema(path.removeprefix("/openapi/v3/"))
+            case "/":
+                return Answer(200, encode({"paths": self._paths()}))
+            case _ if path.split("/")[1] in {"api", "apis"}:
+                return self._discover(request, path, address)
+            case _:
+                return _nowhere()
+
+    def _paths(self) -> list[str]:
+        versions = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in self._discovery.versions()]
+        return sorted(["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *HEALTH, *versions])
+
+    def _discover(self, request: Request, path: str, address: str) -> Answer:
+        form = _form(request.accept)
+        aggregated = form.kind == "APIGroupDiscoveryList" and form.version == "v2" and path in {"/api", "/apis"}
+        document = self._discovery.document(path, aggregated=aggregated, address=address)
+        if document is None:
+            return _nowhere()
+        return Answer(200, encode(document), AGGREGATED_TYPE if aggregated else "application/json")
+
+    @cached_property
+    def _swagger(self) -> bytes:
+        return encode(openapi.swagger(self._kinds))
+
+    def _schema_index(self) -> Object:
+        paths = {}
+        for group, version in self._discovery.versions():
+            name = f"apis/{group}/{version}" if group else f"api/{version}"
+            paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash=embedded"}
+        return {"paths": paths}
+
+    def _schema(self, name: str) -> Answer:
+        parts = name.split("/")
+        match parts:
+            case ["api", version] if ("", version) in self._discovery.versions():
+                group = ""
+            case ["apis", group, version] if (group, version) in self._discovery.versions():
+                pass
+            case _:
+                return _nowhere()
+        if name not in self._schemas:
+            self._schemas[name] = encode(openapi.version_document(self._discovery.kinds(group, version)))
+        return Answer(200, self._schemas[name])
+
+
+def _form(accept: str) -> Form:
+    try:
+        return negotiate(accept)
+    except StatusError:
+        return Form()
+
+
+def _nowhere() -> Answer:
+    return Answer(404, b"404 page not found\n", "text/plain")

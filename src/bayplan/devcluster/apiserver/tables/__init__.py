@@ -1,0 +1,69 @@
+"""Objects as the tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
+
+A kind's columns and the function that fills them are entries in the modules beside; kinds without an entry have a name
+and an age.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from bayplan.api import kinds
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.store import Entry, decode
+from bayplan.devcluster.apiserver.tables import core, storage, workloads
+from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Cells, Column, age
+from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
+from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
+
+TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
+    kinds.POD: (POD_COLUMNS, pod_cells),
+    kinds.NODE: (NODE_COLUMNS, node_cells),
+    **core.TABLES,
+    **workloads.TABLES,
+    **storage.TABLES,
+}
+
+
+def _generic_cells(obj: Object, now: datetime) -> list[Any]:
+    return [obj["metadata"]["name"], age(obj, now)]
+
+
+GENERIC: tuple[tuple[Column, ...], Cells] = ((NAME, AGE), _generic_cells)
+
+
+def table(
+    kind: kinds.Kind,
+    entries: Sequence[Entry],
+    metadata: Object,
+    now: datetime,
+    *,
+    columns: bool = True,
+    include: str = "Metadata",
+) -> Object:
+    """A Table of objects as they are stored. `include` says what of each object a row carries: None, Metadata, Object."""
+    definitions, cells = TABLES.get(kind, GENERIC)
+    rows = []
+    for entry in entries:
+        obj = decode(entry.raw)
+        row: Object = {"cells": cells(obj, now)}
+        if kind is kinds.POD and (conditions := pod_conditions(obj)):
+            row["conditions"] = conditions
+        if include != "None":
+            row["object"] = _included(kind, obj, whole=include == "Object")
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": metadata,
+        "columnDefinitions": [column.definition() for column in definitions] if columns else [],
+        "rows": rows,
+    }
+
+
+def _included(kind: kinds.Kind, obj: Object, *, whole: bool) -> Object:
+    if whole:
+        return {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": obj["metadata"]}

@@ -1,0 +1,152 @@
+"""The row of a pod: above all its status, which is read off the states of its containers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Column, age, condition, since
+
+POD_COLUMNS = (
+    NAME,
+    Column("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+    Column("Status", "The aggregate status of the containers in this pod."),
+    Column(
+        "Restarts",
+        "The number of times the containers in this pod have been restarted and when the last container in this pod "
+        "has restarted.",
+    ),
+    AGE,
+    Column("IP", "core_v1.PodStatus.podIP", wide=True),
+    Column("Node", "core_v1.PodSpec.nodeName", wide=True),
+    Column("Nominated Node", "core_v1.PodStatus.nominatedNodeName", wide=True),
+    Column("Readiness Gates", "core_v1.PodSpec.readinessGates", wide=True),
+)
+
+_ENDED = {
+    "Succeeded": "The pod has completed successfully.",
+    "Failed": "The pod failed.",
+}
+
+
+def pod_conditions(pod: Object) -> list[Object]:
+    """What a row says of a pod that has ended."""
+    phase = pod["status"].get("phase", "")
+    if phase not in _ENDED:
+        return []
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDED[phase]}]
+
+
+def pod_cells(pod: Object, now: datetime) -> list[Any]:
+    """The row of a pod."""
+    spec, status = pod["spec"], pod["status"]
+    reading = _Reading(pod)
+    reading.read()
+    restarts = str(reading.restarts)
+    if reading.restarts and reading.last_restart:
+        restarts = f"{reading.restarts} ({since(reading.last_restart, now)} ago)"
+    addresses = status.get("podIPs", ())
+    gates = [one["conditionType"] for one in spec.get("readinessGates", ())]
+    met = [gate for gate in gates if condition(status.get("conditions", ()), gate).get("status") == "True"]
+    return [
+        pod["metadata"]["name"],
+        f"{reading.ready}/{reading.total}",
+        reading.reason,
+        restarts,
+        age(pod, now),
+        addresses[0]["ip"] if addresses else "<none>",
+        spec.get("nodeName") or "<none>",
+        status.get("nominatedNodeName") or "<none>",
+        f"{len(met)}/{len(gates)}" if gates else "<none>",
+    ]
+
+
+class _Reading:
+    """What the states of a pod's containers come to."""
+
+    def __init__(self, pod: Object) -> None:
+        self._pod = pod
+        self._spec, self._status = pod["spec"], pod["status"]
+        self._sidecars = {
+            one["name"] for one in self._spec.get("initContainers", ()) if one.get("restartPolicy") == "Always"
+        }
+        self.total = len(self._spec.get("containers") or ()) + len(self._sidecars)
+        self.ready = 0
+        self.restarts = 0
+        self.last_restart = ""
+        self.reason = self._status.get("reason") or self._status.get("phase", "")
+
+    def read(self) -> None:
+        """Fills everything in."""
+        conditions = self._status.get("conditions", ())
+        if condition(conditions, "PodScheduled").get("reason") == "SchedulingGated":
+            self.reason = "SchedulingGated"
+        initializing = self._read_init_containers()
+        if not initializing or condition(conditions, "Initialized").get("status") == "True":
+            self._read_containers()
+        if "deletionTimestamp" in self._pod["metadata"]:
+            if self._status.get("reason") == "NodeLost":
+                self.reason = "Unknown"
+            elif self._status.get("phase") not in {"Succeeded", "Failed"}:
+                self.reason = "Terminating"
+
+    def _read_init_containers(self) -> bool:
+        """Whether the pod still waits for an init container."""
+        statuses = self._status.get("initContainerStatuses", ())
+        for index, container in enumerate(statuses):
+            self._count_restarts(container)
+            ended, waits = container["state"].get("terminated"), container["state"].get("waiting", {})
+            if ended is not None and ended.get("exitCode", 0) == 0:
+                continue
+            if container["name"] in self._sidecars and container.get("started"):
+                self.ready += bool(container.get("ready"))
+                continue
+            if ended is not None:
+                self.reason = f"Init:{_end(ended)}"
+            elif waits.get("reason", "PodInitializing") != "PodInitializing":
+                self.reason = f"Init:{waits['reason']}"
+            else:
+                self.reason = f"Init:{index}/{len(self._spec.get('initContainers', ()))}"
+            return True
+        return False
+
+    def _read_containers(self) -> None:
+        sidecars = [one for one in self._status.get("initContainerStatuses", ()) if one["name"] in self._sidecars]
+        self.restarts, self.last_restart = 0, ""
+        for container in sidecars:
+            self._count_restarts(container)
+        running, failure = False, ""
+        for container in reversed(self._status.get("containerStatuses", ())):
+            self._count_restarts(container)
+            state = container["state"]
+            if state.get("waiting", {}).get("reason"):
+                self.reason = state["waiting"]["reason"]
+            elif "terminated" in state:
+                self.reason = _end(state["terminated"])
+                if state["terminated"].get("exitCode"):
+                    failure = self.reason
+            elif container.get("ready") and "running" in state:
+                running = True
+                self.ready += 1
+        if self.reason == "Completed":
+            self.reason = self._after_completion(running=running, failure=failure)
+
+    def _after_completion(self, *, running: bool, failure: str) -> str:
+        ready = condition(self._status.get("conditions", ()), "Ready").get("status") == "True"
+        if running and ready:
+            return "Running"
+        return failure or ("NotReady" if running else "Completed")
+
+    def _count_restarts(self, container: Object) -> None:
+        self.restarts += container.get("restartCount", 0)
+        ended = container.get("lastState", {}).get("terminated", {}).get("finishedAt") or ""
+        self.last_restart = max(self.last_restart, ended)
+
+
+def _end(terminated: Object) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    if terminated.get("signal"):
+        return f"Signal:{terminated['signal']}"
+    return f"ExitCode:{terminated.get('exitCode', 0)}"
