@@ -55,7 +55,7 @@ class DevCluster:
         self._controllers = controllers
         self._with_kubelets = kubelets
         self._delays = delays
-        self._informers: Informers
+        self.informers: Informers
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -90,7 +90,7 @@ class DevCluster:
             if not awaited:
                 all_ready.set()
 
-        known = self._informers.of(NODE)
+        known = self.informers.of(NODE)
         known.listen(look)
         if awaited:
             await all_ready.wait()
@@ -116,7 +116,7 @@ class DevCluster:
 
     async def _start(self, stack: AsyncExitStack) -> None:
         """Run the parts as tasks that end with the stack; the failure of one is the cluster's."""
-        self._informers = Informers(self.client)
+        self.informers = Informers(self.client)
         parts = []
         if self._with_kubelets:
             rate = self.clock.rate if isinstance(self.clock, RunningClock) else 1.0
@@ -124,15 +124,15 @@ class DevCluster:
                 self.client,
                 self.clock,
                 self._nodes,
-                informers=self._informers,
+                informers=self.informers,
                 delays=self._delays,
                 adopt=True,
                 rate=rate,
             )
             parts.append(self.kubelets.run())
         if self._controllers:
-            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self._informers)
+            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers)
             parts.append(manager.run())
         group = await stack.enter_async_context(asyncio.TaskGroup())
-        tasks = [group.create_task(part) for part in (self._informers.run(), *parts)]
+        tasks = [group.create_task(part) for part in (self.informers.run(), *parts)]
         stack.callback(lambda: [task.cancel() for task in tasks])

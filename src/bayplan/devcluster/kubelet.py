@@ -14,7 +14,7 @@ from bayplan.client import Client
 from bayplan.devcluster.clock import Clock
 from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.recorder import EventRecorder
+from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
 from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, KubeletDelays, PodManager
@@ -44,16 +44,16 @@ class Kubelets:
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._adopt = adopt
-        self._recorder = EventRecorder(client, clock, "kubelet")
+        self._events = EventSink(client, clock)
         self._known = self.informers.of(NODE)
-        context = ControllerContext(client, self.informers, clock, self._recorder)
+        context = ControllerContext(client, self.informers, clock, self._events)
         self._nodes = NodeManager(context, nodes, self._serves, rate=rate, rng=rng or random.Random())
         self._pods = PodManager(context, self._serves_pods_of, self._nodes.address, delays or KubeletDelays())
 
     async def run(self) -> None:
         """Run until cancelled. Informers that were handed in are run by their owner."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._recorder.run(), name="kubelet event recorder")
+            tasks.create_task(self._events.run(), name="kubelet events")
             tasks.create_task(self._nodes.run(), name="kubelet nodes")
             tasks.create_task(self._pods.run(), name="kubelet pods")
 

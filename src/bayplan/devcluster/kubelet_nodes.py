@@ -114,7 +114,7 @@ def make_node(
 class NodeManager(Controller):
     """Registers nodes, and renews leases and statuses of those that it serves."""
 
-    name: ClassVar[str] = "kubelet nodes"
+    name: ClassVar[str] = "kubelet"
     workers: ClassVar[int] = 8
 
     def __init__(

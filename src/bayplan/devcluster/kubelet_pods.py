@@ -63,7 +63,7 @@ class _Tenant:
 class PodManager(Controller):
     """The pods of all simulated nodes."""
 
-    name: ClassVar[str] = "kubelet pods"
+    name: ClassVar[str] = "kubelet"
     workers: ClassVar[int] = 16
 
     def __init__(

@@ -13,7 +13,7 @@ from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, TransportError
 from bayplan.devcluster.clock import Clock
 from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
-from bayplan.devcluster.controllers.recorder import EventRecorder
+from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
 
 log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class ControllerContext:
     client: Client
     informers: Informers
     clock: Clock
-    recorder: EventRecorder
+    events: EventSink
 
 
 class Controller(ABC):
@@ -36,12 +36,13 @@ class Controller(ABC):
     """
 
     name: ClassVar[str]
+    """Also who its events come from."""
     workers: ClassVar[int] = 4
 
     def __init__(self, context: ControllerContext) -> None:
         self.client = context.client
         self.clock = context.clock
-        self.recorder = context.recorder
+        self.recorder = EventRecorder(context.events, self.name)
         self.queue: WorkQueue[str] = WorkQueue(context.clock)
         self._informers = context.informers
         self._watched: list[Informer] = []
@@ -69,7 +70,7 @@ class Controller(ABC):
         try:
             async with asyncio.TaskGroup() as tasks:
                 for number in range(self.workers):
-                    tasks.create_task(self._work(), name=f"{self.name} controller {number}")
+                    tasks.create_task(self._work(), name=f"{self.name} {number}")
         finally:
             self.queue.close()
 
@@ -79,10 +80,10 @@ class Controller(ABC):
             try:
                 await self.sync(key)
             except (ApiError, TransportError) as error:
-                log.debug("%s controller: %s will be tried again: %s", self.name, key, error)
+                log.debug("%s: %s will be tried again: %s", self.name, key, error)
                 self.queue.retry(key)
             except Exception:  # one object's bug must not stop the others'
-                log.exception("%s controller: %s failed and will be tried again", self.name, key)
+                log.exception("%s: %s failed and will be tried again", self.name, key)
                 self.queue.retry(key)
             else:
                 self.queue.forget(key)

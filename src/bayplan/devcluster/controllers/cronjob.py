@@ -44,7 +44,7 @@ class _Round:
 class CronJobController(Controller):
     """One Job a due time, its name made of that time, so that no due time gets two."""
 
-    name: ClassVar[str] = "cronjob"
+    name: ClassVar[str] = "cronjob-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

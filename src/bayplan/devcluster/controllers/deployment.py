@@ -60,7 +60,7 @@ class _Round:
 class DeploymentController(Controller):
     """One step of a rollout at a time; the ReplicaSets' progress brings the next."""
 
-    name: ClassVar[str] = "deployment"
+    name: ClassVar[str] = "deployment-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

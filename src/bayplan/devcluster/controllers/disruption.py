@@ -40,7 +40,7 @@ class Expectation:
 class DisruptionController(Controller):
     """Counts healthy pods and tells how many more disruptions a budget allows."""
 
-    name: ClassVar[str] = "disruption"
+    name: ClassVar[str] = "disruption-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -57,7 +57,7 @@ class _Round:
 class JobController(Controller):
     """Creates a Job's pods, counts how they end, and decides how the Job does."""
 
-    name: ClassVar[str] = "job"
+    name: ClassVar[str] = "job-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

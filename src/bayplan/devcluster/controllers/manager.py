@@ -17,7 +17,7 @@ from bayplan.devcluster.controllers.job import JobController
 from bayplan.devcluster.controllers.namespaces import NamespaceController
 from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleController
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
-from bayplan.devcluster.controllers.recorder import EventRecorder
+from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
@@ -55,13 +55,13 @@ class ControllerManager:
         informers: Informers | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
-        self._recorder = EventRecorder(client, clock, "controller-manager")
-        context = ControllerContext(client, self.informers, clock, self._recorder)
+        self._events = EventSink(client, clock)
+        context = ControllerContext(client, self.informers, clock, self._events)
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:
         """Run until cancelled. Informers that were handed in are run by their owner."""
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._recorder.run(), name="event recorder")
+            tasks.create_task(self._events.run(), name="events")
             for controller in self._controllers:
-                tasks.create_task(controller.run(), name=f"{controller.name} controller")
+                tasks.create_task(controller.run(), name=controller.name)

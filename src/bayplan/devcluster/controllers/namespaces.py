@@ -20,7 +20,7 @@ FINALIZER = "kubernetes"
 class NamespaceController(Controller):
     """Deletes the contents of terminating namespaces. What is not in `bayplan.api.kinds` it does not know."""
 
-    name: ClassVar[str] = "namespace"
+    name: ClassVar[str] = "namespace-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

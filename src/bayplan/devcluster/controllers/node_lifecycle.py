@@ -42,7 +42,7 @@ _POSTED_BY_KUBELET = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 class NodeLifecycleController(Controller):
     """Marks silent nodes as unknown, their pods as not ready, and keeps the taints that conditions call for."""
 
-    name: ClassVar[str] = "nodelifecycle"
+    name: ClassVar[str] = "node-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

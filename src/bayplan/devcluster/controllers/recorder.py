@@ -40,23 +40,30 @@ class _Sent:
 
 
 class EventRecorder:
-    """Sends events in the background, best effort: a lost event changes nothing that is decided."""
+    """Records events on behalf of one component."""
 
-    def __init__(self, client: Client, clock: Clock, component: str) -> None:
-        self._client = client
-        self._clock = clock
+    def __init__(self, sink: EventSink, component: str) -> None:
+        self._sink = sink
         self._component = component
-        self._backlog: asyncio.Queue[tuple[tuple[str, ...], dict[str, Any]]] = asyncio.Queue(BACKLOG)
-        self._allowances: dict[str, _Allowance] = {}
-        self._sent: dict[tuple[str, ...], _Sent] = {}
 
     def normal(self, kind: Kind, obj: Any, reason: str, message: str) -> None:
         """Record that something happened as it should."""
-        self._record("Normal", kind, obj, reason, message)
+        self._sink.add(self._component, "Normal", kind, obj, reason, message)
 
     def warning(self, kind: Kind, obj: Any, reason: str, message: str) -> None:
         """Record that something went wrong."""
-        self._record("Warning", kind, obj, reason, message)
+        self._sink.add(self._component, "Warning", kind, obj, reason, message)
+
+
+class EventSink:
+    """Sends events in the background, best effort: a lost event changes nothing that is decided."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self._backlog: asyncio.Queue[tuple[tuple[str, ...], dict[str, Any]]] = asyncio.Queue(BACKLOG)
+        self._allowances: dict[str, _Allowance] = {}
+        self._sent: dict[tuple[str, ...], _Sent] = {}
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -67,7 +74,8 @@ class EventRecorder:
             except (ApiError, TransportError) as error:
                 log.debug("an event was not recorded: %s", error)
 
-    def _record(self, severity: str, kind: Kind, obj: Any, reason: str, message: str) -> None:
+    def add(self, component: str, severity: str, kind: Kind, obj: Any, reason: str, message: str) -> None:
+        """Take an event, unless too many wait or the object has had too many."""
         metadata = obj.metadata
         if self._backlog.full() or not self._allow(metadata.uid):
             return
@@ -88,8 +96,8 @@ class EventRecorder:
             "type": severity,
             "reason": reason,
             "message": message,
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "source": {"component": component},
+            "reportingComponent": component,
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,

@@ -33,7 +33,7 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 class ReplicaSetController(Controller):
     """Creates and deletes pods, adopts matching orphans, reports the status."""
 
-    name: ClassVar[str] = "replicaset"
+    name: ClassVar[str] = "replicaset-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

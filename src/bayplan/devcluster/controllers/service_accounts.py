@@ -18,7 +18,7 @@ DEFAULT = "default"
 class ServiceAccountController(Controller):
     """Creates "default" where it is missing."""
 
-    name: ClassVar[str] = "serviceaccount"
+    name: ClassVar[str] = "serviceaccount-controller"
     workers: ClassVar[int] = 1
 
     def __init__(self, context: ControllerContext) -> None:

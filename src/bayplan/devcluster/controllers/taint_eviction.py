@@ -23,7 +23,7 @@ from bayplan.devcluster.controllers.served import Node, Pod
 class TaintEvictionController(Controller):
     """Deletes pods at once, or when their toleration runs out."""
 
-    name: ClassVar[str] = "taint-eviction"
+    name: ClassVar[str] = "taint-eviction-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)

@@ -15,7 +15,7 @@ from bayplan.devcluster.controllers.served import Job
 class TtlAfterFinishedController(Controller):
     """Heeds `ttlSecondsAfterFinished`."""
 
-    name: ClassVar[str] = "ttl-after-finished"
+    name: ClassVar[str] = "ttl-after-finished-controller"
     workers: ClassVar[int] = 1
 
     def __init__(self, context: ControllerContext) -> None:

@@ -1,0 +1,102 @@
+"""A small world for controllers and kubelets: an embedded cluster whose time the tests move, and a trivial binder."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from bayplan.api.kinds import (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    Kind,
+)
+from bayplan.client import ApiError, PatchType
+from bayplan.devcluster.clock import ManualClock
+from bayplan.devcluster.cluster import DevCluster
+
+PATIENCE = 15.0
+"""Seconds of the wall's clock until a test gives up."""
+
+
+class World:
+    """The cluster, what a test sees of it, and its time."""
+
+    def __init__(self, cluster: DevCluster, clock: ManualClock) -> None:
+        self.cluster = cluster
+        self.client = cluster.client
+        self.clock = clock
+        self.views = {kind: cluster.informers.of(kind) for kind in WATCHED}
+        self._nodes = itertools.cycle(f"node-{number}" for number in range(3))
+        self.binding = True
+
+    def all(self, kind: Kind, **labels: str) -> list[Any]:
+        """The objects of a kind, as the cluster's own components see them, that have these labels."""
+        wanted = {key.replace("_", "-"): value for key, value in labels.items()}.items()
+        return [one for one in self.views[kind].objects.values() if wanted <= (one.metadata.labels or {}).items()]
+
+    def one(self, kind: Kind, name: str) -> Any:
+        """An object of the default namespace, or of none."""
+        return self.views[kind].get(f"default/{name}" if kind.namespaced else name)
+
+    async def create(self, kind: Kind, document: dict[str, Any]) -> Any:
+        """Create an object, and wait until everybody sees it."""
+        created = await self.client.create(kind, document)
+        await self.cluster.informers.of(kind).observe([created])
+        return created
+
+    async def patch(self, kind: Kind, name: str, patch: dict[str, Any]) -> Any:
+        """Change an object of the default namespace, or of none, and wait until everybody sees it."""
+        namespace = "default" if kind.namespaced else None
+        changed = await self.client.patch(kind, name, patch, namespace, type=PatchType.STRATEGIC)
+        await self.cluster.informers.of(kind).observe([changed])
+        return changed
+
+    async def until(self, check: Callable[[], Any], *, step: float = 0.0) -> Any:
+        """Wait until the check holds; `step` seconds of the cluster's time pass with each look."""
+        async with asyncio.timeout(PATIENCE):
+            while not (result := check()):
+                self.clock.advance(step)
+                await asyncio.sleep(0.005)
+        return result
+
+    async def settle(self, seconds: float, *, step: float = 1.0) -> None:
+        """Let time pass, in steps between which everybody gets to work."""
+        for _ in range(int(seconds / step)):
+            self.clock.advance(step)
+            await asyncio.sleep(0.01)
+
+    async def bind_pods(self) -> None:
+        """Bind every pod that has no node, to the nodes in turn, until cancelled."""
+        while True:
+            for pod in self.all(POD):
+                if self.binding and not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
+                    try:
+                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(self._nodes))
+                    except ApiError as error:
+                        assert error.status in {404, 409}
+            await asyncio.sleep(0.005)
+
+
+WATCHED = (CRON_JOB, DEPLOYMENT, JOB, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    clock = ManualClock()
+    async with DevCluster(3, clock=clock) as cluster:
+        world = World(cluster, clock)
+        await cluster.nodes_ready()
+        binder = asyncio.create_task(world.bind_pods())
+        try:
+            yield world
+        finally:
+            binder.cancel()

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bayplan.devcluster.clock import ManualClock
+from bayplan.devcluster.controllers.workqueue import WorkQueue
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def queue(clock: ManualClock) -> WorkQueue[str]:
+    return WorkQueue(clock)
+
+
+async def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]):
+    for key in ("a", "b", "a", "a"):
+        queue.add(key)
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_a_key_in_hand_is_not_handed_out_again_until_it_is_done(queue: WorkQueue[str]):
+    queue.add("a")
+    await queue.get()
+    queue.add("a")
+    assert len(queue) == 0
+    queue.done("a")
+    assert await queue.get() == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_a_key_for_later_comes_at_the_earliest_time_asked_for(queue: WorkQueue[str], clock: ManualClock):
+    queue.add_after("a", 60)
+    queue.add_after("a", 10)
+    queue.add_after("a", 30)
+    clock.advance(9)
+    assert len(queue) == 0
+    clock.advance(1)
+    assert await queue.get() == "a"
+    queue.done("a")
+    clock.advance(100)
+    assert len(queue) == 0
+
+
+async def test_after_closing_nothing_falls_due(queue: WorkQueue[str], clock: ManualClock):
+    queue.add_after("a", 10)
+    queue.close()
+    clock.advance(20)
+    assert len(queue) == 0
+
+
+async def test_retries_wait_longer_with_each_failure_until_forgotten(
+    queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch
+):
+    waits: list[float] = []
+    monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda delay, *_: waits.append(delay))
+    for _ in range(3):
+        queue.retry("a")
+    queue.forget("a")
+    queue.retry("a")
+    assert waits == [0.005, 0.01, 0.02, 0.005]
