@@ -122,8 +122,8 @@ def read_scenarios(path: Path, limit: int | None = None) -> Iterator[Scenario]:
                     return
                 yield _scenario(line, family_of(path), f"{path}:{number}")
     except OSError as error:
-        line = f"line {number + 1}: " if number else ""
-        raise UnreadableScenarios(f"{path}: {line}{error.strerror or error}") from None
+        where = f"line {number + 1}: " if number else ""
+        raise UnreadableScenarios(f"{path}: {where}{error.strerror or error}") from None
     except (EOFError, zlib.error) as error:
         raise UnreadableScenarios(f"{path}: line {number + 1}: the file ends or breaks off here: {error}") from None
     if not number:

@@ -1,0 +1,168 @@
+"""Reads `performance-config.yaml`: test cases, each a list of operations, and workloads, which set its parameters.
+
+Mirrors test/integration/scheduler_perf/{scheduler_perf,operations}.go.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from bayplan.config.documents import parse_yaml
+
+CONFIG_NAME = "performance-config.yaml"
+
+
+class BenchmarkError(ValueError):
+    """A benchmark that cannot be found or read: the message says which, where, and what there is."""
+
+
+class Unsupported(Exception):
+    """A workload asks for something that cannot be done here; the message names it."""
+
+
+class _Workload(msgspec.Struct):
+    name: str
+    params: dict[str, Any] = {}
+
+
+class _TestCase(msgspec.Struct):
+    name: str
+    workloadTemplate: list[dict[str, Any]]
+    workloads: list[_Workload]
+    defaultPodTemplatePath: str = ""
+    schedulerConfigPath: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation with the parameters of its workload filled in."""
+
+    code: str
+    fields: Mapping[str, Any]
+    folder: Path
+
+    def count(self) -> int:
+        """How many objects it makes."""
+        count = self.fields.get("count", 0)
+        if not isinstance(count, int) or count < 0:
+            raise BenchmarkError(f"{self.folder}: {self.code}: count is {count!r}, expected a number")
+        return count
+
+    def template(self, field: str) -> Template | None:
+        """The object template that a field names, if it is set."""
+        path = self.fields.get(field)
+        return Template.read(self.folder / path) if path else None
+
+    def require_only(self, *known: str) -> None:
+        """Raises Unsupported for any other field, which would change what the operation means."""
+        for name, value in self.fields.items():
+            if name not in {"opcode", "count", *known} and value not in (None, False, "", [], {}):
+                raise Unsupported(f"{self.code} with {name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A test case with its parameters, called `TestCase/Workload`."""
+
+    name: str
+    operations: tuple[Operation, ...]
+    default_pod_template: Template | None
+    scheduler_config: Path | None
+
+
+_PLACEHOLDER = re.compile(r"\{\{\s*\.(Index|Count)\s*\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An object in YAML, in which `{{.Index}}` and `{{.Count}}` may stand."""
+
+    path: Path
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Template:
+        """The template in a file. Raises BenchmarkError."""
+        try:
+            return cls(path, path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BenchmarkError(f"{path}: {error.strerror}") from None
+
+    @property
+    def varies(self) -> bool:
+        """Whether objects differ by their index."""
+        return "{{" in self.text
+
+    def document(self, index: int, count: int) -> dict[str, Any]:
+        """The object for an index. Raises Unsupported for a template that needs more than that."""
+        text = _PLACEHOLDER.sub(lambda match: str(index if match[1] == "Index" else count), self.text)
+        if "{{" in text:
+            raise Unsupported(f"the template {self.path.name}, which computes")
+        return parse_yaml(text, str(self.path))
+
+
+def find_config(place: str, folder: Path | None) -> Path:
+    """The configuration that `place` names: a file, a folder, or a topic in the benchmark's folder."""
+    candidates = [Path(place), Path(place) / CONFIG_NAME]
+    if folder is not None:
+        candidates += [folder / place, folder / place / CONFIG_NAME]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    if folder is None:
+        raise BenchmarkError(
+            f"{place}: no such file, and BAYPLAN_SCHEDULER_PERF does not say where topics are: set it (or --place) to "
+            "a folder with Kubernetes' test/integration/scheduler_perf"
+        )
+    topics = ", ".join(sorted(path.parent.name for path in folder.glob(f"*/{CONFIG_NAME}"))) or "none"
+    raise BenchmarkError(f"{place}: neither a file nor a topic in {folder}; topics there: {topics}")
+
+
+def read_workloads(path: Path) -> list[Workload]:
+    """All workloads of a configuration. Raises BenchmarkError."""
+    try:
+        cases = msgspec.convert(yaml.safe_load(path.read_text(encoding="utf-8")), list[_TestCase])
+    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
+        raise BenchmarkError(f"{path}: {error}") from None
+    return [_workload(case, workload, path.parent) for case in cases for workload in case.workloads]
+
+
+def select(workloads: Sequence[Workload], patterns: Sequence[str]) -> Iterator[Workload]:
+    """Those called `TestCase/Workload`, or all of a `TestCase`; `*` stands for anything. Raises BenchmarkError."""
+    for pattern in patterns:
+        found = [each for each in workloads if fnmatch.fnmatchcase(each.name, _whole(pattern))]
+        if not found:
+            raise BenchmarkError(f"no workload {pattern}; there are {', '.join(each.name for each in workloads)}")
+        yield from found
+
+
+def _whole(pattern: str) -> str:
+    return pattern if "/" in pattern else f"{pattern}/*"
+
+
+def _workload(case: _TestCase, workload: _Workload, folder: Path) -> Workload:
+    operations = tuple(
+        Operation(str(fields.get("opcode")), _filled(fields, workload.params), folder)
+        for fields in case.workloadTemplate
+    )
+    default = Template.read(folder / case.defaultPodTemplatePath) if case.defaultPodTemplatePath else None
+    config = folder / case.schedulerConfigPath if case.schedulerConfigPath else None
+    return Workload(f"{case.name}/{workload.name}", operations, default, config)
+
+
+def _filled(fields: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
+    """`countParam: $initNodes` becomes `count`, and likewise for every field."""
+    filled = dict(fields)
+    for name, value in fields.items():
+        if name.endswith("Param") and isinstance(value, str) and value.startswith("$"):
+            del filled[name]
+            filled[name.removesuffix("Param")] = params.get(value[1:])
+    return filled
