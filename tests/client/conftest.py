@@ -51,16 +51,16 @@ class ScriptedServer:
             response = web.StreamResponse()
             response.enable_chunked_encoding()
             await response.prepare(request)
-            for chunk in chunks:
-                await response.write(chunk)
-                await asyncio.sleep(0.01)
-            if then == "cut":
-                request.transport.abort()
-            elif then == "silence":
-                try:
+            try:
+                for chunk in chunks:
+                    await response.write(chunk)
+                    await asyncio.sleep(0.01)
+                if then == "cut":
+                    request.transport.abort()
+                elif then == "silence":
                     await asyncio.Event().wait()
-                finally:
-                    self.left.set()
+            finally:
+                self.left.set()
             return response
 
         self.answers.append(answer)
@@ -82,7 +82,7 @@ class ScriptedServer:
 @pytest.fixture
 async def server():
     scripted = ScriptedServer()
-    runner = web.ServerRunner(web.Server(scripted.handle), handler_cancellation=True, shutdown_timeout=0.1)
+    runner = web.ServerRunner(web.Server(scripted.handle, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     scripted.url = "http://{}:{}".format(*runner.addresses[0])

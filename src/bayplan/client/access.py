@@ -6,6 +6,9 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
+from urllib.parse import urlsplit
+
+from bayplan.client.errors import ConfigError
 
 
 class Credentials(Protocol):
@@ -56,3 +59,14 @@ class ClusterAccess:
     namespace: str = "default"
     source: str = "given as a URL"
     """Where all this was found, for messages: `context dev of /home/me/.kube/config`."""
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError for a server that no request could be sent to."""
+        try:
+            parts = urlsplit(self.server)
+            usable = parts.scheme in {"http", "https"} and bool((parts.hostname or "").encode("idna"))
+            _ = parts.port
+        except ValueError:
+            usable = False
+        if not usable:
+            raise ConfigError(f"{self.source}: the server must be a URL such as https://host:6443, not {self.server!r}")

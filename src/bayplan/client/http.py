@@ -220,9 +220,7 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
         case aiohttp.ClientConnectorDNSError():
             sent, why = False, f"the host is not known: {error.os_error}"
         case aiohttp.ClientConnectorError():
-            number = error.os_error.errno
-            sent = False
-            why = os.strerror(number).lower() if isinstance(number, int) and number > 0 else str(error.os_error)
+            sent, why = False, _connection_trouble(error.os_error)
         case aiohttp.ClientHttpProxyError():
             sent, why = False, f"the proxy {access.proxy} answered {error.status} {error.message}"
         case aiohttp.InvalidURL():
@@ -234,6 +232,14 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
         case _:
             why = str(error) or type(error).__name__
     return TransportError(f"{method} {url}: {why}", sent=sent)
+
+
+def _connection_trouble(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"no TLS connection can be made: {error.reason or error}"
+    if error.errno:
+        return os.strerror(error.errno).lower()
+    return str(error) or "the server closed the connection before it was made"
 
 
 def _certificate_trouble(error: aiohttp.ClientConnectorCertificateError) -> str:

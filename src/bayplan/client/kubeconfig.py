@@ -69,7 +69,7 @@ def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[st
     user = merged.get("user", merged.users, context.user, source, _User) if context.user else _User()
     tls = _tls(cluster, user, source)
     return ClusterAccess(
-        server=_server(cluster.server, source),
+        server=cluster.server,
         credentials=_credentials(user, cluster, f"user {context.user}", source),
         tls=tls,
         server_hostname=cluster.tls_server_name,
@@ -178,12 +178,6 @@ def _with_absolute_paths(body: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _known(entries: Mapping[str, Any]) -> str:
     return ", ".join(sorted(entries)) or "none"
-
-
-def _server(server: str, source: str) -> str:
-    if not server.startswith(("http://", "https://")):
-        raise ConfigError(f"{source}: server must start with https:// or http://, not {server!r}")
-    return server
 
 
 def _proxy(cluster: _Cluster, source: str, environ: Mapping[str, str]) -> str | None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
@@ -34,7 +35,8 @@ class Fault:
 
     It happens to `times` of them (None: to all); `hits` counts those that it has happened to. First comes the `delay`
     (seconds), then: an answer with `status`; or no answer for ever (`hang`); or the request is forwarded and the
-    connection cut instead of answering (`drop_answer`) or after so many bytes of the body (`truncate_after`).
+    connection cut instead of answering (`drop_answer`) or after so many bytes of the body (`truncate_after`); or texts
+    of the answer are replaced by others (`replace`), as if the server held what no server would accept.
     """
 
     method: str
@@ -48,6 +50,7 @@ class Fault:
     hang: bool = False
     drop_answer: bool = False
     truncate_after: int | None = None
+    replace: Mapping[bytes, bytes] = field(default_factory=dict)
     hits: int = 0
 
     def takes(self, request: Seen) -> bool:
@@ -61,7 +64,7 @@ class Fault:
 
 
 class FaultProxy:
-    """Listens on loopback and forwards plain HTTP to `target`, until told otherwise.
+    """Listens on loopback for plain HTTP and forwards to `target`, until told otherwise. `tls` is for an HTTPS target.
 
         async with FaultProxy("http://127.0.0.1:8001") as proxy:
             client = HttpClient(proxy.url)
@@ -73,25 +76,27 @@ class FaultProxy:
     `requests` are all that arrived, in their order, faulty or not.
     """
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, tls: ssl.SSLContext | None = None) -> None:
         self.url = ""
         """Where it listens; the port stays the same through `down` and `up`."""
         self.requests: list[Seen] = []
         self.faults: list[Fault] = []
         self._target = target.rstrip("/")
-        self._runner = web.ServerRunner(web.Server(self._handle), handler_cancellation=True)
+        self._tls = tls
+        self._server = web.Server(self._handle, handler_cancellation=True)
+        self._runner = web.ServerRunner(self._server, shutdown_timeout=0.1)
         self._site: web.TCPSite | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._open: dict[web.BaseRequest, Seen] = {}
-        self._cutter: asyncio.Task[None] | None = None
-
-    async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None),
             auto_decompress=False,
         )
+        self._arrived = asyncio.Condition()
+        self._open: dict[asyncio.BaseTransport | None, Seen] = {}
+        self._cutter: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
         await self._runner.setup()
         await self._listen(0)
         host, port = self._runner.addresses[0][:2]
@@ -102,8 +107,7 @@ class FaultProxy:
         await self._stop_cutting()
         await self.down()
         await self._runner.cleanup()
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     def inject(self, method: str, path: str, **what: Any) -> Fault:
         """Adds a fault; of several that match a request, the one added first happens. See `Fault` for `what`."""
@@ -114,6 +118,11 @@ class FaultProxy:
     def count(self, method: str, path: str) -> int:
         """How many requests of `method` ("" for any) had a match of `path` in their path and query."""
         return sum(seen.method.startswith(method) and re.search(path, seen.path) is not None for seen in self.requests)
+
+    async def arrival(self, method: str, path: str, count: int = 1) -> None:
+        """Returns once `count` such requests have arrived since the beginning."""
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: self.count(method, path) >= count)
 
     async def down(self) -> None:
         """An outage: all connections break, and new ones are refused."""
@@ -130,9 +139,9 @@ class FaultProxy:
 
     def cut(self, *, watches_only: bool = True) -> int:
         """Breaks the connections of open requests (of watches only, or of all) and returns how many."""
-        cut = [request for request, seen in self._open.items() if seen.is_watch or not watches_only]
-        for request in cut:
-            _abort(request.transport)
+        cut = [transport for transport, seen in self._open.items() if seen.is_watch or not watches_only]
+        for transport in cut:
+            _abort(transport)
         return len(cut)
 
     def cut_every(self, seconds: float, *, watches_only: bool = True) -> None:
@@ -147,13 +156,6 @@ class FaultProxy:
             self._cutter.cancel()
         self._cutter = asyncio.create_task(cut(), name="fault proxy: cut connections")
 
-    @property
-    def _server(self) -> web.Server:
-        server = self._runner.server
-        if server is None:
-            raise RuntimeError("the proxy is not running; use it in `async with`")
-        return server
-
     async def _listen(self, port: int) -> None:
         self._site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
         await self._site.start()
@@ -167,8 +169,11 @@ class FaultProxy:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         seen = Seen(request.method, request.path_qs)
         self.requests.append(seen)
-        self._open[request] = seen
+        transport = request.transport
+        self._open[transport] = seen
         try:
+            async with self._arrived:
+                self._arrived.notify_all()
             fault = next((fault for fault in self.faults if fault.takes(seen)), _NO_FAULT)
             await asyncio.sleep(fault.delay)
             if fault.hang:
@@ -177,15 +182,18 @@ class FaultProxy:
                 return _answer(fault)
             return await self._forward(request, fault)
         finally:
-            del self._open[request]
+            del self._open[transport]
 
     async def _forward(self, request: web.BaseRequest, fault: Fault) -> web.StreamResponse:
         body = await request.read()
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP_BY_HOP}
+        url = URL(self._target + request.raw_path, encoded=True)
         response = web.StreamResponse()
         left = fault.truncate_after
         try:
-            async with self._ask(request, headers, body) as answer:
+            async with self._session.request(
+                request.method, url, headers=headers, data=body or None, allow_redirects=False, ssl=self._tls or True
+            ) as answer:
                 if fault.drop_answer:
                     await answer.read()
                     raise ConnectionResetError("the answer is dropped")
@@ -193,8 +201,12 @@ class FaultProxy:
                 response.headers.extend(
                     (key, value) for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP
                 )
+                chunks: AsyncIterator[bytes] = answer.content.iter_any()
+                if fault.replace:
+                    response.headers.popall("Content-Length", None)
+                    chunks = _replaced(chunks, fault.replace)
                 await response.prepare(request)
-                async for chunk in answer.content.iter_any():
+                async for chunk in chunks:
                     await response.write(chunk if left is None else chunk[:left])
                     if left is not None and (left := left - len(chunk)) <= 0:
                         raise ConnectionResetError("the answer is cut")
@@ -202,18 +214,6 @@ class FaultProxy:
         except (aiohttp.ClientError, ConnectionError):
             _abort(request.transport)
         return response
-
-    @asynccontextmanager
-    async def _ask(
-        self, request: web.BaseRequest, headers: dict[str, str], body: bytes
-    ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
-        if self._session is None:
-            raise RuntimeError("the proxy is not running; use it in `async with`")
-        url = URL(self._target + request.raw_path, encoded=True)
-        async with self._session.request(
-            request.method, url, headers=headers, data=body or None, allow_redirects=False
-        ) as answer:
-            yield answer
 
 
 _NO_FAULT = Fault(method="", path="", times=None)
@@ -229,6 +229,23 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+
+
+async def _replaced(chunks: AsyncIterator[bytes], replacements: Mapping[bytes, bytes]) -> AsyncIterator[bytes]:
+    """The body line by line, which is event by event in a watch, so that no text is torn by the end of a chunk."""
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield _replace(line, replacements) + b"\n"
+    if rest:
+        yield _replace(rest, replacements)
+
+
+def _replace(text: bytes, replacements: Mapping[bytes, bytes]) -> bytes:
+    for old, new in replacements.items():
+        text = text.replace(old, new)
+    return text
 
 
 def _answer(fault: Fault) -> web.Response:

@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.client import ApiError, Backoff, HttpClient, Reflector, TransportError
+from bayplan.devcluster.apiserver.server import ApiServer
+from bayplan.testing.proxy import FaultProxy
+
+POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+BINDING = "/binding$"
+
+
+@pytest.fixture
+async def proxy():
+    async with ApiServer() as server, FaultProxy(server.url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def client(proxy):
+    async with HttpClient(proxy.url, retries=0, request_timeout=5) as client:
+        await client.create(NODE, {"metadata": {"name": "node"}})
+        await client.create(POD, POD_P)
+        yield client
+
+
+async def node_of(client: HttpClient) -> str | None:
+    return (await client.get(POD, "p")).spec.nodeName
+
+
+async def test_without_faults_it_only_forwards_and_counts(proxy, client):
+    await client.bind("default", "p", "node")
+    assert await node_of(client) == "node"
+    with pytest.raises(ApiError) as caught:
+        await client.get(POD, "nobody")
+    assert (caught.value.status, caught.value.details["name"]) == (404, "nobody")
+    assert (proxy.count("POST", BINDING), proxy.count("GET", "/pods/"), proxy.count("", "")) == (1, 2, 5)
+
+
+async def test_so_many_answers_with_a_status(proxy, client):
+    fault = proxy.inject("POST", BINDING, times=3, status=500, retry_after=7)
+    for _ in range(3):
+        with pytest.raises(ApiError, match="500 InternalError: injected") as caught:
+            await client.bind("default", "p", "node")
+        assert caught.value.retry_after == 7
+    assert await node_of(client) is None
+    await client.bind("default", "p", "node")
+    assert fault.hits == 3
+
+
+async def test_a_request_carried_out_whose_answer_is_lost(proxy, client):
+    proxy.inject("POST", BINDING, drop_answer=True)
+    with pytest.raises(TransportError) as caught:
+        await client.bind("default", "p", "node")
+    assert caught.value.sent
+    assert await node_of(client) == "node"
+
+
+async def test_a_request_that_hangs_and_one_that_is_late(proxy, client):
+    proxy.inject("GET", "/pods/p", hang=True)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(client.get(POD, "p"), 0.05)
+    proxy.inject("GET", "/pods/p", delay=0.05)
+    began = asyncio.get_running_loop().time()
+    await client.get(POD, "p")
+    assert asyncio.get_running_loop().time() - began >= 0.05
+
+
+async def test_an_answer_that_is_cut(proxy, client):
+    proxy.inject("GET", "/pods/p", truncate_after=10)
+    with pytest.raises(TransportError):
+        await client.get(POD, "p")
+    await client.get(POD, "p")
+
+
+async def test_an_outage(proxy, client):
+    watch = client.watch(POD)
+    await anext(watch)
+    await proxy.down()
+    with pytest.raises(TransportError):
+        await anext(watch)
+    with pytest.raises(TransportError, match="connection refused") as caught:
+        await client.get(POD, "p")
+    assert not caught.value.sent
+    await proxy.up()
+    await client.get(POD, "p")
+
+
+async def test_cutting_watches_spares_other_requests(proxy, client):
+    proxy.inject("GET", "/nodes/node", delay=0.1)
+    watch = client.watch(POD)
+    await anext(watch)
+    slow = asyncio.create_task(client.get(NODE, "node"))
+    await proxy.arrival("GET", "/nodes/node")
+    assert proxy.cut() == 1
+    with pytest.raises(TransportError):
+        await anext(watch)
+    assert (await slow).metadata.name == "node"
+    proxy.inject("POST", BINDING, hang=True)
+    slow = asyncio.create_task(client.bind("default", "p", "node"))
+    await proxy.arrival("POST", BINDING)
+    assert proxy.cut(watches_only=False) == 1
+    with pytest.raises(TransportError):
+        await slow
+
+
+async def test_a_reflector_behind_watches_that_are_cut_all_the_time(proxy, client):
+    done = asyncio.Event()
+
+    class Names(set):
+        def added(self, new):
+            self.add(new.metadata.name)
+
+        def updated(self, old, new): ...
+
+        def deleted(self, old):
+            self.remove(old.metadata.name)
+            if self == {"p29"}:
+                done.set()
+
+    proxy.cut_every(0.02)
+    names = Names()
+    reflector = Reflector(client, POD, names, backoff=Backoff(0.01, 0.02), rng=random.Random(1))
+    task = asyncio.create_task(reflector.run())
+    await reflector.synced.wait()
+    for number in range(30):
+        await client.create(POD, POD_P | {"metadata": {"name": f"p{number}"}})
+        await client.delete(POD, f"p{number - 1}" if number else "p", grace_period_seconds=0)
+        await asyncio.sleep(0.005)
+    await asyncio.wait_for(done.wait(), 10)
+    task.cancel()
+    assert set(reflector.store) == {"default/p29"}
+    assert proxy.count("GET", "watch=true") > 1
