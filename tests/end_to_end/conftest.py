@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 
 import pytest
 from clusters import embedded, real
 
 from bayplan.testing.control_plane import ASSETS, ControlPlane
+from bayplan.testing.proxy import FaultProxy
 
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=pytest.mark.apiserver)])
@@ -33,6 +35,15 @@ def control_plane():
 async def cluster(backend, tmp_path):
     async with embedded(tmp_path) if backend is None else real(*backend) as cluster:
         yield cluster
+
+
+@pytest.fixture
+async def proxy(cluster):
+    """Between the scheduler and the server. `access` is the scheduler's, with the proxy for a server."""
+    target = cluster.access
+    async with FaultProxy(target.server, tls=target.tls) as proxy:
+        proxy.access = replace(target, server=proxy.url, tls=None)
+        yield proxy
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,0 +1,208 @@
+"""`bayplan run` as a process: what it says when it cannot start, how it stops, and how it goes on after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import ssl
+from contextlib import asynccontextmanager
+
+import pytest
+from running import bayplan_run
+from workloads import NAME, pod, pods
+
+from bayplan.testing.certificates import Authority
+from bayplan.testing.control_plane import _base64
+from bayplan.testing.invariants import check_invariants, waiting_or_bound
+
+
+def kubeconfig(path, server, user=None, **cluster):
+    document = {
+        "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path.write_text(json.dumps(document))
+    return path
+
+
+async def refusal(*arguments, **environ):
+    """The one line that `bayplan run` says before it ends with status 2."""
+    async with bayplan_run(*arguments, environ=environ) as run:
+        assert await run.ended() == 2
+    assert len(run.lines) == 1, run.lines
+    return run.lines[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(None, "", id="missing"),
+        pytest.param(b"\xff\xfe\x00", "", id="binary"),
+        pytest.param(b"a: [1", "", id="not YAML"),
+        pytest.param(b"- 1", "", id="a list"),
+        pytest.param(b"", "no current-context is set", id="empty"),
+        pytest.param(b"current-context: gone", "gone", id="no such context"),
+        pytest.param(b"contexts: 3\ncurrent-context: x", "contexts", id="wrong type"),
+    ],
+)
+async def test_a_kubeconfig_that_is_no_good(content, said, tmp_path):
+    path = tmp_path / "kubeconfig"
+    if content is not None:
+        path.write_bytes(content)
+    line = await refusal("--kubeconfig", path)
+    assert line.startswith("bayplan run: ")
+    assert str(path) in line
+    assert said in line
+
+
+async def test_a_kubeconfig_that_is_a_folder(tmp_path):
+    assert str(tmp_path) in await refusal("--kubeconfig", tmp_path)
+
+
+async def test_no_kubeconfig_at_all(tmp_path):
+    line = await refusal(HOME=str(tmp_path))
+    assert "no kubeconfig: give a file, or set KUBECONFIG" in line
+
+
+async def test_a_context_that_does_not_exist(cluster):
+    line = await refusal("--kubeconfig", cluster.scheduler_kubeconfig, "--context", "production")
+    assert "production" in line
+    assert str(cluster.scheduler_kubeconfig) in line
+
+
+async def test_a_token_that_is_not_accepted_any_more(cluster):
+    document = json.loads(cluster.scheduler_kubeconfig.read_text())
+    document["users"][0]["user"] = {"token": "expired"}
+    path = cluster.scheduler_kubeconfig.with_name("expired.yaml")
+    path.write_text(json.dumps(document))
+    line = await refusal("--kubeconfig", path)
+    assert "401 Unauthorized" in line
+    assert str(path) in line
+
+
+async def test_a_user_who_may_not_do_anything(control_plane):
+    plane, _ = control_plane
+    line = await refusal("--kubeconfig", plane.user("nobody"))
+    assert 'the API server does not let us list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
+
+
+async def test_a_certificate_that_is_not_trusted(tmp_path):
+    theirs, ours = Authority(), Authority()
+    async with tls_server(theirs, tmp_path) as port:
+        authority = {"certificate-authority-data": _base64(ours.certificate)}
+        path = kubeconfig(tmp_path / "kubeconfig", f"https://localhost:{port}", **authority)
+        line = await refusal("--kubeconfig", path)
+    assert f"https://localhost:{port}" in line
+    assert "the server's certificate is not trusted" in line
+    assert str(path) in line
+
+
+async def test_a_server_that_refuses(tmp_path):
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    line = await refusal("--kubeconfig", kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{port}"))
+    assert "cannot reach the API server" in line
+    assert f"http://127.0.0.1:{port}" in line
+    assert "connection refused" in line
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        pytest.param(None, "", id="missing"),
+        pytest.param("def f(:", "line 1", id="syntax error"),
+        pytest.param("1 / 0", "ZeroDivisionError", id="raises"),
+        pytest.param("x = 1", "", id="no plugin in it"),
+        pytest.param(
+            "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...", "f", id="wrong signature"
+        ),
+    ],
+)
+async def test_a_plugin_file_that_is_no_good(source, said, tmp_path):
+    path = tmp_path / "policy.py"
+    if source is not None:
+        path.write_text(source)
+    line = await refusal("--plugin", path, "--kubeconfig", tmp_path / "not-looked-at-yet")
+    assert str(path) in line
+    assert said in line
+
+
+async def test_a_policy_in_a_file_decides(cluster, tmp_path):
+    await cluster.add_nodes(3)
+    await cluster.add_node("control", labels={"tier": "control"})
+    policy = tmp_path / "policy.py"
+    policy.write_text(
+        "from bayplan import filter_plugin, score_plugin\n"
+        "@filter_plugin\n"
+        "def tier(pod, node):\n"
+        '    if node.labels.get("tier") == "control":\n'
+        '        return "node is reserved for the control plane"\n'
+        "@score_plugin\n"
+        "def last(pod, node):\n"
+        '    return 100 if node.name == "node-2" else 0\n'
+    )
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--plugin", policy):
+        await cluster.create(pod("one"), pod("two", nodeSelector={"tier": "control"}))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+    assert cluster.witness.node_of("default/one") == "node-2"
+    assert (await cluster.condition("two"))["message"] == (
+        "0/4 nodes are available: 1 node is reserved for the control plane, "
+        "3 node(s) didn't match Pod's node affinity/selector."
+    )
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_it_says_what_happens_to_every_pod_if_asked(cluster):
+    await cluster.add_node("a")
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "-v") as run:
+        await cluster.create(pod("small"), pod("big", "100"))
+        await cluster.witness.until(lambda: run.said("pod default/small bound to node a"))
+        await cluster.witness.until(
+            lambda: run.said("pod default/big waits: 0/1 nodes are available: 1 Insufficient cpu.")
+        )
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as run:
+        await cluster.create(pod("another"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/another"))
+    assert run.lines == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
+async def test_a_restart_in_the_middle_of_200_pods(cluster, number):
+    await cluster.add_nodes(10)
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as first:
+        creating = asyncio.create_task(cluster.create_fast(pods("p", 200)))
+        await cluster.witness.until(lambda: bound(cluster) >= 30)
+        first.signal(number)
+        status = await first.ended()
+        so_far = bound(cluster)
+    await creating
+    assert (status, 30 <= so_far < 200) == (-9 if number is signal.SIGKILL else 0, True), (status, so_far, first.lines)
+    async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as second:
+        await cluster.witness.until(lambda: bound(cluster) == 200, within=30)
+        second.signal(signal.SIGTERM)
+        assert await second.ended() == 0
+    if number is not signal.SIGKILL:
+        assert len([event for event in cluster.witness.events if event["reason"] == "Scheduled"]) == 200
+    check_invariants(cluster.witness, NAME)
+
+
+def bound(cluster):
+    return sum(bool(one["spec"].get("nodeName")) for one in cluster.witness.pods.values())
+
+
+@asynccontextmanager
+async def tls_server(authority, folder):
+    """The port of a server on localhost whose certificate `authority` has issued."""
+    pair = authority.server("localhost")
+    (folder / "server.crt").write_bytes(pair.certificate)
+    (folder / "server.key").write_bytes(pair.key)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(folder / "server.crt", folder / "server.key")
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "localhost", 0, ssl=context)
+    async with server:
+        yield server.sockets[0].getsockname()[1]
