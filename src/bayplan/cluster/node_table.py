@@ -6,10 +6,11 @@ row per node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from lightkube.models.core_v1 import Node
+from lightkube.models.core_v1 import ContainerImage, Node
 
 from bayplan.api import requests
 from bayplan.api.tolerations import Taint
@@ -66,6 +67,8 @@ class NodeTable:
         self.ports: dict[tuple[str, int], dict[str, Int32]] = {}
         """By (protocol, port), then by host address: how many pods of the row take it, shape (capacity,)."""
         self.images: dict[str, ImageColumn] = {}
+        self.images_version = 0
+        """Grows whenever it changes which node has which image, or how many nodes there are."""
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
 
@@ -79,11 +82,14 @@ class NodeTable:
         amounts = requests.parse_amounts((node.status.allocatable if node.status else None) or {})
         row = self._claim_row(metadata.name)
         old = self.nodes[row]
-        if old is not None:
-            self._remove_images(row, old)
-        else:
+        if old is None:
             self.live[row] = True
             self.live_count += 1
+            self.images_version += 1
+        if _images(old) != _images(node):
+            self._remove_images(row, old)
+            self._add_images(row, node)
+            self.images_version += 1
         self.nodes[row] = node
         self._set_allocatable(row, amounts)
         spec = node.spec
@@ -93,7 +99,6 @@ class NodeTable:
         labels = metadata.labels or {}
         for key, column in self._labels.items():
             column.set(row, labels.get(key))
-        self._add_images(row, node)
         self._changed(row)
         self.nodes_version = self.version
         return row
@@ -104,6 +109,7 @@ class NodeTable:
         if row is None or (node := self.nodes[row]) is None:
             return
         self._remove_images(row, node)
+        self.images_version += 1
         self.nodes[row] = None
         self.live[row] = False
         self.live_count -= 1
@@ -194,7 +200,7 @@ class NodeTable:
         self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
 
     def _add_images(self, row: int, node: Node) -> None:
-        for image in (node.status.images if node.status else None) or ():
+        for image in _images(node):
             for name in image.names or ():
                 column = self.images.get(name)
                 if column is None:
@@ -204,8 +210,8 @@ class NodeTable:
                     column.present[row] = True
                     column.nodes += 1
 
-    def _remove_images(self, row: int, node: Node) -> None:
-        for image in (node.status.images if node.status else None) or ():
+    def _remove_images(self, row: int, node: Node | None) -> None:
+        for image in _images(node):
             for name in image.names or ():
                 column = self.images.get(name)
                 if column is not None and column.present[row]:
@@ -261,3 +267,7 @@ class NodeTable:
         for by_ip in self.ports.values():
             for ip, taken in by_ip.items():
                 by_ip[ip] = grown(taken, self.capacity)
+
+
+def _images(node: Node | None) -> Sequence[ContainerImage]:
+    return (node.status.images if node is not None and node.status else None) or ()

@@ -239,7 +239,19 @@ class EnqueueExtensions(Protocol):
 class Sign(Protocol):
     """All that the plugin reads of a pod, as one hashable value; None where it cannot be told.
 
-    Two pods with equal signatures from every plugin of a profile get equal verdicts and raw scores on equal nodes.
+    Two pods with equal signatures from every plugin of a profile get equal verdicts and raw scores on equal nodes, so
+    these may be shared between pods and computed for single nodes. What a plugin that signs remembers in PreFilter and
+    PreScore therefore rests on the pod alone.
     """
 
     def sign(self, pod: PodInfo) -> Hashable: ...
+
+
+@runtime_checkable
+class RestsOn(Protocol):
+    """What the answers of a plugin that signs rest on beside the pod and each node itself: versions of other things.
+
+    When the value changes, nothing that was computed before is used any more.
+    """
+
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.events import ALL_EVENTS, EventHint
@@ -77,6 +78,15 @@ class Profile:
     plugins: Mapping[Point, Sequence[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
+    _signs: Sequence[Any] | None = field(init=False)
+    """The plugins that a decision rests on, if all of them sign pods."""
+    _rest_on: Sequence[Any] = field(init=False)
+
+    def __post_init__(self) -> None:
+        points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
+        deciding = list({id(plugin): plugin for point in points for plugin in self.at(point)}.values())
+        self._signs = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        self._rest_on = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
 
     def at(self, point: Point) -> Sequence[Any]:
         """The plugins asked at a point."""
@@ -98,14 +108,11 @@ class Profile:
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What all plugins together read of a pod; None where one of them cannot tell."""
-        parts = []
-        for plugin in self._deciding():
-            part = plugin.sign(pod) if implements(plugin, interface.Sign) else None
-            if part is None:
-                return None
-            parts.append(part)
-        return tuple(parts)
+        if self._signs is None:
+            return None
+        parts = tuple(plugin.sign(pod) for plugin in self._signs)
+        return None if None in parts else parts
 
-    def _deciding(self) -> Iterable[Any]:
-        points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
-        return {id(plugin): plugin for point in points for plugin in self.at(point)}.values()
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """What the answers of all plugins together rest on beside the pod and each node itself."""
+        return tuple(plugin.rests_on(pod, nodes) for plugin in self._rest_on)

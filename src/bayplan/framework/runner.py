@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -121,16 +121,33 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
     """Every scoring plugin's weighted score of every node, all of which are feasible."""
     scores: dict[str, Int64] = {}
     for plugin in profile.at(Point.SCORE):
-        if plugin.name in cycle.skip_score:
-            continue
-        if implements(plugin, interface.ScoreNodes):
-            raw = call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
-        else:
-            raw = _score_one_by_one(plugin, cycle, pod, nodes)
-        if implements(plugin, interface.NormalizeScores):
-            raw = call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
-        scores[plugin.name] = _checked(raw, plugin, len(nodes)) * profile.weights.get(plugin.name, 1)
+        if plugin.name not in cycle.skip_score:
+            raw = raw_scores(plugin, cycle, pod, nodes)
+            scores[plugin.name] = normalized(plugin, cycle, pod, raw, nodes) * profile.weights.get(plugin.name, 1)
     return scores
+
+
+def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None = None) -> Int64:
+    """One plugin's scores before normalisation. `feasible`: which nodes matter (None: all); others may get anything."""
+    if implements(plugin, interface.ScoreNodes):
+        raw = call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
+        if not isinstance(raw, np.ndarray) or raw.shape != (len(nodes),) or raw.dtype.kind not in "iu":
+            raise PluginError(plugin.name, "Score", f"expected an array of {len(nodes)} integers, got {_shape(raw)}")
+        return raw.astype(np.int64, copy=False)
+    raw = np.zeros(len(nodes), dtype=np.int64)
+    for position in range(len(nodes)) if feasible is None else np.flatnonzero(feasible).tolist():
+        score = call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position))
+        if not isinstance(score, int):
+            raise PluginError(plugin.name, "Score", f"expected an integer, got {score!r}")
+        raw[position] = score
+    return raw
+
+
+def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: Nodes) -> Int64:
+    """One plugin's scores, 0 to 100, of nodes that are all feasible."""
+    if implements(plugin, interface.NormalizeScores):
+        raw = call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
+    return checked(raw, plugin, len(nodes))
 
 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
@@ -243,14 +260,6 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
             raise PluginError(plugin.name, "Filter", f"answered {status.code}, expected success or a refusal")
 
 
-def _score_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-    return np.fromiter(
-        (call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position)) for position in range(len(nodes))),
-        dtype=np.int64,
-        count=len(nodes),
-    )
-
-
 def call(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
     """Call a plugin; whatever it raises becomes a PluginError. Whoever finds this frame on a stack sees who blocks."""
     try:
@@ -271,9 +280,10 @@ def _status(answer: object, plugin: Any, point: str) -> Status:
     raise PluginError(plugin.name, point, f"answered {answer!r}; expected None, a reason (str) or a Status")
 
 
-def _checked(scores: Any, plugin: Any, count: int) -> Int64:
+def checked(scores: Any, plugin: Any, count: int) -> Int64:
+    """Scores after normalisation, as they must be. Raises PluginError."""
     if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
-        raise PluginError(plugin.name, "Score", f"expected an array of {count} integers, got {_shape(scores)}")
+        raise PluginError(plugin.name, "NormalizeScore", f"expected an array of {count} integers, got {_shape(scores)}")
     if count and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
         raise PluginError(
             plugin.name,

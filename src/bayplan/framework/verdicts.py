@@ -60,6 +60,22 @@ class Verdicts:
         self.table.append(status)
         self.standing[position] = False
 
+    def replace(self, positions: Rows, others: Verdicts) -> None:
+        """Take over what was said anew of the nodes at some positions; `others` are those, in that order."""
+        codes = np.zeros(len(others.table), dtype=np.int32)
+        for code, status in enumerate(others.table[1:], start=1):
+            if status not in self.table:
+                self.table.append(status)
+            codes[code] = self.table.index(status)
+        self.codes[positions] = codes[others.codes]
+        self.standing[positions] = others.standing
+
+    def copy(self) -> Verdicts:
+        """The same verdicts, to be changed on their own."""
+        copied = Verdicts(self.nodes)
+        copied.codes, copied.standing, copied.table = self.codes.copy(), self.standing.copy(), self.table.copy()
+        return copied
+
     def feasible(self) -> Rows:
         """The positions of the nodes that still stand."""
         return np.flatnonzero(self.standing)

@@ -40,6 +40,10 @@ class ImageLocality(Plugin):
         most = _MOST_A_CONTAINER * (len(spec.containers or ()) + len(spec.initContainers or ()))
         return MAX_NODE_SCORE * (np.clip(sums, _LEAST, most) - _LEAST) // (most - _LEAST)
 
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> int:
+        """Which nodes have which image, and how many nodes there are: an image's worth depends on all of them."""
+        return nodes.table.images_version
+
     def sign(self, pod: PodInfo) -> tuple[str, ...]:
         """The images, in any order but as often as they are named, and the number of containers."""
         spec = pod.spec

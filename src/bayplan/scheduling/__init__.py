@@ -10,6 +10,7 @@ from bayplan.scheduling.cycle import (
     scheduling_cycle,
 )
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.templates import Templates
 
 __all__ = [
     "Cycle",
@@ -20,6 +21,7 @@ __all__ = [
     "Outcome",
     "Question",
     "Scores",
+    "Templates",
     "decide",
     "scheduling_cycle",
 ]

@@ -31,6 +31,7 @@ from bayplan.framework.runner import (
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.templates import Template, Templates
 
 EXTENDER = "Extender"
 """What a pod waits for that only extenders turned down: any event."""
@@ -59,17 +60,28 @@ Cycle = Generator[Question, Mapping[str, Status] | Mapping[str, int], Decision]
 
 @dataclass(frozen=True, slots=True)
 class CycleOptions:
-    """`ask_extenders`: yield questions. `score_always`: score even where one node only is feasible (to explain it)."""
+    """How a cycle is run.
+
+    `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
+    `templates`: what may be reused of earlier decisions of the profile; it changes no decision.
+    """
 
     ask_extenders: bool = False
-    score_always: bool = False
+    explain: bool = False
+    templates: Templates | None = None
 
 
 def decide(
-    profile: Profile, state: ClusterState, pod: PodInfo, rng: random.Random, *, score_always: bool = False
+    profile: Profile,
+    state: ClusterState,
+    pod: PodInfo,
+    rng: random.Random,
+    *,
+    explain: bool = False,
+    templates: Templates | None = None,
 ) -> Decision:
     """Run a cycle in which nobody outside is asked."""
-    cycle = scheduling_cycle(profile, state, pod, rng, CycleOptions(score_always=score_always))
+    cycle = scheduling_cycle(profile, state, pod, rng, CycleOptions(explain=explain, templates=templates))
     try:
         question = next(cycle)
     except StopIteration as end:
@@ -86,23 +98,32 @@ def scheduling_cycle(
     options: CycleOptions = CycleOptions(),
 ) -> Cycle:
     """Filter, score, select; what follows when nothing fits. The result says everything that happened."""
-    cycle = CycleState()
     diagnosis = Diagnosis(total=state.table.live_count)
-    decision = Decision(pod, Outcome.UNSCHEDULABLE, cycle, diagnosis)
+    decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(), diagnosis)
     if diagnosis.total == 0:
         decision.message = NO_NODES
         return decision
     try:
-        nodes, feasible = yield from _find_feasible(profile, state, cycle, pod, diagnosis, options)
+        template = _template(state, pod, options)
+        if template is not None:
+            decision.cycle = template.cycle.clone()
+            nodes, feasible = _find_feasible_again(profile, state, pod, decision, template)
+        else:
+            nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
         if not len(feasible):
-            _post_filter(profile, cycle, pod, decision)
+            _post_filter(profile, pod, decision)
             decision.message = diagnosis.explain()
             return decision
         decision.feasible = _rows(nodes, feasible)
-        if len(feasible) == 1 and not options.score_always:
+        if len(feasible) == 1 and not options.explain:
             decision.node = nodes.name(int(feasible[0]))
         else:
-            decision.scores = yield from _score(profile, cycle, pod, nodes, feasible, options)
+            chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
+            if template is not None:
+                total = template.total(decision.cycle, pod, chosen, decision.feasible)
+                decision.scores = Scores(decision.feasible, {}, total)
+            else:
+                decision.scores = yield from _score(profile, pod, decision, chosen, options)
             decision.node = state.table.names[rng.choice(decision.scores.best)]
         decision.outcome = Outcome.SCHEDULED
     except PluginError as error:
@@ -110,10 +131,33 @@ def scheduling_cycle(
     return decision
 
 
+def _template(state: ClusterState, pod: PodInfo, options: CycleOptions) -> Template | None:
+    if options.templates is None or options.explain or options.ask_extenders or pod.nominated_node_name:
+        return None
+    return options.templates.get(pod, state.nodes)
+
+
+def _find_feasible_again(
+    profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, template: Template
+) -> tuple[Nodes, Rows]:
+    """What `_find_feasible` would find, most of it known from earlier pods."""
+    verdicts = template.verdicts
+    if state.nominations.nodes:
+        verdicts = verdicts.copy()
+        _filter_nominated_rows(profile, state, decision.cycle, pod, verdicts)
+        _raise_error(verdicts)
+    feasible = verdicts.feasible()
+    if not len(feasible):
+        decision.diagnosis.verdicts = verdicts.copy()
+        _blame_all(decision.diagnosis, verdicts)
+    return verdicts.nodes, feasible
+
+
 def _find_feasible(
-    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, options: CycleOptions
+    profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, options: CycleOptions
 ) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], tuple[Nodes, Rows]]:
     """The nodes that were looked at, and the positions of the feasible ones among them."""
+    cycle, diagnosis = decision.cycle, decision.diagnosis
     nodes = state.nodes
     outcome = run_pre_filter(profile, cycle, pod, nodes)
     diagnosis.unschedulable_plugins = outcome.narrowed_by
@@ -138,8 +182,7 @@ def _find_feasible(
         diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
     verdicts = yield from _filter(profile, state, cycle, pod, nodes, options)
     diagnosis.verdicts = verdicts
-    for status, _ in verdicts.counts():
-        _blame(diagnosis, status)
+    _blame_all(diagnosis, verdicts)
     return nodes, verdicts.feasible()
 
 
@@ -149,9 +192,7 @@ def _filter(
     verdicts = run_filter(profile, cycle, pod, nodes)
     if state.nominations.nodes:
         _filter_nominated_rows(profile, state, cycle, pod, verdicts)
-    error = verdicts.error()
-    if error is not None:
-        raise PluginError(error.plugin, "Filter", error.message)
+    _raise_error(verdicts)
     if options.ask_extenders and verdicts.standing.any():
         names = [nodes.name(position) for position in verdicts.feasible().tolist()]
         answers = yield ExtenderFilter(pod, names)
@@ -189,29 +230,41 @@ def _filter_nominated_rows(
 
 
 def _score(
-    profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows, options: CycleOptions
+    profile: Profile, pod: PodInfo, decision: Decision, nodes: Nodes, options: CycleOptions
 ) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Scores]:
-    chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
-    run_pre_score(profile, cycle, pod, chosen)
-    scores = run_score(profile, cycle, pod, chosen)
-    total: Int64 = np.zeros(len(chosen), dtype=np.int64)
+    """The scores of `nodes`, all of which are feasible."""
+    run_pre_score(profile, decision.cycle, pod, nodes)
+    scores = run_score(profile, decision.cycle, pod, nodes)
+    total: Int64 = np.zeros(len(nodes), dtype=np.int64)
     for plugin_scores in scores.values():
         total += plugin_scores
     if options.ask_extenders:
-        answers = yield ExtenderScore(pod, [chosen.name(position) for position in range(len(chosen))])
+        answers = yield ExtenderScore(pod, [nodes.name(position) for position in range(len(nodes))])
         for name, extra in answers.items():
-            position = chosen.position(name)
+            position = nodes.position(name)
             if isinstance(extra, int) and position is not None:
                 total[position] += extra
-    return Scores(_rows(nodes, feasible), scores, total)
+    return Scores(decision.feasible, scores, total)
 
 
-def _post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, decision: Decision) -> None:
-    result = run_post_filter(profile, cycle, pod, decision.diagnosis)
+def _post_filter(profile: Profile, pod: PodInfo, decision: Decision) -> None:
+    result = run_post_filter(profile, decision.cycle, pod, decision.diagnosis)
     if result is not None:
         decision.diagnosis.post_filter_message = result.status.message
         decision.nominated_node = result.nominated_node
         decision.victims = result.victims
+
+
+def _raise_error(verdicts: Verdicts) -> None:
+    """An error on one node fails the attempt: nobody knows whether the pod would have fitted there."""
+    error = verdicts.error()
+    if error is not None:
+        raise PluginError(error.plugin, "Filter", error.message)
+
+
+def _blame_all(diagnosis: Diagnosis, verdicts: Verdicts) -> None:
+    for status, _ in verdicts.counts():
+        _blame(diagnosis, status)
 
 
 def _blame(diagnosis: Diagnosis, status: Status) -> None:

@@ -26,6 +26,7 @@ class Scores:
     """The weighted scores of the feasible nodes.
 
     `rows`: the rows of the node table, one a feasible node. `plugins` and `total`: int64, as long as `rows`.
+    `plugins` is empty where the total was made from what earlier pods left: ask for the decision to be explained.
     """
 
     rows: Rows

@@ -79,7 +79,7 @@ def _decide(profile: Profile, state: ClusterState, pod: PodInfo) -> tuple[Step, 
         refusal: Status | None = plugin.pre_enqueue(pod)
         if refusal is not None:
             return Step(pod=pod.key, outcome="gated", preFilter=_recorded(refusal.by(plugin.name))), None
-    decision = decide(profile, state, pod, random.Random(0), score_always=True)
+    decision = decide(profile, state, pod, random.Random(0), explain=True)
     return _step(decision, state), decision
 
 

@@ -1,0 +1,177 @@
+"""Templates: what pods of one signature share, kept up to date row by row.
+
+A signature is all that the plugins of a profile read of a pod (Profile.sign), so two pods that have the same get the
+same verdict and the same raw score on the same node. After a placement only the rows that changed are asked about
+again. Normalised scores are never shared: they span the feasible nodes, and are made anew for every pod.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from bayplan.cluster.columns import Int64, Rows
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import CycleState, NormalizeScores
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.runner import checked, normalized, raw_scores, run_filter, run_pre_filter, run_pre_score
+from bayplan.framework.status import PluginError
+from bayplan.framework.verdicts import Verdicts
+
+CAPACITY = 32
+"""Templates kept of a profile; one of 5,000 nodes takes about 250 kB."""
+_SEEN_CAPACITY = 1024
+
+
+@dataclass(slots=True)
+class RawScores:
+    """The scores of all rows before normalisation: int64, one a row. Rows that are not feasible hold anything.
+
+    `fixed` is the weighted sum of the plugins that do not normalise; the others stand in `to_normalize`.
+    """
+
+    fixed: Int64
+    to_normalize: list[tuple[Any, int, Int64]] = field(default_factory=list)
+    """Plugin, weight, raw scores."""
+
+    @classmethod
+    def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
+        """Ask every scoring plugin about the nodes that the verdicts are about."""
+        nodes, standing = verdicts.nodes, verdicts.standing
+        scores = cls(np.zeros(len(nodes), dtype=np.int64))
+        for plugin in profile.at(Point.SCORE):
+            if plugin.name in cycle.skip_score:
+                continue
+            raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
+            if implements(plugin, NormalizeScores):
+                scores.to_normalize.append((plugin, weight, raw))
+            else:
+                number = int(np.count_nonzero(standing))
+                checked(raw if number == len(raw) else raw[standing], plugin, number)
+                scores.fixed += raw * weight
+        return scores
+
+    def replace(self, rows: Rows, others: RawScores) -> None:
+        """Take over what was said anew of some rows."""
+        self.fixed[rows] = others.fixed
+        for (_, _, raw), (_, _, new) in zip(self.to_normalize, others.to_normalize, strict=True):
+            raw[rows] = new
+
+
+@dataclass(slots=True)
+class Template:
+    """What is known of all rows for pods of one signature.
+
+    `cycle` is what the plugins remembered of the first such pod; `verdicts` and `scores` cover all rows. `scores` is
+    None as long as no node was feasible. All of it was computed from `version` of the node table, and from `rests_on`.
+    """
+
+    cycle: CycleState
+    verdicts: Verdicts
+    scores: RawScores | None
+    version: int
+    rests_on: Hashable
+
+    @classmethod
+    def build(cls, profile: Profile, pod: PodInfo, nodes: Nodes) -> Template | None:
+        """Ask about all rows. None for a pod whose PreFilter turns it down or narrows the nodes."""
+        cycle = CycleState()
+        outcome = run_pre_filter(profile, cycle, pod, nodes)
+        if outcome.refusal is not None or outcome.names is not None:
+            return None
+        verdicts = run_filter(profile, cycle, pod, nodes)
+        scores = None
+        feasible = verdicts.feasible()
+        if len(feasible):
+            run_pre_score(profile, cycle, pod, nodes.at(feasible))
+            scores = RawScores.of(profile, cycle, pod, verdicts)
+        return cls(cycle, verdicts, scores, nodes.table.version, profile.rests_on(pod, nodes))
+
+    def refresh(self, profile: Profile, pod: PodInfo, nodes: Nodes) -> bool:
+        """Ask again about the rows that have changed since. False where it is better to build the template anew."""
+        table = nodes.table
+        if table.version == self.version:
+            return True
+        if table.size != len(self.verdicts.codes) or profile.rests_on(pod, nodes) != self.rests_on:
+            return False
+        changed: Rows = np.flatnonzero(table.row_version[: table.size] > self.version)
+        if len(changed) > table.size // 4:
+            return False
+        verdicts = run_filter(profile, self.cycle, pod, nodes.at(changed))
+        if self.scores is not None:
+            self.scores.replace(changed, RawScores.of(profile, self.cycle, pod, verdicts))
+        elif verdicts.standing.any():
+            return False
+        self.verdicts.replace(changed, verdicts)
+        self.version = table.version
+        return True
+
+    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
+        """The weighted sum of all scores. `feasible`: the rows that the feasible `nodes` stand for."""
+        assert self.scores is not None
+        every = len(feasible) == len(self.scores.fixed)
+        total = self.scores.fixed.copy() if every else self.scores.fixed[feasible]
+        for plugin, weight, raw in self.scores.to_normalize:
+            total += normalized(plugin, cycle, pod, raw.copy() if every else raw[feasible], nodes) * weight
+        return total
+
+
+class Templates:
+    """The templates of one profile. Only ever an optimisation: with and without it, decisions are the same."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
+        self._seen: OrderedDict[Hashable, None] = OrderedDict()
+        self.used = 0
+        """Decisions that rested on a template."""
+
+    def get(self, pod: PodInfo, nodes: Nodes) -> Template | None:
+        """An up-to-date template for a pod; None where it has to be decided on its own.
+
+        The first pod of a signature has to be: many signatures are never seen again. So has one with a plugin that
+        fails, so that it fails as it would without templates.
+        """
+        signature = self._signature(pod)
+        if signature is None:
+            return None
+        template = self._templates.get(signature)
+        try:
+            if template is None or not template.refresh(self._profile, pod, nodes):
+                template = self._build(signature, pod, nodes)
+        except PluginError:
+            self._templates.pop(signature, None)
+            return None
+        if template is not None:
+            self._templates.move_to_end(signature)
+            self.used += 1
+        return template
+
+    def _signature(self, pod: PodInfo) -> Hashable:
+        key = (Templates, id(self._profile))
+        if key not in pod.cache:
+            pod.cache[key] = self._profile.sign(pod)
+        signature: Hashable = pod.cache[key]
+        return signature
+
+    def _build(self, signature: Hashable, pod: PodInfo, nodes: Nodes) -> Template | None:
+        self._templates.pop(signature, None)
+        if signature not in self._seen:
+            _remember(self._seen, signature, None, _SEEN_CAPACITY)
+            return None
+        template = Template.build(self._profile, pod, nodes)
+        if template is not None and template.verdicts.error() is None:
+            _remember(self._templates, signature, template, CAPACITY)
+            return template
+        return None
+
+
+def _remember(values: OrderedDict[Hashable, Any], key: Hashable, value: Any, capacity: int) -> None:
+    values[key] = value
+    if len(values) > capacity:
+        values.popitem(last=False)
