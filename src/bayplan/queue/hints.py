@@ -39,10 +39,14 @@ class QueueProfile:
     def of(cls, profile: Profile, any_event: Iterable[str] = ()) -> QueueProfile:
         """The part of a profile that concerns the queue.
 
-        `any_event`: names that turn pods down without being plugins, such as an extender's.
+        `any_event`: names that turn pods down without being plugins, such as an extender's. Raises ValueError for a
+        profile that has not exactly one QueueSort plugin.
         """
+        queue_sort = profile.at(Point.QUEUE_SORT)
+        if len(queue_sort) != 1:
+            raise ValueError(f"profile {profile.scheduler_name} has {len(queue_sort)} QueueSort plugins, expected one")
         hints = profile.events() | dict.fromkeys(any_event, (EventHint(ALL_EVENTS),))
-        return cls(profile.at(Point.QUEUE_SORT)[0].sort_key, tuple(profile.at(Point.PRE_ENQUEUE)), hints)
+        return cls(queue_sort[0].sort_key, tuple(profile.at(Point.PRE_ENQUEUE)), hints)
 
 
 class Requeue(Enum):

@@ -84,6 +84,8 @@ class SchedulingQueue:
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
     ) -> None:
+        if not profiles:
+            raise ValueError("a scheduling queue needs a profile at least")
         self.nominations = nominations
         self.incoming: Counter[tuple[Place, str]] = Counter()
         self._profiles = profiles
@@ -131,8 +133,9 @@ class SchedulingQueue:
 
     def delete(self, pod: PodInfo, now: float) -> None:
         """A pod is gone from the cluster. If it was nominated, others may have the place that was kept for it."""
+        nominated = pod.nominated_node_name or self.nominations.node_of(pod.uid)
         self.remove(pod.uid)
-        if pod.nominated_node_name:
+        if nominated:
             self._nomination_ended(pod, now)
 
     def remove(self, uid: str) -> None:

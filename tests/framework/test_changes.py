@@ -1,0 +1,210 @@
+import pytest
+from lightkube.models.core_v1 import (
+    Container,
+    Node,
+    NodeCondition,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaimStatus,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+)
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.api.objects import encode
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import changes
+from bayplan.framework.changes import node_changes, object_event, pod_changes
+from bayplan.framework.events import ALL_EVENTS, ANY, NODE, POD, Action, ClusterEvent
+
+
+def _pod(
+    *, node=None, labels=None, requests=None, gates=(), tolerations=0, claims=None, extended=None, phase="Pending"
+):
+    return PodInfo(
+        Pod(
+            metadata=ObjectMeta(name="a", namespace="ns", uid="u", labels=labels),
+            spec=PodSpec(
+                containers=[Container(name="c", resources=ResourceRequirements(requests=requests or {}))],
+                nodeName=node,
+                schedulingGates=[PodSchedulingGate(name=gate) for gate in gates],
+                tolerations=[Toleration(key=str(number)) for number in range(tolerations)],
+            ),
+            status=PodStatus(
+                phase=phase,
+                resourceClaimStatuses=[
+                    PodResourceClaimStatus(name=name, resourceClaimName=claim) for name, claim in claims
+                ]
+                if claims is not None
+                else None,
+                extendedResourceClaimStatus=PodExtendedResourceClaimStatus(
+                    requestMappings=[], resourceClaimName=extended
+                )
+                if extended
+                else None,
+            ),
+        )
+    )
+
+
+POD_CASES = [
+    pytest.param({}, {}, ["Update"], id="nothing"),
+    pytest.param({}, {"phase": "Running"}, ["Update"], id="status only"),
+    pytest.param({}, {"labels": {"a": "b"}}, ["UpdatePodLabel"], id="label added"),
+    pytest.param({"labels": {"a": "b"}}, {}, ["UpdatePodLabel"], id="label removed"),
+    pytest.param({"labels": {}}, {"labels": None}, ["Update"], id="no labels, written in two ways"),
+    pytest.param({"requests": {"cpu": "2"}}, {"requests": {"cpu": "1"}}, ["UpdatePodScaleDown"], id="scaled down"),
+    pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "2"}}, ["Update"], id="scaled up"),
+    pytest.param({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1000m"}}, ["Update"], id="same amount"),
+    pytest.param(
+        {"requests": {"cpu": "1", "memory": "2Gi"}},
+        {"requests": {"cpu": "2", "memory": "1Gi"}},
+        ["UpdatePodScaleDown"],
+        id="one up, one down",
+    ),
+    pytest.param({"requests": {"cpu": "1"}}, {}, ["UpdatePodScaleDown"], id="request removed"),
+    pytest.param({}, {"requests": {"cpu": "1"}}, ["Update"], id="request added"),
+    pytest.param({"gates": ["g", "h"]}, {"gates": []}, ["UpdatePodSchedulingGatesEliminated"], id="all gates gone"),
+    pytest.param({"gates": ["g", "h"]}, {"gates": ["h"]}, ["Update"], id="some gates gone"),
+    pytest.param({}, {"tolerations": 1}, ["UpdatePodToleration"], id="toleration added"),
+    pytest.param({}, {"claims": [("c", "c-1")]}, ["UpdatePodGeneratedResourceClaim"], id="claim generated"),
+    pytest.param(
+        {"claims": [("c", "c-1")]},
+        {"claims": [("c", None)]},
+        ["UpdatePodGeneratedResourceClaim"],
+        id="claim not needed",
+    ),
+    pytest.param({"claims": []}, {"claims": None}, ["Update"], id="no claims, written in two ways"),
+    pytest.param({}, {"extended": "e"}, ["UpdatePodGeneratedResourceClaim"], id="extended resource claim"),
+    pytest.param(
+        {"gates": ["g"]},
+        {"labels": {"a": "b"}, "tolerations": 2},
+        ["UpdatePodLabel", "UpdatePodSchedulingGatesEliminated", "UpdatePodToleration"],
+        id="several",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), POD_CASES)
+@pytest.mark.parametrize(("node", "prefix"), [(None, "UnschedulablePod"), ("n1", "AssignedPod")])
+def test_what_the_update_of_a_pod_means(old, new, expected, node, prefix):
+    events = pod_changes(_pod(**old), _pod(node=node, **new))
+    assert [event.label for event in events] == [prefix + label for label in expected]
+    assert {event.resource for event in events} == {POD}
+
+
+def test_the_old_version_is_compared_even_when_its_object_was_released():
+    before = _pod(node="n", tolerations=1)
+    old = PodInfo.from_raw(encode(before.object))
+    old.release()
+    assert pod_changes(old, _pod(node="n", tolerations=1)) == [changes.ASSIGNED_POD_UPDATE]
+    assert [event.action for event in pod_changes(old, _pod(node="n"))] == [Action.UPDATE_POD_TOLERATION]
+
+
+def _node(
+    *, labels=None, annotations=None, unschedulable=None, taints=None, allocatable=None, conditions=None, features=None
+):
+    return Node(
+        metadata=ObjectMeta(name="n", labels=labels, annotations=annotations),
+        spec=NodeSpec(unschedulable=unschedulable, taints=taints),
+        status=NodeStatus(
+            allocatable=allocatable,
+            declaredFeatures=features,
+            conditions=[NodeCondition(type=name, status=status, reason=why) for name, status, why in conditions or ()],
+        ),
+    )
+
+
+TAINTED = [Taint(key="k", effect="NoSchedule")]
+
+NODE_CASES = [
+    pytest.param({}, {}, [], id="nothing"),
+    pytest.param({"labels": {}}, {"labels": None}, [], id="no labels, written in two ways"),
+    pytest.param({}, {"labels": {"a": "b"}}, ["UpdateNodeLabel"], id="labels"),
+    pytest.param({}, {"annotations": {"a": "b"}}, ["UpdateNodeAnnotation"], id="annotations"),
+    pytest.param({}, {"taints": TAINTED}, ["UpdateNodeTaint"], id="tainted"),
+    pytest.param({"taints": TAINTED}, {"taints": []}, ["UpdateNodeTaint"], id="taint removed"),
+    pytest.param({"taints": None}, {"taints": []}, [], id="no taints, written in two ways"),
+    pytest.param({"unschedulable": True}, {}, ["UpdateNodeTaint"], id="uncordoned"),
+    pytest.param({}, {"unschedulable": True}, [], id="cordoned helps nobody"),
+    pytest.param(
+        {"unschedulable": True, "taints": TAINTED}, {}, ["UpdateNodeTaint"], id="uncordoned and its taint removed"
+    ),
+    pytest.param(
+        {"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "2"}}, ["UpdateNodeAllocatable"], id="more cpu"
+    ),
+    pytest.param({"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "1000m"}}, [], id="same cpu"),
+    pytest.param({"allocatable": {"cpu": "1"}}, {"allocatable": {"gpu": "1"}}, ["UpdateNodeAllocatable"], id="another"),
+    pytest.param(
+        {"allocatable": {"cpu": "1"}}, {"allocatable": {"cpu": "?"}}, ["UpdateNodeAllocatable"], id="nonsense"
+    ),
+    pytest.param(
+        {"conditions": [("Ready", "False", "")]},
+        {"conditions": [("Ready", "True", "")]},
+        ["UpdateNodeCondition"],
+        id="ready",
+    ),
+    pytest.param(
+        {"conditions": [("Ready", "True", "a")]}, {"conditions": [("Ready", "True", "b")]}, [], id="heartbeat"
+    ),
+    pytest.param({}, {"features": ["F"]}, ["UpdateNodeDeclaredFeature"], id="declared features"),
+    pytest.param(
+        {"unschedulable": True},
+        {"labels": {"a": "b"}, "allocatable": {"cpu": "1"}},
+        ["UpdateNodeAllocatable", "UpdateNodeLabel", "UpdateNodeTaint"],
+        id="several",
+    ),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), NODE_CASES)
+def test_what_the_update_of_a_node_means(old, new, expected):
+    events = node_changes(_node(**old), _node(**new))
+    assert [event.label for event in events] == [NODE + label for label in expected]
+
+
+def test_a_node_without_anything_is_compared_too():
+    assert node_changes(Node(), Node()) == []
+    assert [event.label for event in node_changes(Node(), _node(labels={"a": "b"}))] == ["NodeUpdateNodeLabel"]
+
+
+@pytest.mark.parametrize(
+    ("resource", "action", "label"),
+    [
+        (NODE, Action.ADD, changes.NODE_ADD.label),
+        (NODE, Action.DELETE, changes.NODE_DELETE.label),
+        ("PersistentVolumeClaim", Action.UPDATE, "PersistentVolumeClaimUpdate"),
+        ("widgets.v1.example.com", Action.ADD, "widgets.v1.example.comAdd"),
+        (NODE, Action.UPDATE_NODE_TAINT, "NodeUpdateNodeTaint"),
+    ],
+)
+def test_events_are_labelled_by_kind_and_action(resource, action, label):
+    event = object_event(resource, action)
+    assert (event.resource, event.action, event.label) == (resource, action, label)
+
+
+@pytest.mark.parametrize(
+    ("registered", "happened", "matches"),
+    [
+        pytest.param(ALL_EVENTS, changes.NODE_ADD, True, id="all events"),
+        pytest.param(ALL_EVENTS, changes.FORCE_ACTIVATE, True, id="all events, also those for every pod"),
+        pytest.param(
+            changes.NODE_ADD, changes.FORCE_ACTIVATE, False, id="an event for every pod is no event of a kind"
+        ),
+        pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_ADD, True, id="any kind, this action"),
+        pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_DELETE, False, id="any kind, another action"),
+        pytest.param(ClusterEvent(NODE, Action.ALL), changes.NODE_DELETE, True, id="this kind, any action"),
+        pytest.param(
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL), changes.ASSIGNED_POD_UPDATE, False, id="not as particular"
+        ),
+        pytest.param(ClusterEvent(POD, Action.ALL), changes.UNSCHEDULED_POD_UPDATE, True, id="every action of pods"),
+    ],
+)
+def test_which_registered_events_stand_for_what_happened(registered, happened, matches):
+    assert registered.matches(happened) is matches

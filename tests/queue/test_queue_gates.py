@@ -1,0 +1,156 @@
+import pytest
+from queue_builders import Gate, attempt, fail, make_pod, make_queue, names
+
+from bayplan.framework.changes import NODE_ADD, NODE_DELETE, UNSCHEDULABLE_TIMEOUT, UNSCHEDULED_POD_UPDATE
+from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.status import Code, Status
+from bayplan.queue import Place
+
+LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
+
+
+def _own_update(pod, _old, new):
+    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+
+
+def _gated_queue(**hints):
+    gate = Gate()
+    hints = {"Gate": [EventHint(LABEL, _own_update)], "Fit": [EventHint(NODE_ADD)]} | hints
+    return make_queue(hints, pre_enqueue=[gate]), gate
+
+
+def test_a_gated_pod_is_not_popped_and_says_why():
+    queue, _ = _gated_queue()
+    queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
+    assert queue.pop(0) is None
+    queued = queue.get("uid-a")
+    assert (queued.place, queued.gating_plugin, queued.message) == (Place.GATED, "Gate", "held back by Gate")
+    assert queued.initial_attempt_at is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        pytest.param({}, Place.ACTIVE, id="let go"),
+        pytest.param({"gate": "Gate", "x": "y"}, Place.GATED, id="still held back"),
+    ],
+)
+def test_an_update_of_what_the_gate_looks_at_asks_again(labels, expected):
+    queue, _ = _gated_queue()
+    queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
+    queue.update(None, make_pod("a", version="2", labels=labels), 5)
+    queued = queue.get("uid-a")
+    assert queued.place is expected
+    assert queued.initial_attempt_at == (5 if expected is Place.ACTIVE else None)
+    assert queued.message == ("" if expected is Place.ACTIVE else "held back by Gate")
+
+
+@pytest.mark.parametrize(
+    ("event", "asks"),
+    [
+        pytest.param(NODE_ADD, True, id="registered"),
+        pytest.param(NODE_DELETE, False, id="not registered by the gating plugin"),
+        pytest.param(UNSCHEDULED_POD_UPDATE, False, id="registered by another plugin"),
+    ],
+)
+def test_only_the_gating_plugins_events_ask_again(event, asks):
+    queue, gate = _gated_queue(Gate=[EventHint(NODE_ADD)], Fit=[EventHint(UNSCHEDULED_POD_UPDATE)])
+    queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
+    gate.asked.clear()
+    queue.move_on_event(event, None, None, 5)
+    assert gate.asked == (["a"] if asks else [])
+
+
+def test_gates_are_asked_in_order_and_the_one_that_held_the_pod_first():
+    one, two = Gate("One"), Gate("Two")
+    queue = make_queue({"One": [EventHint(LABEL)], "Two": [EventHint(LABEL)]}, pre_enqueue=[one, two])
+    queue.add(make_pod("a", labels={"gate": "Two"}), 0)
+    assert (len(one.asked), len(two.asked)) == (1, 1)
+    queue.update(None, make_pod("a", labels={"gate": "Two", "x": ""}, version="2"), 0)
+    assert (len(one.asked), len(two.asked)) == (1, 2)
+    queue.update(None, make_pod("a", labels={"gate": "One"}, version="3"), 0)
+    assert queue.get("uid-a").gating_plugin == "One"
+    queue.update(None, make_pod("a", version="4"), 0)
+    assert names(queue, 0) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "move"),
+    [
+        pytest.param(["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 0.5), id="to backoff"),
+        pytest.param(["Fit"], lambda queue, _: queue.move_on_event(NODE_ADD, None, None, 50), id="to active"),
+        pytest.param(["Fit"], lambda queue, pod: queue.activate([pod], 1), id="activated"),
+        pytest.param(["Fit"], lambda queue, _: queue.flush(400), id="flushed"),
+    ],
+)
+def test_a_pod_can_be_held_back_on_every_way_out_of_unschedulable(prepare, move):
+    queue, gate = _gated_queue()
+    queued = attempt(queue, make_pod("a"), 0, prepare)
+    gate.pre_enqueue = lambda _: "not now"
+    move(queue, queued.pod)
+    assert queued.place is Place.GATED
+    assert queued.message == "not now"
+    del gate.pre_enqueue
+    queue.activate([queued.pod], 401)
+    assert queued.place is Place.ACTIVE
+
+
+def test_a_pod_can_be_held_back_when_its_attempt_failed():
+    queue, gate = _gated_queue()
+    queue.add(make_pod("a"), 0)
+    queued = queue.pop(0)
+    gate.pre_enqueue = lambda _: "not now"
+    assert fail(queue, queued, 1) is Place.GATED
+    assert queue.next_wakeup(1) is None
+
+
+def test_leaving_backoff_does_not_ask_again():
+    queue, gate = _gated_queue()
+    attempt(queue, make_pod("a"), 0)
+    gate.asked.clear()
+    assert names(queue, 50) == ["a"]
+    assert gate.asked == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        pytest.param(Status.unschedulable("later"), "later", id="a status"),
+        pytest.param(Status.unresolvable("never"), "never", id="unresolvable"),
+        pytest.param(Status.error("broken"), "broken", id="an error"),
+        pytest.param("because", "because", id="a reason"),
+        pytest.param(42, "expected None, a reason (str) or a Status", id="nonsense"),
+        pytest.param(ZeroDivisionError("oops"), "ZeroDivisionError: oops", id="raises"),
+    ],
+)
+def test_what_a_pre_enqueue_may_answer(answer, message, caplog):
+    queue, gate = _gated_queue()
+
+    def pre_enqueue(_):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    gate.pre_enqueue = pre_enqueue
+    queue.add(make_pod("a"), 0)
+    queued = queue.get("uid-a")
+    assert queued.place is Place.GATED
+    assert message in queued.message
+    if not isinstance(answer, Status | str):
+        assert "ns/a" in caplog.text
+        assert "Gate" in caplog.text
+
+
+def test_success_may_be_spelled_out():
+    queue, gate = _gated_queue()
+    gate.pre_enqueue = lambda _: Status(Code.SUCCESS)
+    queue.add(make_pod("a"), 0)
+    assert names(queue, 0) == ["a"]
+
+
+def test_an_event_that_concerns_every_pod_moves_those_that_no_gate_holds():
+    queue, _ = _gated_queue()
+    queue.add(make_pod("gated", labels={"gate": "Gate"}), 0)
+    attempt(queue, make_pod("a"), 0, ["Fit"])
+    queue.move_on_event(UNSCHEDULABLE_TIMEOUT, None, None, 50)
+    assert names(queue, 50) == ["a"]
