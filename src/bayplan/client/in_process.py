@@ -85,6 +85,10 @@ class InProcessClient(Client):
         """
         self._failures.append(_Failure(verb, kind, error, times, name, carried_out))
 
+    def recover(self) -> None:
+        """Forgets what was to fail and has not yet."""
+        self._failures.clear()
+
     def compact(self) -> None:
         """Forgets all versions but the newest: watches from before it, and lists half read, end with 410."""
         self.history.compact()

@@ -1,0 +1,124 @@
+"""Whatever happens to the server, its connections and its past: the reflector ends with what the server has."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayplan.api.kinds import POD
+from bayplan.client import ApiError, Backoff, InProcessClient, Reflector, TransportError
+
+NAMES = [f"p{number}" for number in range(4)]
+CUT = TransportError("cut", sent=True)
+REFUSED = TransportError("refused", sent=False)
+BUSY = ApiError(429, "TooManyRequests", retry_after=1.0)
+
+
+class View(dict):
+    """What the handler believes there is; every call must fit what it was told before."""
+
+    def added(self, new):
+        assert new.metadata.name not in self
+        self[new.metadata.name] = new
+
+    def updated(self, old, new):
+        assert self[new.metadata.name] is old
+        assert old.metadata.uid == new.metadata.uid
+        assert old.metadata.resourceVersion != new.metadata.resourceVersion
+        self[new.metadata.name] = new
+
+    def deleted(self, old):
+        assert self.pop(old.metadata.name) is old
+
+    def undecodable(self, raw, error):
+        raise AssertionError(error)
+
+
+async def create(client: InProcessClient, name: str) -> None:
+    metadata = {"name": name, "namespace": "n", "labels": {"app": "web"}}
+    await client.create(POD, {"metadata": metadata, "spec": {"containers": []}})
+
+
+def patch(**metadata) -> Callable:
+    return lambda client, name: client.patch(POD, name, {"metadata": metadata}, "n")
+
+
+async def recreate(client: InProcessClient, name: str) -> None:
+    await client.delete(POD, name, "n")
+    await create(client, name)
+
+
+CHANGES = {
+    "create": create,
+    "touch": patch(annotations={"touched": "again"}),
+    "leave": patch(labels={"app": "other"}),
+    "come back": patch(labels={"app": "web"}),
+    "delete": lambda client, name: client.delete(POD, name, "n"),
+    "recreate": recreate,
+}
+MISFORTUNES = {
+    "compact": lambda client: client.compact(),
+    "end": lambda client: client.end_watches(),
+    "cut": lambda client: client.end_watches(CUT),
+    "refuse watches": lambda client: (client.fail("watch", POD, REFUSED, times=2), client.end_watches(CUT)),
+    "refuse lists": lambda client: client.fail("list", POD, REFUSED, times=2),
+    "busy": lambda client: client.fail("", POD, BUSY, times=1),
+    "let it run": lambda _: None,
+}
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(NAMES)),
+    st.tuples(st.sampled_from(sorted(MISFORTUNES)), st.integers(0, 12)),
+)
+
+
+@settings(deadline=None)
+@given(
+    steps=st.lists(STEPS, max_size=40),
+    selector=st.sampled_from(["", "app=web"]),
+    page_size=st.sampled_from([1, 2, 500]),
+)
+def test_the_store_ends_equal_to_the_server(steps, selector, page_size):
+    asyncio.run(play(steps, selector, page_size))
+
+
+async def play(steps, selector, page_size):
+    client, view = InProcessClient(), View()
+    reflector = Reflector(
+        client,
+        POD,
+        view,
+        label_selector=selector,
+        page_size=page_size,
+        backoff=Backoff(initial=1.0),
+        sleep=lambda _: asyncio.sleep(0),
+        clock=lambda: 0.0,
+        rng=random.Random(0),
+    )
+    task = asyncio.create_task(reflector.run())
+    for what, detail in steps:
+        if what in MISFORTUNES:
+            MISFORTUNES[what](client)
+            await turns(detail)
+        else:
+            try:
+                await CHANGES[what](client, detail)
+            except ApiError as error:
+                assert error.status in {404, 409, 429}  # noqa: PT017 - most steps are checked by the end alone
+    client.recover()
+    await turns(400)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    there = await client.list(POD, label_selector=selector)
+    versions = {pod.metadata.name: pod.metadata.resourceVersion for pod in there.items}
+    assert {pod.metadata.name: pod.metadata.resourceVersion for pod in reflector.store.values()} == versions
+    assert set(view) == set(versions)
+    assert all(view[pod.metadata.name] is pod for pod in reflector.store.values())
+
+
+async def turns(count: int) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
