@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.protobuf import PROTOBUF, read_protobuf
 from bayplan.devcluster.apiserver.schema import Mismatch, Object, normalize
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, unsupported_media_type
 from bayplan.devcluster.apiserver.store import decode
@@ -38,7 +39,7 @@ class FieldValidation:
 def read_object(kind: Kind, body: bytes, content_type: str, validation: FieldValidation) -> Object:
     """The object of a create or an update, normalized. Raises StatusError."""
     document = read_document(kind, body, content_type)
-    duplicates = _duplicates(body) if validation.mode == "Strict" and "yaml" not in content_type else []
+    duplicates = _duplicates(body) if validation.mode == "Strict" and "json" in content_type else []
     return accept(kind, document, validation, duplicates)
 
 
@@ -59,6 +60,8 @@ def accept(kind: Kind, document: Any, validation: FieldValidation, duplicates: l
 def read_document(kind: Kind, body: bytes, content_type: str) -> Any:
     """The body's JSON or YAML as plain values. Raises StatusError."""
     media = content_type.partition(";")[0].strip()
+    if media == PROTOBUF:
+        return read_protobuf(kind.type, body)
     if media in {"application/json", "", "application/json-patch+json"} or media.endswith("merge-patch+json"):
         try:
             return decode(body)

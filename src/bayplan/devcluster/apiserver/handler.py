@@ -17,7 +17,7 @@ from bayplan.devcluster.apiserver.patch import APPLY_PATCH
 from bayplan.devcluster.apiserver.reading import list_objects, read_selection, read_watch, watch
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, Renderer
-from bayplan.devcluster.apiserver.requesting import Request
+from bayplan.devcluster.apiserver.requesting import DELETE_OPTIONS, Request
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import method_not_allowed, not_found, resource_not_found
@@ -63,7 +63,7 @@ class Handler:
         if virtual is not None:
             if info.verb != "create" or info.name:
                 raise method_not_allowed()
-            return Answer(201, encode(virtual.answer(self._registry, info, request.user, request.document())))
+            return Answer(201, encode(virtual.answer(self._registry, info, request.user, request.document(virtual.kind_at(info)))))
         resource = self._registry.resource(info.group, info.version, info.resource)
         if resource is None or (info.namespace and not resource.kind.namespaced):
             raise resource_not_found()
@@ -158,7 +158,7 @@ class Handler:
     def _delete(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, request.document())
+        options = read_options(request.parameters, request.document(DELETE_OPTIONS))
         entry, gone = delete(self._registry, resource, info.namespace, info.name, options)
         if gone and not resource.returns_deleted:
             kind = resource.kind
@@ -168,7 +168,7 @@ class Handler:
 
     def _delete_collection(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, request.document())
+        options = read_options(request.parameters, request.document(DELETE_OPTIONS))
         selection = read_selection(resource, request.info.namespace, "", request.parameters)
         entries, metadata = list_objects(self._registry, resource, selection, {})
         deleted: list[Entry] = []

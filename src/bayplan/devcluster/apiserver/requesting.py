@@ -31,6 +31,7 @@ from bayplan.devcluster.apiserver.status import (
 )
 
 _OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "", "", namespaced=False, model="")
+DELETE_OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "", "", namespaced=False, model="meta_v1.DeleteOptions")
 _SCALE = Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale")
 
 
@@ -65,9 +66,14 @@ class Request:
             raise invalid(_OPTIONS, "", [not_supported("fieldValidation", mode, supported)])
         return FieldValidation(mode)
 
-    def document(self, kind: Kind = _OPTIONS) -> Any:
+    def document(self, kind: Kind) -> Any:
         """The body as plain values, None if there is none. Raises 400 or 415."""
-        return read_document(kind, self.body, self.content_type) if self.body else None
+        if not self.body:
+            return None
+        document = read_document(kind, self.body, self.content_type)
+        if document is not None and not isinstance(document, dict):
+            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
+        return document
 
     def patch(self, kind: Kind) -> Any:
         """The patch that the body is. Raises 400, 415, or 422 for an apply without a manager."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bayplan.api.kinds import NAMESPACE, POD
+from bayplan.api.kinds import NAMESPACE, POD, Kind
 from bayplan.devcluster.apiserver import reviews
 from bayplan.devcluster.apiserver.binding import bind
 from bayplan.devcluster.apiserver.eviction import evict
@@ -21,6 +21,9 @@ from bayplan.devcluster.apiserver.status import StatusError, bad_request
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.handler import Request
+
+BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")
+EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=True, model="policy_v1.Eviction")
 
 Verb = Callable[[Registry, Resource, "Request"], Object]
 """(registry, the resource, the request) -> the object that answers it. Raises StatusError."""
@@ -37,12 +40,12 @@ class Subresource:
 
 def _bind(registry: Registry, resource: Resource, request: Request) -> Object:
     info = request.info
-    return bind(registry, resource, info.namespace, info.name, request.document(), dry_run=request.dry_run())
+    return bind(registry, resource, info.namespace, info.name, request.document(BINDING), dry_run=request.dry_run())
 
 
 def _evict(registry: Registry, resource: Resource, request: Request) -> Object:
     info = request.info
-    return evict(registry, resource, info.namespace, info.name, request.document(), dry_run=request.dry_run())
+    return evict(registry, resource, info.namespace, info.name, request.document(EVICTION), dry_run=request.dry_run())
 
 
 def _read_scale(registry: Registry, resource: Resource, request: Request) -> Object:
@@ -162,6 +165,12 @@ class VirtualResource:
     answer: Callable[[Registry, RequestInfo, str, Any], Object]
     """(registry, the request, the user who asks, the body) -> the answer. Raises StatusError."""
     namespaced: bool = False
+
+    def kind_at(self, info: RequestInfo) -> Kind:
+        """The kind that a question in a request is of."""
+        module = f"{info.group.partition('.')[0] or 'core'}_{info.version}"
+        model = f"{module}.{self.kind}"
+        return Kind(info.group, info.version, self.kind, info.resource, "", namespaced=self.namespaced, model=model)
 
 
 VIRTUAL: dict[tuple[str, str, str], VirtualResource] = {
