@@ -48,12 +48,13 @@ class Cluster(ABC):
         return load_kubeconfig(self.scheduler_kubeconfig)
 
     async def create(self, *pods: Mapping[str, Any]) -> None:
-        """Create pods, in this order."""
+        """Create pods, in this order, and have the witness see them."""
         for one in pods:
             await self.client.create(POD, one)
+        await self._seen(pods)
 
-    async def create_fast(self, pods: Iterable[Mapping[str, Any]]) -> None:
-        """Create many pods, in no order."""
+    async def create_fast(self, pods: Sequence[Mapping[str, Any]]) -> None:
+        """Create many pods, in no order, and have the witness see them."""
         gate = asyncio.Semaphore(20)
 
         async def create(one: Mapping[str, Any]) -> None:
@@ -63,10 +64,12 @@ class Cluster(ABC):
         async with asyncio.TaskGroup() as tasks:
             for one in pods:
                 tasks.create_task(create(one))
+        await self._seen(pods)
 
     async def delete(self, name: str) -> None:
-        """A pod is gone at once."""
+        """A pod is gone at once, and the witness has seen it go."""
         await self.client.delete(POD, name, "default", grace_period_seconds=0)
+        await self.witness.until(lambda: f"default/{name}" not in self.witness.pods)
 
     async def add_nodes(self, count: int, cpu: str = "4", **others: str) -> list[str]:
         """node-0 to node-(count-1)."""
@@ -90,6 +93,10 @@ class Cluster(ABC):
         status = {"capacity": room, "allocatable": room}
         await self.client.create(NODE, {"metadata": metadata, "spec": {"taints": list(taints)}, "status": status})
         await self.witness.until(lambda: self._is_ready(name, len(list(taints))))
+
+    async def _seen(self, pods: Iterable[Mapping[str, Any]]) -> None:
+        keys = {f"default/{one['metadata']['name']}" for one in pods}
+        await self.witness.until(lambda: keys <= self.witness.pods.keys())
 
     def _is_ready(self, name: str, taints: int) -> bool:
         node = self.witness.nodes.get(name)
