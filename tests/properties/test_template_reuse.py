@@ -144,7 +144,7 @@ def _node(of: dict[str, Any]) -> Node:
             },
             "status": {
                 "allocatable": {"cpu": of["cpu"], "memory": "16Gi", "pods": "6", "example.com/gpu": of["gpu"]},
-                "images": [{"names": [of["image"]], "sizeBytes": 500 * 2**20}] if of["image"] else [],
+                "images": [{"names": [of["image"]], "sizeBytes": 2000 * 2**20}] if of["image"] else [],
             },
         },
     )
@@ -155,7 +155,7 @@ def _pod(name: str, spec: dict[str, Any]) -> PodInfo:
 
 
 @settings(max_examples=150, deadline=None)
-@given(first=st.lists(node, min_size=1, max_size=12), changes=st.lists(change, max_size=60))
+@given(first=st.lists(node, min_size=8, max_size=12, unique_by=lambda each: each["name"]), changes=st.lists(change, max_size=60))
 def test_decisions_are_the_same_with_and_without_reuse(first, changes) -> None:
     with_reuse, without = World(reuse=True), World(reuse=False)
     for world in (with_reuse, without):
