@@ -84,6 +84,15 @@ class SchedulingLoop:
                 await self._schedule_one(queued)
 
     async def _schedule_one(self, queued: QueuedPod) -> None:
+        try:
+            await self._attempt(queued)
+        except Exception as error:
+            # A bug of ours: it must cost this attempt only, and never the pod.
+            log.exception("deciding pod %s broke", queued.pod.key)
+            self._state.forget(queued.uid)
+            self._failures.error(queued, f"{type(error).__name__}: {error}")
+
+    async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
         decision = await self._decide(profile, queued.pod)
         self.decisions += 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
-from bayplan.client import Client, Reflector
+from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
@@ -179,7 +179,7 @@ class Scheduler:
         ]
         try:
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
-            for reflector in (*self._reflectors(intake), pods):
+            for reflector in (*await self._reflectors(intake), pods):
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
@@ -192,8 +192,8 @@ class Scheduler:
             for service in services:
                 service.cancel()
 
-    def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
-        """Nodes, and every other kind that a plugin of any profile reacts to."""
+    async def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
+        """Nodes, and every other kind that a plugin of any profile reacts to and the server has."""
         nodes = Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))
         resources = {
             hint.event.resource
@@ -204,9 +204,22 @@ class Scheduler:
         others = []
         for resource in sorted(resources):
             kind = kind_of(resource)
+            if not await self._served(kind):
+                log.warning("the API server has no %s (%s): plugins will see none", kind.plural, kind.api_version)
+                continue
             handler = ObjectHandler(kind, resource, intake, self.state, self.queue, self._clock)
             others.append(Reflector(self._client, kind, handler))
         return [nodes, *others]
+
+    async def _served(self, kind: Kind) -> bool:
+        """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
+        try:
+            await self._client.request("GET", kind.path(), params={"limit": 1})
+        except ApiError as error:
+            return error.status != 404
+        except TransportError:
+            return True
+        return True
 
     async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
         deciding = tasks.create_task(loop.run(), name="scheduling-loop")
