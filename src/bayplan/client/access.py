@@ -43,7 +43,7 @@ class Anonymous:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """One API server and how to be let in."""
+    """One API server and how to be let in. Used in one event loop: a client in another thread loads its own."""
 
     server: str
     """Its URL, `https://host:port`, possibly with a path."""

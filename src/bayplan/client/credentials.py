@@ -135,16 +135,20 @@ class ExecPlugin:
             async with self._lock:
                 if self._current is current:
                     await self._renew()
-        token = self._current.token if self._current else None
-        return {"Authorization": f"Bearer {token}"} if token else {}
+        bearer = self._bearer()
+        return {"Authorization": bearer} if bearer else {}
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """Whether the plugin, run once more, gives something else than what was refused."""
-        before = self._current
+        """Whether there are other credentials than those refused by now, if need be by running the plugin again."""
+        known = self._current
+        sent = refused.get("Authorization")
         async with self._lock:
-            if self._current is before:
+            if self._current is known and self._bearer() == sent:
                 await self._renew()
-        return self._current != before
+        return self._current != known or self._bearer() != sent
+
+    def _bearer(self) -> str | None:
+        return f"Bearer {self._current.token}" if self._current and self._current.token else None
 
     async def _renew(self) -> None:
         status = self._read(await self._run())

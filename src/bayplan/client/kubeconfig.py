@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import os
 import ssl
+import traceback
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,6 @@ import yaml
 from lightkube.config import models
 from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import SERVICE_ACCOUNT
-from lightkube.core.exceptions import ConfigError as LightkubeError
 
 from bayplan.client.access import Anonymous, ClusterAccess, Credentials
 from bayplan.client.credentials import Exec, ExecPlugin, FixedHeaders, TokenFile, basic
@@ -212,19 +212,19 @@ def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | 
             Path(path).read_bytes()
         return verify_cluster(trusted, user, Path)
     except ssl.SSLError as error:
+        # lightkube's temporary files close with the frames that hold them.
+        traceback.clear_frames(error.__traceback__)
         named = f" ({', '.join(files)})" if files else ""
         raise ConfigError(
             f"{source}: a certificate or key is not valid PEM, or they don't match{named}: {error}"
-        ) from error
+        ) from None
     except OSError as error:
         raise ConfigError(f"{source}: {error.filename}: cannot be read: {error.strerror}") from error
-    except LightkubeError as error:
-        raise ConfigError(f"{source}: {error}") from error
 
 
 def _check_base64(field: str, data: str | None, source: str) -> None:
     try:
-        base64.b64decode(data or "", validate=False)
+        base64.b64decode("".join((data or "").split()), validate=True)
     except ValueError as error:
         raise ConfigError(f"{source}: {field} is not base64: {error}") from None
 

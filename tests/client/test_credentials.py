@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+
+import pytest
+
+from bayplan.client import ConfigError
+from bayplan.client import credentials as credentials_module
+from bayplan.client.credentials import TOKEN_LIFETIME, Exec, ExecPlugin, TokenFile
+
+V1 = "client.authentication.k8s.io/v1"
+WHERE = "user u, context dev of config"
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def bearer(token):
+    return {"Authorization": f"Bearer {token}"}
+
+
+async def test_a_token_file_is_read_again_every_minute_and_when_refused(tmp_path, caplog):
+    path, clock = tmp_path / "token", Clock()
+    path.write_text("one\n")
+    tokens = TokenFile(path, clock=clock)
+    assert await tokens.headers() == bearer("one")
+    path.write_text("two")
+    assert await tokens.headers() == bearer("one")
+    clock.now += TOKEN_LIFETIME
+    assert await tokens.headers() == bearer("two")
+    assert not await tokens.refresh(bearer("two"))
+    path.write_text("three")
+    assert await tokens.refresh(bearer("two"))
+    assert await tokens.headers() == bearer("three")
+    path.unlink()
+    clock.now += TOKEN_LIFETIME
+    with caplog.at_level(logging.WARNING):
+        assert await tokens.headers() == bearer("three")
+    assert "still using the last token" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "no token can be read: No such file", id="missing"),
+        pytest.param(b" \n", "the token file is empty", id="empty"),
+        pytest.param(b"\xff", "no token can be read", id="no text"),
+    ],
+)
+async def test_a_token_file_without_a_token(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "token").write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        await TokenFile(tmp_path / "token").headers()
+
+
+@pytest.fixture
+def plugin(tmp_path):
+    """Makes a plugin of a shell script. `runs` tells how often it ran, `told` what it was told."""
+
+    class Made:
+        clock = Clock()
+
+        def __call__(self, script, *, version=V1, **options):
+            path = tmp_path / "plugin"
+            log = f'echo "$KUBERNETES_EXEC_INFO" >> {tmp_path}/runs\n'
+            path.write_text(f"#!/bin/sh\n{log}{script}\n")
+            path.chmod(0o755)
+            return ExecPlugin(
+                Exec(apiVersion=version, command=str(path), **options),
+                cluster={"server": "https://s"},
+                with_certificate=lambda certificate, key: (certificate, key),
+                where=WHERE,
+                clock=self.clock,
+            )
+
+        @property
+        def told(self):
+            return [json.loads(line) for line in (tmp_path / "runs").read_text().splitlines()]
+
+    return Made()
+
+
+def prints(status, *, version=V1, kind="ExecCredential"):
+    return f"echo '{json.dumps({'apiVersion': version, 'kind': kind, 'status': status})}'"
+
+
+@pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
+async def test_a_plugin_is_run_once_and_told_of_the_cluster(plugin, version):
+    made = plugin(prints({"token": "t"}, version=version), version=version, provideClusterInfo=True)
+    both = await asyncio.gather(made.headers(), made.headers())
+    assert both == [bearer("t")] * 2
+    spec = {"interactive": False, "cluster": {"server": "https://s"}}
+    assert plugin.told == [{"kind": "ExecCredential", "apiVersion": version, "spec": spec}]
+
+
+async def test_arguments_and_environment(plugin):
+    script = """echo '{"apiVersion":"'$VERSION'","kind":"ExecCredential","status":{"token":"'$1$2'"}}'"""
+    made = plugin(script, args=["a", "b"], env=[credentials_module.models.NameValue("VERSION", V1)])
+    assert await made.headers() == bearer("ab")
+
+
+async def test_a_plugin_is_run_again_when_its_credentials_expire(plugin):
+    made = plugin(prints({"token": "t", "expirationTimestamp": "1970-01-01T00:30:00Z"}))
+    await made.headers()
+    plugin.clock.now = 1799.0
+    await made.headers()
+    assert len(plugin.told) == 1
+    plugin.clock.now = 1800.0
+    await made.headers()
+    assert len(plugin.told) == 2
+
+
+async def test_a_plugin_is_run_again_when_its_credentials_are_refused(plugin, tmp_path):
+    counted = tmp_path / "runs"
+    script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"'$(wc -l < {counted})'"}}}}'"""
+    made = plugin(script)
+    first = await made.headers()
+    assert await made.refresh(first)
+    assert await made.headers() != first
+    assert len(plugin.told) == 2
+
+
+async def test_one_run_serves_all_who_were_refused(plugin, tmp_path):
+    counted = tmp_path / "runs"
+    script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"'$(wc -l < {counted})'"}}}}'"""
+    made = plugin(script)
+    refused = await made.headers()
+    assert all(await asyncio.gather(made.refresh(refused), made.refresh(refused), made.refresh(refused)))
+    assert await made.refresh(refused)
+    assert len(plugin.told) == 2
+
+
+async def test_the_same_credentials_again_are_nothing_else_to_try(plugin):
+    made = plugin(prints({"token": "t"}))
+    assert not await made.refresh(await made.headers())
+
+
+async def test_a_plugin_may_give_a_client_certificate(plugin):
+    made = plugin(prints({"clientCertificateData": "C", "clientKeyData": "K"}))
+    assert await made.headers() == {}
+    assert made.tls == ("C", "K")
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "message"),
+    [
+        pytest.param("echo trouble >&2; echo bad luck >&2; exit 3", {}, "failed with 3: bad luck", id="fails"),
+        pytest.param("exit 1", {}, "failed with 1: it says nothing", id="fails in silence"),
+        pytest.param("echo hello", {}, "is not an ExecCredential: JSON is malformed", id="no JSON"),
+        pytest.param(prints({"token": "t"}, version="v9"), {}, "is a ExecCredential of v9, not", id="another version"),
+        pytest.param(prints({"token": "t"}, kind="Pod"), {}, "is a Pod of", id="another kind"),
+        pytest.param(prints({}), {}, "neither a token nor a client certificate", id="nothing in it"),
+        pytest.param(prints(None), {}, "neither a token nor a client certificate", id="no status"),
+        pytest.param(prints({"clientCertificateData": "C"}), {}, "a client certificate or a key", id="no key"),
+        pytest.param(prints({"token": "t"}), {"interactiveMode": "Always"}, "wants a terminal", id="no terminal"),
+    ],
+)
+async def test_what_a_plugin_can_do_wrong(plugin, script, options, message):
+    with pytest.raises(ConfigError, match=message) as caught:
+        await plugin(script, **options).headers()
+    assert str(caught.value).startswith(WHERE)
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_plugin_that_is_not_there():
+    made = ExecPlugin(
+        Exec(apiVersion=V1, command="/nowhere/plugin", installHint="Install it:\n  apt install plugin"),
+        cluster={},
+        with_certificate=lambda *_: None,
+        where=WHERE,
+    )
+    message = r"plugin /nowhere/plugin cannot be run: No such file or directory\. Install it: apt install plugin"
+    with pytest.raises(ConfigError, match=message):
+        await made.headers()
+
+
+async def test_a_plugin_that_never_ends_is_ended(plugin, monkeypatch):
+    monkeypatch.setattr(credentials_module, "PLUGIN_TIMEOUT", 0.05)
+    with pytest.raises(ConfigError, match="took longer than"):
+        await plugin("exec sleep 60").headers()

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+
+import pytest
+import yaml
+from aiohttp import web
+
+from bayplan.api.kinds import POD
+from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, connect, load_kubeconfig
+from bayplan.testing.certificates import Authority
+
+AUTHORITY = Authority()
+CLIENT = AUTHORITY.client("me", ["system:masters"])
+NOBODY = {"HOME": "/nowhere"}
+
+
+def write(path, *, server="https://127.0.0.1:6443", cluster=None, user=None, context=None, **top):
+    document = {
+        "current-context": "dev",
+        "contexts": [{"name": "dev", "context": {"cluster": "c", "user": "u", **(context or {})}}],
+        "clusters": [{"name": "c", "cluster": {"server": server, **(cluster or {})}}],
+        "users": [{"name": "u", "user": user or {}}],
+    }
+    path.write_text(yaml.safe_dump(document | top))
+    return path
+
+
+def data(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()
+
+
+async def headers(access):
+    return await access.credentials.headers()
+
+
+@pytest.mark.parametrize(
+    ("user", "expected"),
+    [
+        pytest.param({}, {}, id="nobody"),
+        pytest.param({"token": "t"}, {"Authorization": "Bearer t"}, id="token"),
+        pytest.param({"tokenFile": "token"}, {"Authorization": "Bearer from-file"}, id="token file"),
+        pytest.param({"token": "t", "tokenFile": "token"}, {"Authorization": "Bearer from-file"}, id="both"),
+        pytest.param({"username": "u", "password": "p"}, {"Authorization": "Basic dTpw"}, id="password"),
+        pytest.param({"token": "t", "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}},
+                     {"Authorization": "Bearer t"}, id="token before plugin"),
+    ],
+)  # fmt: skip
+async def test_users(tmp_path, user, expected):
+    (tmp_path / "token").write_text("from-file\n")
+    access = load_kubeconfig(write(tmp_path / "config", user=user))
+    assert await headers(access) == expected
+
+
+def test_what_else_there_is_to_a_context(tmp_path):
+    path = write(
+        tmp_path / "config",
+        cluster={"tls-server-name": "api.internal", "proxy-url": "http://proxy:3128"},
+        user={"as": "joe", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["x"]}},
+        context={"namespace": "shop"},
+    )
+    access = load_kubeconfig(path)
+    assert (access.server, access.namespace) == ("https://127.0.0.1:6443", "shop")
+    assert (access.server_hostname, access.proxy) == ("api.internal", "http://proxy:3128")
+    assert access.source == f"context dev of {path}"
+    assert access.headers == (
+        ("Impersonate-User", "joe"),
+        ("Impersonate-Uid", "7"),
+        ("Impersonate-Group", "a"),
+        ("Impersonate-Group", "b"),
+        ("Impersonate-Extra-scopes", "x"),
+    )
+
+
+async def test_several_files_are_merged_as_kubectl_does(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    (one / "token").write_text("one")
+    (two / "token").write_text("two")
+    write(one / "config", server="https://one:1", user={"tokenFile": "token"})
+    write(
+        two / "config",
+        server="https://two:2",
+        user={"tokenFile": "token"},
+        **{
+            "current-context": "other",
+            "contexts": [{"name": "other", "context": {"cluster": "c", "user": "v"}}],
+            "users": [{"name": "v", "user": {"tokenFile": "token"}}],
+        },
+    )
+    environ = NOBODY | {
+        "KUBECONFIG": os.pathsep.join([str(one / "config"), str(tmp_path / "missing"), "", str(two / "config")])
+    }
+    first = load_kubeconfig(environ=environ)
+    assert (first.server, await headers(first)) == ("https://one:1", {"Authorization": "Bearer one"})
+    other = load_kubeconfig(context="other", environ=environ)
+    assert (other.server, await headers(other)) == ("https://one:1", {"Authorization": "Bearer two"})
+
+
+def test_where_it_looks(tmp_path):
+    (tmp_path / ".kube").mkdir()
+    write(tmp_path / ".kube" / "config", server="https://home:1")
+    write(tmp_path / "env", server="https://env:1")
+    write(tmp_path / "flag", server="https://flag:1")
+    environ = {"HOME": str(tmp_path), "KUBECONFIG": str(tmp_path / "env")}
+    assert load_kubeconfig(tmp_path / "flag", environ=environ).server == "https://flag:1"
+    assert load_kubeconfig(environ=environ).server == "https://env:1"
+    assert load_kubeconfig(environ={"HOME": str(tmp_path)}).server == "https://home:1"
+
+
+@pytest.mark.parametrize(
+    ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
+)
+async def test_in_a_pod(tmp_path, host, server):
+    (tmp_path / "token").write_text("pod-token")
+    (tmp_path / "namespace").write_text("kube-system")
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate)
+    environ = NOBODY | {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": "443"}
+    access = load_kubeconfig(environ=environ, service_account=tmp_path)
+    assert (access.server, access.namespace) == (server, "kube-system")
+    assert await headers(access) == {"Authorization": "Bearer pod-token"}
+    assert access.tls.verify_mode == ssl.CERT_REQUIRED
+
+
+EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param({"current-context": ""}, "no current-context is set; name one: dev", id="no current context"),
+        pytest.param({"current-context": "x"}, "there is no context 'x'; known: dev", id="no such context"),
+        pytest.param({"clusters": []}, "context dev of .*: there is no cluster 'c'; known: none", id="no such cluster"),
+        pytest.param({"users": None}, "there is no user 'u'; known: none", id="no such user"),
+        pytest.param({"context": {"cluster": 7}}, "context 'dev': Expected `str`, got `int`", id="a number"),
+        pytest.param({"users": 7}, "users must be a list, not int", id="no list"),
+        pytest.param({"users": [{"user": {}}]}, r"users\[0\] must have a name and a user", id="no name"),
+        pytest.param({"users": [{"name": "u", "user": 7}]}, "the user of users.0. must be a mapping", id="no mapping"),
+        pytest.param({"server": "10.0.0.1:6443"}, "the server must be a URL such as", id="no URL"),
+        pytest.param({"server": "https://a..b"}, "the server must be a URL such as", id="no host"),
+        pytest.param({"server": "https://a:99999"}, "the server must be a URL such as", id="no port"),
+        pytest.param({"cluster": {"proxy-url": "socks5://x"}}, "HTTP and HTTPS proxies are", id="SOCKS"),
+        pytest.param(
+            {"cluster": {"certificate-authority": "none.crt"}}, "none.crt: cannot be read: No such", id="no CA"
+        ),
+        pytest.param({"cluster": {"certificate-authority-data": "%"}}, "-data is not base64", id="not base64"),
+        pytest.param({"cluster": {"certificate-authority-data": data(b"x")}}, "not valid PEM", id="not PEM"),
+        pytest.param(
+            {"cluster": {"certificate-authority-data": "eA==", "insecure-skip-tls-verify": True}},
+            "exclude each other",
+            id="insecure with CA",
+        ),
+        pytest.param({"user": {"client-certificate-data": "eA=="}}, "one is missing", id="certificate without key"),
+        pytest.param(
+            {
+                "user": {
+                    "client-certificate-data": data(CLIENT.certificate),
+                    "client-key-data": data(AUTHORITY.client("x").key),
+                }
+            },
+            "they don't match",
+            id="another key",
+        ),
+        pytest.param(
+            {"user": {"auth-provider": {"name": "gcp"}}}, "auth-provider 'gcp' is not supported", id="provider"
+        ),
+        pytest.param(
+            {"user": {"exec": EXEC | {"apiVersion": "v1alpha1"}}},
+            "must be client.authentication.k8s.io/v1 or",
+            id="exec version",
+        ),
+        pytest.param(
+            {"user": {"exec": {"command": "x"}}}, "missing required field `apiVersion`", id="exec without version"
+        ),
+        pytest.param({"user": {"exec": EXEC | {"interactiveMode": "?"}}}, "interactiveMode must be", id="exec mode"),
+        pytest.param(
+            {"user": {"exec": EXEC | {"env": [{"name": "x"}]}}}, "missing required field `value`", id="exec env"
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_told_in_one_line(tmp_path, change, message):
+    path = write(tmp_path / "config", **change)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_kubeconfig(path, environ=NOBODY)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(b"{", "is not YAML", id="not YAML"),
+        pytest.param(b"\xff\xfe\x00", "is not YAML", id="not text"),
+        pytest.param(b"- a", "must be a mapping, not list", id="a list"),
+        pytest.param(b"", "no current-context is set; name one: none", id="empty"),
+    ],
+)
+def test_files_that_are_no_kubeconfig(tmp_path, content, message):
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=message):
+        load_kubeconfig(path)
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(ConfigError, match="missing: the kubeconfig cannot be read: No such file"):
+        load_kubeconfig(tmp_path / "missing")
+    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+        load_kubeconfig(tmp_path)
+    with pytest.raises(ConfigError, match="KUBECONFIG names no file that exists: /a:/b"):
+        load_kubeconfig(environ=NOBODY | {"KUBECONFIG": "/a:/b"})
+    with pytest.raises(
+        ConfigError, match=r"no kubeconfig: give a file, or set KUBECONFIG, or create /nowhere/\.kube/config"
+    ):
+        load_kubeconfig(environ=NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("environ", "server", "proxy"),
+    [
+        pytest.param({"HTTPS_PROXY": "http://p:1"}, "https://api:6443", "http://p:1", id="https"),
+        pytest.param({"https_proxy": "p:1"}, "https://api:6443", "http://p:1", id="lower case, no scheme"),
+        pytest.param({"HTTP_PROXY": "http://p:1"}, "https://api:6443", None, id="another scheme"),
+        pytest.param({"HTTPS_PROXY": "http://p:1"}, "https://127.0.0.1:6443", None, id="loopback"),
+        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a, .corp"}, "https://api.corp", None, id="domain"),
+        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": ".corp"}, "https://corp", "http://p:1", id="only below"),
+        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://10.96.0.1", None, id="network"),
+        pytest.param(
+            {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "10.0.0.0/8"}, "https://11.0.0.1", "http://p:1", id="not in it"
+        ),
+        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "api:443"}, "https://api:6443", "http://p:1", id="port"),
+        pytest.param({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "*"}, "https://api", None, id="all"),
+    ],
+)
+def test_proxies_of_the_environment(tmp_path, environ, server, proxy):
+    path = write(tmp_path / "config", server=server)
+    assert load_kubeconfig(path, environ=environ).proxy == proxy
+
+
+@pytest.fixture
+async def tls_server():
+    """A server with a certificate for `api.internal` and 127.0.0.1 that tells the user of the client's certificate."""
+    pair = AUTHORITY.server("api.internal", "127.0.0.1")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(cadata=AUTHORITY.certificate.decode())
+
+    async def handle(request):
+        subject = (request.transport.get_extra_info("peercert") or {}).get("subject", ())
+        names = [value for part in subject for key, value in part if key == "commonName"]
+        if not names:
+            return web.json_response({"code": 401, "reason": "Unauthorized", "message": "who?"}, status=401)
+        return web.json_response({"metadata": {"name": names[0]}})
+
+    runner = web.ServerRunner(web.Server(handle))
+    await runner.setup()
+    yield lambda path: load_pair(context, pair, path), runner, context
+    await runner.cleanup()
+
+
+def load_pair(context, pair, path):
+    (path / "server.pem").write_bytes(pair.certificate + pair.key)
+    context.load_cert_chain(path / "server.pem")
+
+
+@pytest.fixture
+async def tls_url(tls_server, tmp_path):
+    load, runner, context = tls_server
+    load(tmp_path)
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+    return f"https://127.0.0.1:{runner.addresses[0][1]}"
+
+
+TRUST = {"certificate-authority-data": data(AUTHORITY.certificate)}
+CERTIFICATE = {"client-certificate-data": data(CLIENT.certificate), "client-key-data": data(CLIENT.key)}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "user"),
+    [
+        pytest.param(TRUST, CERTIFICATE, id="inline"),
+        pytest.param(
+            {"certificate-authority": "ca.crt"},
+            {"client-certificate": "me.crt", "client-key": "me.key"},
+            id="in files beside the kubeconfig",
+        ),
+        pytest.param({"certificate-authority": "none.crt"} | TRUST, CERTIFICATE, id="data before file"),
+        pytest.param({"insecure-skip-tls-verify": True}, CERTIFICATE, id="insecure"),
+        pytest.param(TRUST | {"tls-server-name": "api.internal"}, CERTIFICATE, id="server name"),
+    ],
+)
+async def test_certificates_that_are_trusted(tmp_path, tls_url, cluster, user):
+    (tmp_path / "ca.crt").write_bytes(AUTHORITY.certificate)
+    (tmp_path / "me.crt").write_bytes(CLIENT.certificate)
+    (tmp_path / "me.key").write_bytes(CLIENT.key)
+    async with connect(write(tmp_path / "config", server=tls_url, cluster=cluster, user=user)) as client:
+        assert (await client.get(POD, "p")).metadata.name == "me"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "message"),
+    [
+        pytest.param({}, r"certificate is not trusted: .+ \(context dev of", id="unknown"),
+        pytest.param(
+            {"certificate-authority-data": data(Authority().certificate)}, "certificate is not trusted", id="another CA"
+        ),
+        pytest.param(TRUST | {"tls-server-name": "else"}, "not trusted: .*ostname mismatch.*'else'", id="another name"),
+    ],
+)
+async def test_certificates_that_are_not(tmp_path, tls_url, cluster, message):
+    path = write(tmp_path / "config", server=tls_url, cluster=cluster, user=CERTIFICATE)
+    async with await connect(path, retries=0) as client:
+        with pytest.raises(TransportError, match=message) as caught:
+            await client.get(POD, "p")
+    assert not caught.value.sent
+
+
+async def test_a_user_who_is_refused_is_named(tmp_path, tls_url):
+    path = write(tmp_path / "config", server=tls_url, cluster=TRUST, user={"token": "secret"})
+    async with connect(path) as client:
+        with pytest.raises(
+            ApiError, match=r"401 Unauthorized: who\? \(sent: the token of user u; context dev of"
+        ) as caught:
+            await client.get(POD, "p")
+    assert "secret" not in str(caught.value)
+
+
+async def test_tls_where_there_is_none(server):
+    server.says({})
+    async with HttpClient(server.url.replace("http:", "https:"), retries=0) as client:
+        with pytest.raises(TransportError, match=r"no TLS connection can be made|closed the connection") as caught:
+            await client.get(POD, "p")
+    assert not caught.value.sent
+
+
+PLUGIN = """#!/usr/bin/env python3
+import json, pathlib
+print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+    "status": {{"clientCertificateData": pathlib.Path({certificate!r}).read_text(),
+                "clientKeyData": pathlib.Path({key!r}).read_text()}}}}))
+"""
+
+
+async def test_a_plugin_that_gives_certificates_renews_them_when_they_are_refused(tmp_path, tls_url):
+    certificate, key, plugin = tmp_path / "me.crt", tmp_path / "me.key", tmp_path / "plugin"
+    other = Authority().client("me")
+    certificate.write_bytes(other.certificate)
+    key.write_bytes(other.key)
+    plugin.write_text(PLUGIN.format(certificate=str(certificate), key=str(key)))
+    plugin.chmod(0o755)
+    path = write(tmp_path / "config", server=tls_url, cluster=TRUST, user={"exec": EXEC | {"command": "./plugin"}})
+    async with connect(path, retries=0) as client:
+        with pytest.raises(TransportError):
+            await client.get(POD, "p")
+        certificate.write_bytes(CLIENT.certificate)
+        key.write_bytes(CLIENT.key)
+        assert await client.access.credentials.refresh({})
+        assert (await client.get(POD, "p")).metadata.name == "me"
