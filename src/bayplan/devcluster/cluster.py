@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
+import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
-import yaml
-
 from bayplan.api.kinds import NODE
-from bayplan.client import HttpClient
+from bayplan.client import ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.tls import Tls
 from bayplan.devcluster.clock import Clock, RunningClock
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
@@ -22,7 +23,7 @@ from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
 
 CONTEXT = "bayplan"
-"""The name of the context, cluster and user in its kubeconfig."""
+"""The name of the context in its kubeconfig."""
 
 
 class DevCluster:
@@ -45,7 +46,11 @@ class DevCluster:
         delays: KubeletDelays | None = None,
     ) -> None:
         self.clock: Clock = clock or RunningClock()
-        self.server = ApiServer(port=port, clock=self.clock)
+        self._tls = Tls.create() if tls else None
+        # Over TLS, kubectl asks for a password where the kubeconfig has no credentials.
+        self._token = secrets.token_urlsafe() if tls else None
+        tokens = {self._token: "system:admin"} if self._token else None
+        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens)
         self.port = port
         """The port that was asked for."""
         self.kubelets: Kubelets | None = None
@@ -61,7 +66,7 @@ class DevCluster:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.server)
-            self.client = await stack.enter_async_context(HttpClient(self.server.url))
+            self.client = await stack.enter_async_context(HttpClient(self._access()))
             await self._start(stack)
             self._stack = stack.pop_all()
         return self
@@ -98,21 +103,18 @@ class DevCluster:
 
     def kubeconfig(self) -> str:
         """What kubectl and other clients need to reach the cluster, as YAML."""
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": CONTEXT, "cluster": {"server": self.url}}],
-            "users": [{"name": CONTEXT, "user": {}}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": CONTEXT}}],
-            "current-context": CONTEXT,
-        }
-        text: str = yaml.safe_dump(document, sort_keys=False)
-        return text
+        return self.server.kubeconfig()
 
     def write_kubeconfig(self, path: Path) -> None:
         """Write the kubeconfig to a file that only its owner can read."""
         path.touch(mode=0o600)
         path.write_text(self.kubeconfig(), encoding="utf-8")
+
+    def _access(self) -> ClusterAccess:
+        if self._tls is None:
+            return ClusterAccess(server=self.url)
+        trust = ssl.create_default_context(cadata=self._tls.authority.decode())
+        return ClusterAccess(server=self.url, tls=trust, headers=(("Authorization", f"Bearer {self._token}"),))
 
     async def _start(self, stack: AsyncExitStack) -> None:
         """Run the parts as tasks that end with the stack; the failure of one is the cluster's."""

@@ -96,6 +96,7 @@ def _conditions(
         "Initialized": (initialized, None if ready or failed else reason),
         "Ready": (ready, reason),
         "ContainersReady": (ready, reason),
+        "PodScheduled": (True, None),
     }
     known = {one.type: one for one in (pod.status.conditions if pod.status else None) or ()}
     conditions = []

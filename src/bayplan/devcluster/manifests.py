@@ -103,9 +103,9 @@ def _read_file(path: Path) -> Iterator[Manifest]:
 
 def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     """Each document with the line that it begins on."""
-    loader = _Loader(text)
     number = 1
     try:
+        loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
@@ -114,10 +114,10 @@ def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else "?"
         raise ManifestError(f"{path}, document {number} (line {line}): not valid YAML: {error.problem}") from error
+    except RecursionError as error:
+        raise ManifestError(f"{path}, document {number}: nested too deeply") from error
     except yaml.YAMLError as error:
         raise ManifestError(f"{path}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
-    finally:
-        loader.dispose()
 
 
 def _objects(document: Any, where: str) -> Iterator[Manifest]:

@@ -1,0 +1,131 @@
+"""Node lifecycle, taint eviction and the collection of pods whose node is gone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lightkube.models.core_v1 import Taint, Toleration
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.client import PatchType
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.controllers.taint_eviction import tolerated_seconds
+
+
+def taints(world, node: str = "node-0") -> set[tuple[str, str]]:
+    return {(one.key, one.effect) for one in world.one(NODE, node).spec.taints or ()}
+
+
+def ready(world, node: str = "node-0") -> tuple[str, str]:
+    [condition] = [one for one in world.one(NODE, node).status.conditions if one.type == "Ready"]
+    return (condition.status, condition.reason)
+
+
+def pod(name: str, node: str = "node-0", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i"}
+    basis = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 1}
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {**basis, **spec}}
+
+
+async def test_new_nodes_lose_the_taint_of_new_nodes_when_they_are_ready(world):
+    assert [taints(world, f"node-{number}") for number in range(3)] == [set()] * 3
+    assert ready(world) == ("True", "KubeletReady")
+
+
+async def test_a_cordoned_node_is_tainted_and_an_uncordoned_one_is_not(world):
+    await world.patch(NODE, "node-0", {"spec": {"unschedulable": True}})
+    await world.until(lambda: taints(world) == {("node.kubernetes.io/unschedulable", "NoSchedule")})
+    await world.patch(NODE, "node-0", {"spec": {"unschedulable": None}})
+    await world.until(lambda: not taints(world))
+
+
+async def test_other_taints_stay(world):
+    own = {"key": "team", "value": "a", "effect": "NoSchedule"}
+    await world.patch(NODE, "node-0", {"spec": {"taints": [own], "unschedulable": True}})
+    await world.until(lambda: len(taints(world)) == 2)
+    await world.patch(NODE, "node-0", {"spec": {"unschedulable": None}})
+    await world.until(lambda: taints(world) == {("team", "NoSchedule")})
+
+
+async def test_a_condition_brings_its_taint(world):
+    condition = {"type": "MemoryPressure", "status": "True"}
+    world.cluster.kubelets.silence("node-0")
+    await world.client.patch(
+        NODE, "node-0", {"status": {"conditions": [condition]}}, type=PatchType.STRATEGIC, subresource="status"
+    )
+    await world.until(lambda: taints(world) == {("node.kubernetes.io/memory-pressure", "NoSchedule")})
+
+
+async def test_a_silent_node_becomes_unreachable_and_comes_back(world):
+    await world.create(POD, pod("a"))
+    await world.until(lambda: pods.is_ready(world.one(POD, "a")), step=0.5)
+    world.cluster.kubelets.silence("node-0")
+    await world.until(lambda: ready(world) == ("Unknown", "NodeStatusUnknown"), step=5)
+    unreachable = "node.kubernetes.io/unreachable"
+    await world.until(lambda: taints(world) == {(unreachable, "NoSchedule"), (unreachable, "NoExecute")})
+    await world.until(lambda: not pods.is_ready(world.one(POD, "a")))
+    assert ready(world, "node-1")[0] == "True"
+    world.cluster.kubelets.revive("node-0")
+    await world.until(lambda: ready(world)[0] == "True" and not taints(world), step=0.5)
+
+
+async def test_pods_leave_a_lost_node_when_their_patience_is_over(world):
+    lost = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    await world.create(POD, pod("patient", tolerations=[lost]))
+    await world.create(POD, pod("impatient", tolerations=[{**lost, "tolerationSeconds": 100}]))
+    await world.until(lambda: all(map(pods.is_ready, world.all(POD))), step=0.5)
+    world.cluster.kubelets.silence("node-0")
+    await world.until(lambda: taints(world), step=5)
+    await world.settle(90, step=5)
+    assert not pods.is_terminating(world.one(POD, "impatient"))
+    await world.until(lambda: pods.is_terminating(world.one(POD, "impatient")), step=5)
+    assert pods.condition(world.one(POD, "impatient"), "DisruptionTarget").reason == "DeletionByTaintManager"
+    await world.settle(1000, step=50)
+    assert not pods.is_terminating(world.one(POD, "patient"))
+
+
+async def test_a_taint_that_is_not_tolerated_evicts_at_once(world):
+    await world.create(POD, pod("a"))
+    await world.until(lambda: pods.is_ready(world.one(POD, "a")), step=0.5)
+    await world.patch(NODE, "node-0", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+    await world.until(lambda: not world.all(POD), step=0.5)
+
+
+async def test_pods_of_a_node_that_is_gone_go_after_a_while(world):
+    await world.create(POD, pod("a"))
+    await world.create(POD, pod("b", node="node-1"))
+    await world.until(lambda: all(map(pods.is_ready, world.all(POD))), step=0.5)
+    await world.client.delete(NODE, "node-0")
+    await world.until(lambda: world.one(NODE, "node-0") is None)
+    await world.settle(30, step=5)
+    assert world.one(POD, "a") is not None
+    await world.until(lambda: world.one(POD, "a") is None, step=5)
+    assert world.one(POD, "b") is not None
+
+
+K, J = Taint(key="k", value="v", effect="NoExecute"), Taint(key="j", effect="NoExecute")
+FOREVER = float("inf")
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "seconds"),
+    [
+        pytest.param([], 0, id="none"),
+        pytest.param([Toleration(key="k", operator="Exists")], 0, id="one of two"),
+        pytest.param([Toleration(operator="Exists")], FOREVER, id="all"),
+        pytest.param([Toleration(operator="Exists", tolerationSeconds=5)], 5, id="all for a time"),
+        pytest.param(
+            [
+                Toleration(key="k", value="v", tolerationSeconds=30),
+                Toleration(key="j", operator="Exists", tolerationSeconds=9),
+            ],
+            9,
+            id="the shorter of two",
+        ),
+        pytest.param([Toleration(operator="Exists", tolerationSeconds=-1)], 0, id="negative"),
+        pytest.param([Toleration(operator="Exists", effect="NoSchedule")], 0, id="another effect"),
+    ],
+)
+def test_how_long_taints_are_tolerated(tolerations, seconds):
+    assert tolerated_seconds([K, J], tolerations) == seconds

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from lightkube.models.core_v1 import Node, Pod
+
+from bayplan.devcluster.kubelet_admission import Books, Rejection
+
+
+def node(taints: list[dict[str, str]] | None = None, **allocatable: str) -> Node:
+    resources = {"cpu": "4", "memory": "1Gi", "pods": "3", **allocatable}
+    document = {
+        "metadata": {"name": "n", "labels": {"disk": "ssd"}},
+        "spec": {"taints": taints or []},
+        "status": {"allocatable": resources},
+    }
+    return msgspec.convert(document, Node)
+
+
+def pod(
+    name: str = "p", *, port: int = 0, address: str = "", requests: dict[str, str] | None = None, **spec: Any
+) -> Pod:
+    ports = [{"containerPort": port, "hostPort": port, "hostIP": address, "protocol": "TCP"}] if port else []
+    container = {"name": "c", "ports": ports, "resources": {"requests": requests or {}}}
+    return msgspec.convert({"metadata": {"name": name, "uid": name}, "spec": {"containers": [container], **spec}}, Pod)
+
+
+def books(*there: Pod) -> Books:
+    kept = Books()
+    for one in there:
+        kept.enter(one)
+    return kept
+
+
+def lacking(name: str, requested: int, used: int, capacity: int) -> Rejection:
+    message = f"Node didn't have enough resource: {name}, requested: {requested}, used: {used}, capacity: {capacity}"
+    return Rejection(f"OutOf{name}", message)
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "rejection"),
+    [
+        pytest.param([], pod(requests={"cpu": "4", "memory": "1Gi"}), None, id="fits exactly"),
+        pytest.param(
+            [pod("a", requests={"cpu": "3"})],
+            pod(requests={"cpu": "1500m"}),
+            lacking("cpu", 1500, 3000, 4000),
+            id="cpu",
+        ),
+        pytest.param([], pod(requests={"memory": "2Gi"}), lacking("memory", 2 << 30, 0, 1 << 30), id="memory"),
+        pytest.param(
+            [], pod(requests={"ephemeral-storage": "1Gi"}), lacking("ephemeral-storage", 1 << 30, 0, 0), id="storage"
+        ),
+        pytest.param([pod("a"), pod("b"), pod("c")], pod(), lacking("pods", 1, 3, 3), id="pods"),
+        pytest.param([], pod(requests={"example.com/gpu": "1"}), None, id="an extended resource of the cluster's"),
+        pytest.param([], pod(nodeSelector={"disk": "ssd"}), None, id="selected"),
+        pytest.param(
+            [],
+            pod(nodeSelector={"disk": "hdd"}),
+            Rejection(
+                "NodeAffinity", "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector"
+            ),
+            id="not selected",
+        ),
+        pytest.param([pod("a", port=80, address="1.1.1.1")], pod(port=80, address="2.2.2.2"), None, id="other address"),
+        pytest.param(
+            [pod("a", port=80, address="1.1.1.1")],
+            pod(port=80),
+            Rejection(
+                "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+            ),
+            id="port",
+        ),
+    ],
+)
+def test_who_is_taken(there, wanted, rejection):
+    assert books(*there).judge(node(), wanted) == rejection
+
+
+def test_an_extended_resource_that_the_node_has_is_counted():
+    has = node(**{"example.com/gpu": "2"})
+    wanted = pod(requests={"example.com/gpu": "2"})
+    assert books(pod("a", requests={"example.com/gpu": "1"})).judge(has, wanted) == lacking("example.com/gpu", 2, 1, 2)
+
+
+@pytest.mark.parametrize(("effect", "taken"), [("NoExecute", False), ("NoSchedule", True)])
+def test_only_a_taint_that_evicts_turns_a_bound_pod_away(effect, taken):
+    verdict = books().judge(node([{"key": "k", "effect": effect}]), pod())
+    assert (verdict is None) == taken
+    assert taken or verdict.reason == "TaintToleration"
+
+
+def test_what_a_pod_had_is_free_again_when_it_is_gone():
+    kept = books(pod("a", requests={"cpu": "4"}))
+    kept.strike("a")
+    kept.strike("a")
+    assert kept.judge(node(), pod(requests={"cpu": "4"})) is None
+
+
+def test_entering_twice_counts_once():
+    kept = books(pod("a", requests={"cpu": "1"}), pod("a", requests={"cpu": "2"}))
+    assert kept.used == {"cpu": 2000}
+
+
+def test_a_quantity_that_cannot_be_read_is_a_rejection():
+    assert books().judge(node(), pod(requests={"cpu": "much"})).reason == "UnexpectedAdmissionError"

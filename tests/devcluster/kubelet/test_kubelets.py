@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.api.kinds import LEASE, NODE, POD
+from bayplan.devcluster.clock import ManualClock
+from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, NodeShape, make_node, make_nodes
+
+
+def pod(
+    name: str = "p", node: str = "node-0", annotations: dict[str, str] | None = None, **spec: Any
+) -> dict[str, Any]:
+    basis = {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}
+    metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": {**basis, **spec}}
+
+
+def phase(world, name: str = "p") -> str:
+    return pods.phase(world.one(POD, name))
+
+
+def statuses(world, name: str = "p") -> dict[str, str]:
+    return {one.type: one.status for one in world.one(POD, name).status.conditions or ()}
+
+
+async def test_a_bound_pod_comes_to_run_after_the_start_delay(world):
+    await world.create(POD, pod(initContainers=[{"name": "i", "image": "i"}]))
+    await world.settle(0.5, step=0.1)
+    assert phase(world) == "Pending"
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    status = world.one(POD, "p").status
+    assert set(statuses(world).values()) == {"True"}
+    assert set(statuses(world)) >= {
+        "PodReadyToStartContainers",
+        "Initialized",
+        "ContainersReady",
+        "Ready",
+        "PodScheduled",
+    }
+    [container], [init] = status.containerStatuses, status.initContainerStatuses
+    assert (container.ready, container.started, container.restartCount) == (True, True, 0)
+    assert container.state.running.startedAt == status.startTime
+    assert init.state.terminated.exitCode == 0
+    assert status.podIP.startswith("10.128.")
+    assert status.hostIP == world.one(NODE, "node-0").status.addresses[0].address
+
+
+async def test_every_pod_has_an_address_of_its_own(world):
+    for number in range(3):
+        await world.create(POD, pod(f"p{number}"))
+    await world.create(POD, pod("host", hostNetwork=True))
+    await world.until(lambda: all(pods.phase(one) == "Running" for one in world.all(POD)), step=0.5)
+    addresses = {one.metadata.name: one.status.podIP for one in world.all(POD)}
+    assert len(set(addresses.values())) == 4
+    assert addresses["host"] == world.one(POD, "host").status.hostIP
+
+
+async def test_containers_run_as_long_as_they_are_told_to(world):
+    await world.create(POD, pod("good", annotations={RUN_SECONDS: "30"}, restartPolicy="Never"))
+    await world.create(POD, pod("bad", annotations={RUN_SECONDS: "30", EXIT_CODE: "7"}, restartPolicy="Never"))
+    await world.create(POD, pod("service", annotations={RUN_SECONDS: "30"}))
+    await world.settle(25)
+    assert {phase(world, name) for name in ("good", "bad", "service")} == {"Running"}
+    await world.until(lambda: phase(world, "good") == "Succeeded" and phase(world, "bad") == "Failed", step=1)
+    assert world.one(POD, "bad").status.containerStatuses[0].state.terminated.exitCode == 7
+    assert statuses(world, "good")["Ready"] == "False"
+    assert phase(world, "service") == "Running"
+
+
+async def test_failing_containers_are_started_again_where_the_policy_says_so(world):
+    await world.create(POD, pod(annotations={RUN_SECONDS: "5", EXIT_CODE: "1"}, restartPolicy="OnFailure"))
+    await world.until(lambda: (world.one(POD, "p").status.containerStatuses or [None])[0], step=0.5)
+    await world.until(lambda: world.one(POD, "p").status.containerStatuses[0].restartCount == 2, step=1)
+    [container] = world.one(POD, "p").status.containerStatuses
+    assert phase(world) == "Running"
+    assert container.lastState.terminated.exitCode == 1
+
+
+async def test_a_pod_beyond_its_deadline_fails(world):
+    await world.create(POD, pod(activeDeadlineSeconds=20))
+    await world.until(lambda: phase(world) == "Failed", step=1)
+    assert world.one(POD, "p").status.reason == "DeadlineExceeded"
+
+
+async def test_a_pod_that_does_not_fit_is_rejected(world):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
+    await world.create(POD, pod("first", containers=[container]))
+    await world.until(lambda: phase(world, "first") == "Running", step=0.5)
+    await world.create(POD, pod("second", containers=[container]))
+    await world.until(lambda: phase(world, "second") == "Failed")
+    status = world.one(POD, "second").status
+    assert status.reason == "OutOfcpu"
+    assert status.message == (
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 5000, used: 5000, capacity: 8000"
+    )
+    assert phase(world, "first") == "Running"
+
+
+async def test_an_ended_pod_makes_room(world):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
+    short = pod("short", annotations={RUN_SECONDS: "1"}, containers=[container], restartPolicy="Never")
+    await world.create(POD, short)
+    await world.until(lambda: phase(world, "short") == "Succeeded", step=0.5)
+    await world.create(POD, pod("next", containers=[container]))
+    await world.until(lambda: phase(world, "next") == "Running", step=0.5)
+
+
+async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):
+    await world.create(POD, pod(terminationGracePeriodSeconds=60))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await world.until(lambda: world.one(POD, "p") is None, step=0.25)
+
+
+async def test_a_deleted_pod_that_never_ran_goes_at_once(world):
+    await world.create(POD, pod())
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
+async def test_a_pod_that_a_finalizer_holds_ends_before_it_goes(world):
+    document = pod()
+    document["metadata"]["finalizers"] = ["example.com/hold"]
+    await world.create(POD, document)
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: phase(world) == "Failed", step=0.5)
+    await world.patch(POD, "p", {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/hold"]}})
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
+async def test_a_node_that_somebody_creates_is_taken_care_of(world):
+    capacity = {"cpu": "2", "memory": "4Gi", "pods": "10"}
+    await world.create(NODE, {"metadata": {"name": "extra"}, "status": {"capacity": capacity, "allocatable": capacity}})
+    await world.until(lambda: not world.one(NODE, "extra").spec.taints, step=0.5)
+    await world.create(POD, pod(node="extra"))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    assert world.one(NODE, "extra").status.capacity == capacity
+
+
+async def test_a_silent_kubelet_does_nothing_and_a_revived_one_catches_up(world):
+    world.cluster.kubelets.silence("node-0")
+    await world.create(POD, pod())
+    await world.settle(5)
+    assert phase(world) == "Pending"
+    world.cluster.kubelets.revive("node-0")
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+
+
+async def test_leases_are_renewed(world):
+    leases = world.client
+
+    async def renewed() -> Any:
+        return (await leases.get(LEASE, "node-0", "kube-node-lease")).spec
+
+    first = await renewed()
+    assert first.holderIdentity == "node-0"
+    assert first.leaseDurationSeconds == 40
+    await world.settle(15)
+    assert (await renewed()).renewTime > first.renewTime
+
+
+def test_the_nodes_that_are_made():
+    made = make_nodes(4, NodeShape(cpu="2", extended={"example.com/gpu": "1"}), zones=3)
+    assert [one.metadata.name for one in made] == ["node-0", "node-1", "node-2", "node-3"]
+    zones = [one.metadata.labels["topology.kubernetes.io/zone"] for one in made]
+    assert zones == ["zone-a", "zone-b", "zone-c", "zone-a"]
+    assert made[0].status.allocatable["cpu"] == "2"
+    assert made[0].status.allocatable["example.com/gpu"] == "1"
+
+
+async def test_a_cluster_has_the_nodes_that_it_is_given():
+    nodes = [make_node("control", labels={"tier": "control"}), make_node("off", unschedulable=True, zone="z")]
+    async with DevCluster(nodes, clock=ManualClock()) as cluster:
+        await cluster.nodes_ready()
+        known = cluster.informers.of(NODE).objects
+        assert known["control"].metadata.labels["tier"] == "control"
+        assert known["off"].spec.unschedulable
+        assert known["off"].metadata.labels["topology.kubernetes.io/zone"] == "z"

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS
+from bayplan.devcluster import manifests
+from bayplan.devcluster.clock import ManualClock
+from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.manifests import ManifestError
+
+POD_YAML = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a, labels: {since: 2026-01-01}}
+spec: {containers: [{name: c, image: i}]}
+"""
+
+
+def test_all_documents_of_all_files_are_read_and_what_needs_no_namespace_comes_first(tmp_path: Path):
+    (tmp_path / "one.yaml").write_text(
+        f"# nothing\n---\n{POD_YAML}---\n\n---\n{POD_YAML.replace('name: a', 'name: b')}"
+    )
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "two.json").write_text(
+        '{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "scheduling.k8s.io/v1",'
+        ' "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}]}'
+    )
+    (tmp_path / "notes.txt").write_text("not read")
+    read = manifests.read([tmp_path])
+    assert [(one.kind, one.document["metadata"]["name"]) for one in read] == [
+        (PRIORITY_CLASS, "high"),
+        (POD, "a"),
+        (POD, "b"),
+    ]
+    assert read[1].where == f"{tmp_path / 'one.yaml'}, document 1 (line 3)"
+    assert read[1].document["metadata"]["labels"] == {"since": "2026-01-01"}
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        pytest.param("a: [", "document 1 (line 1): not valid YAML", id="not YAML"),
+        pytest.param(f"{POD_YAML}---\na: b: c\n", "document 2 (line 6): not valid YAML", id="not YAML further down"),
+        pytest.param(
+            "- a\n", "document 1 (line 1): expected an object with apiVersion and kind, not a list", id="list"
+        ),
+        pytest.param("hello\n", "expected an object with apiVersion and kind, not 'hello'", id="text"),
+        pytest.param("kind: Pod\n", "apiVersion is missing", id="no version"),
+        pytest.param(
+            f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n", "document 2 (line 6): there is no kind Pot in v1", id="kind"
+        ),
+        pytest.param(
+            "apiVersion: v1\nkind: Deployment\n",
+            "there is no kind Deployment in v1; Deployment is served in apps/v1",
+            id="kind of another group",
+        ),
+        pytest.param("apiVersion: v1\nkind: Pod\n", "Pod: metadata.name is missing", id="no name"),
+        pytest.param("apiVersion: v1\nkind: Pod\nmetadata: web\n", "Pod: metadata.name is missing", id="odd metadata"),
+        pytest.param(b"\xff\xfe", "not a text file in UTF-8: byte 0 is 0xff", id="not a text"),
+        pytest.param("[" * 5000, "document 1: nested too deeply", id="too deep"),
+        pytest.param("a: !odd b\n", "could not determine a constructor for the tag '!odd'", id="unknown tag"),
+        pytest.param("\x00", "not valid YAML", id="control characters"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, content: str | bytes, complaint: str):
+    file = tmp_path / "bad.yaml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ManifestError) as refusal:
+        manifests.read([file])
+    message = str(refusal.value)
+    assert message.startswith(str(file))
+    assert complaint in message
+    assert "\n" not in message
+
+
+def test_a_file_that_is_not_there_and_a_folder_without_manifests(tmp_path: Path):
+    with pytest.raises(ManifestError, match="No such file"):
+        manifests.read([tmp_path / "absent.yaml"])
+    with pytest.raises(ManifestError, match=r"no file in this folder ends in \.yaml, \.yml, \.json"):
+        manifests.read([tmp_path])
+
+
+async def test_objects_are_created_with_their_status_and_changed_where_they_exist(tmp_path: Path):
+    file = tmp_path / "all.yaml"
+    file.write_text(
+        POD_YAML + "status: {phase: Running}\n---\n"
+        "apiVersion: v1\nkind: Node\nmetadata: {name: big}\nstatus: {capacity: {cpu: '64'}, allocatable: {cpu: '63'}}\n"
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\ndata: {a: one}\n"
+        "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: default}\ndata: {a: two}\n"
+    )
+    async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
+        await manifests.create(cluster.client, manifests.read([file]))
+        assert (await cluster.client.get(POD, "a", "default")).status.phase == "Running"
+        assert (await cluster.client.get(NODE, "big")).status.allocatable == {"cpu": "63"}
+        assert (await cluster.client.get(CONFIG_MAP, "c", "default")).data == {"a": "two"}
+
+
+async def test_what_the_server_refuses_is_told_with_its_place(tmp_path: Path):
+    file = tmp_path / "bad.yaml"
+    file.write_text(f"{POD_YAML}---\n{POD_YAML.replace('name: a', 'name: Not_A_Name')}")
+    async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
+        with pytest.raises(ManifestError) as refusal:
+            await manifests.create(cluster.client, manifests.read([file]))
+    assert str(refusal.value).startswith(f"{file}, document 2 (line 6): Pod Not_A_Name: ")
