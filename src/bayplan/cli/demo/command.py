@@ -51,6 +51,8 @@ def demo(keep: bool, clock_rate: float, save_svg: Path | None) -> None:
 
     Takes about ten seconds; exits with 0 if all pods went where they should.
     """
+    if save_svg is not None and not save_svg.parent.is_dir():
+        raise click.BadParameter(f"{save_svg.parent} is no folder", param_hint="--save-svg")
     logging.basicConfig(level=logging.ERROR)
     raise SystemExit(asyncio.run(_demo(Console(), clock_rate, keep=keep, svg=save_svg)))
 

@@ -1,0 +1,104 @@
+"""The demo as a user runs it: a process, with and without a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import xml.etree.ElementTree as ET
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bayplan.cli.demo.outcome import EXPECTATIONS
+
+COMMAND = [sys.executable, "-m", "bayplan", "demo"]
+QUICK = ["--clock-rate", "60"]
+
+
+def run(*arguments, **options):
+    return subprocess.run(
+        [*COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, **options
+    )
+
+
+def test_it_ends_well_and_by_itself(tmp_path):
+    picture = tmp_path / "demo.svg"
+    began = time.monotonic()
+    done = run("--save-svg", str(picture))
+    assert time.monotonic() - began < 20
+    assert (done.returncode, done.stderr) == (0, "")
+    for expectation in EXPECTATIONS:
+        assert f"✓ {expectation.what}\n" in re.sub(r" +\n", "\n", done.stdout)
+    assert "8/8  crowd.yaml" in done.stdout
+    assert "default/nowhere waits: 0/12 nodes are available" in done.stdout
+    assert re.search(r"decisions +\d+ a second", done.stdout)
+    assert re.search(r"p50 \d+ ms, p99 \d+ ms", done.stdout)
+    svg = picture.read_text(encoding="utf-8")
+    assert ET.fromstring(svg).tag.endswith("svg")
+    assert "@font-face" not in svg
+
+
+def test_in_a_terminal_it_draws_a_table_and_can_be_kept_for_kubectl():
+    text, process = in_terminal("--keep", *QUICK, until="until Ctrl-C")
+    assert "node-b4" in text
+    assert "cordoned" in text
+    assert "\x1b[" in text
+    kubeconfig = Path(re.search(r"export KUBECONFIG=(\S+)", text)[1])
+    assert "http://127.0.0.1:" in kubeconfig.read_text(encoding="utf-8")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=15) == 0
+    assert not kubeconfig.exists()
+
+
+def in_terminal(*arguments, until):
+    """What a demo has drawn in a terminal when `until` appears, and the process."""
+    main, side = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    process = subprocess.Popen([*COMMAND, *arguments], stdin=side, stdout=side, stderr=side, env=environment)
+    os.close(side)
+    text = ""
+    while until not in text:
+        text += os.read(main, 1 << 16).decode(errors="replace")
+    threading.Thread(target=_drain, args=(main,)).start()
+    return text, process
+
+
+def _drain(terminal):
+    """Read on, as a terminal does, until nobody writes any more."""
+    with os.fdopen(terminal, "rb", buffering=0) as rest, suppress(OSError):
+        while rest.read(1 << 16):
+            pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_it_can_be_stopped(number):
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
+    assert next(line for line in process.stdout if "2/8" in line)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=15)
+    assert process.returncode == 130
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--clock-rate", "0"], "0 is not in the range"),
+        (["--clock-rate", "fast"], "'fast' is not a valid float"),
+        (["--save-svg", "/nowhere/at/all.svg"], "/nowhere/at is no folder"),
+        (["please"], "unexpected extra argument (please)"),
+    ],
+    ids=["a clock that stands", "no number", "no such folder", "an argument"],
+)
+def test_what_makes_no_sense_is_said_at_once(arguments, complaint):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert complaint in done.stderr
+    assert "Traceback" not in done.stderr

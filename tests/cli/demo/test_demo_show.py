@@ -1,0 +1,151 @@
+"""The demo's parts: what is seen, what is expected, what is shown."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from lightkube.models.core_v1 import Container, Pod, PodCondition, PodSpec, PodStatus
+from lightkube.models.meta_v1 import ObjectMeta
+from rich.console import Console
+
+from bayplan.api.kinds import KINDS
+from bayplan.cli.demo import stage
+from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
+from bayplan.cli.demo.screens import LineScreen, picture, summary
+from bayplan.cli.demo.show import Show
+from bayplan.client import HttpClient
+from bayplan.client.store import Entry
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import load_plugins
+from bayplan.devcluster import manifests
+from bayplan.devcluster.clock import RunningClock
+
+
+def pod(name, app, node=None, phase="Pending", reason=""):
+    conditions = [PodCondition(type="PodScheduled", status="False", message=reason)] if reason else None
+    return PodInfo(
+        Pod(
+            metadata=ObjectMeta(name=name, namespace="default", uid=name, labels={"app": app}),
+            spec=PodSpec(containers=[Container(name="main")], nodeName=node),
+            status=PodStatus(phase=phase, conditions=conditions),
+        )
+    )
+
+
+@pytest.fixture
+async def show():
+    async with HttpClient("http://127.0.0.1:9") as nobody:
+        yield Show(nobody)
+
+
+def see(show, *pods):
+    for one in pods:
+        show.seen.pods.entries[one.key] = Entry(one, one.uid, "1")
+        show.seen.added(one)
+
+
+@pytest.mark.parametrize(
+    ("values", "percent", "expected"),
+    [([], 50, 0.0), ([3.0], 50, 3.0), ([3.0], 99, 3.0), ([4.0, 1.0, 3.0, 2.0], 50, 2.0), (range(1, 101), 99, 99)],
+    ids=["nothing", "one", "one, high", "four", "a hundred"],
+)
+def test_percentile(values, percent, expected):
+    assert percentile(values, percent) == expected
+
+
+def test_the_stage_is_as_announced():
+    nodes = {node.metadata.name: node for node in stage.nodes()}
+    zones = [node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes.values()]
+    assert (len(nodes), len(set(zones))) == (12, 3)
+    tiers = {name: node.metadata.labels["tier"] for name, node in nodes.items() if "tier" in node.metadata.labels}
+    assert tiers == {"node-a1": "control", "node-b1": "cronjob"}
+    assert [name for name, node in nodes.items() if node.spec.taints] == ["node-c4"]
+    assert [name for name, node in nodes.items() if node.spec.unschedulable] == ["node-b4"]
+    assert set(RESERVED) == {"node-a1", "node-b1", "node-b4", "node-c4"}
+
+
+def test_the_manifests_are_as_announced():
+    objects = [one for act in stage.acts() for one in manifests.read([act.file])]
+    assert all(one.kind in KINDS for one in objects)
+    by_name = {one.document["metadata"]["name"]: one.document for one in objects}
+    assert by_name["nginx"]["spec"]["replicas"] == 3
+    assert by_name["crowd"]["spec"]["replicas"] == CROWD
+    selectors = [
+        one.document["spec"]["jobTemplate"]["spec"]["template"]["spec"]["nodeSelector"]
+        for one in objects
+        if one.kind.kind == "CronJob"
+    ]
+    assert selectors == [{"tier": "cronjob"}] * 3
+    for act in stage.acts():
+        assert len(act.title) < 60
+
+
+def test_the_policy_is_ten_lines():
+    assert [plugin.name for plugin in load_plugins([str(stage.POLICY)])] == ["tier"]
+    code = [line for line in stage.POLICY.read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert len(code) <= 12
+
+
+async def test_nothing_is_expected_to_be_met_before_it_begins(show):
+    unmet = [expectation.what for expectation in EXPECTATIONS if not expectation.met(show.seen)]
+    assert len(unmet) == len(EXPECTATIONS) - 1
+    assert not show.succeeded
+
+
+async def test_a_stranger_on_a_reserved_node_spoils_it(show):
+    expectation = EXPECTATIONS[-1]
+    see(show, pod("batch", "batch", "node-c4"))
+    assert expectation.met(show.seen)
+    see(show, pod("nginx", "nginx", "node-a1"))
+    assert not expectation.met(show.seen)
+
+
+async def test_lines_tell_every_placement_and_every_reason_once(show):
+    console = Console(file=io.StringIO(), width=80)
+    screen = LineScreen(console, show)
+    with screen:
+        screen.refresh()
+        see(show, pod("nginx-1", "nginx", "node-a2"), pod("nginx-2", "nginx", "node-a3"), pod("fresh", "fresh"))
+        see(show, pod("nowhere", "nowhere", reason="0/12 nodes are available: " + "so many reasons " * 10))
+        screen.refresh()
+        see(show, *(pod(f"crowd-{number}", "crowd", f"node-{number}") for number in range(5)))
+    lines = [line.partition(" s  ")[2].rstrip() for line in console.file.getvalue().splitlines()]
+    assert lines == [
+        "the scheduler gets to know the cluster",
+        "  nginx → node-a2, node-a3",
+        "  default/nowhere waits: 0/12 nodes are available: " + ("so many reasons " * 10).rstrip(),
+        "  crowd → 5 pods on 5 nodes",
+    ]
+
+
+async def test_the_picture_fits_a_small_terminal(show):
+    see(
+        show,
+        pod("nginx-1", "nginx", "node-a2", "Running"),
+        pod("report-1", "report", "node-b1", "Succeeded"),
+        pod("report-2", "report", "node-b1", "Succeeded"),
+        pod("crowd-1", "crowd", "node-a2"),
+        pod("nowhere", "nowhere", reason="0/12 nodes are available: " + "10 Insufficient cpu, " * 5),
+    )
+    text = rendered(picture(show, stage.nodes(), "http://127.0.0.1:41234", RunningClock(20)))
+    assert len(text.splitlines()) < 24
+    rows = {line.split()[0]: " ".join(line.split()) for line in text.splitlines() if line.split()}
+    assert rows["node-a2"] == "node-a2 zone-a nginx crowd …"
+    assert rows["node-b1"] == "node-b1 zone-b tier=cronjob report ✓2"
+    assert rows["node-b4"] == "node-b4 zone-b cordoned"
+    assert rows["node-c4"] == "node-c4 zone-c tainted dedicated=batch"
+    assert "4 pods bound, 1 waiting, 0 decisions" in text
+    assert "default/nowhere waits" in text
+
+
+async def test_the_summary_names_what_was_not_seen(show):
+    text = rendered(summary(show))
+    assert "✗ not seen: the three pods of nginx run" in text
+    assert "p50 0 ms, p99 0 ms" in text
+
+
+def rendered(what):
+    console = Console(file=io.StringIO(), width=80)
+    console.print(what)
+    return console.file.getvalue()
