@@ -22,6 +22,14 @@ def admit_pod(registry: Registry, pod: Object) -> None:
     _add_tolerations(pod["spec"])
 
 
+def readmit_pod(pod: Object, old: Object) -> None:
+    """What admission adds, an update does not take away."""
+    for field in ("priority", "preemptionPolicy"):
+        if field in old["spec"]:
+            pod["spec"].setdefault(field, old["spec"][field])
+    _add_tolerations(pod["spec"])
+
+
 def _admit_priority(registry: Registry, pod: Object) -> None:
     spec, name = pod["spec"], pod["metadata"].get("name", "")
     classes = registry.store.collection(PRIORITY_CLASS.resource).objects

@@ -10,7 +10,7 @@ from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.validation import core, workloads
-from bayplan.devcluster.apiserver.validation.pods import validate_pod, validate_pod_update
+from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod, validate_pod_update
 
 EVENT_FIELDS = {
     "involvedObject.kind": path("involvedObject", "kind"),
@@ -35,7 +35,9 @@ RULES: tuple[Resource, ...] = (
         admit=admission.admit_pod,
         prepare=pods.prepare_pod,
         prepare_status=pods.prepare_pod_status,
+        prepare_update=admission.readmit_pod,
         validate=validate_pod,
+        validate_new=validate_new_pod,
         validate_update=validate_pod_update,
         grace=pods.grace,
         generation=True,

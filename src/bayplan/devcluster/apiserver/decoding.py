@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF, read_protobuf
 from bayplan.devcluster.apiserver.schema import Mismatch, Object, normalize
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, unsupported_media_type
@@ -89,14 +89,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
+_KNOWN = frozenset(kind.kind for kind in KINDS)
+
+
 def _check_kind(kind: Kind, document: Object) -> None:
     given_kind, given_version = document.get("kind") or kind.kind, document.get("apiVersion") or kind.api_version
     if given_kind == kind.kind and given_version == kind.api_version:
         return
     if given_version != kind.api_version:
-        raise bad_request(
-            f"the API version in the data ({given_version}) does not match the expected API version ({kind.api_version})"
-        )
+        why = f'no kind "{given_kind}" is registered for version "{given_version}"'
+        raise _cannot_be_handled(kind, given_kind, kind.version, why)
+    if given_kind not in _KNOWN:
+        why = f'no kind "{given_kind}" is registered for version "{given_version}"'
+        raise _cannot_be_handled(kind, given_kind, kind.version, why)
     internal = kind.group.partition(".")[0] or "core"
     why = f"converting ({kind.version}.{given_kind}) to ({internal}.{kind.kind}): unknown conversion"
     raise _cannot_be_handled(kind, given_kind, kind.version, why)

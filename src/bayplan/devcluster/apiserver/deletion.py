@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
 from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, bad_request
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, not_supported
 from bayplan.devcluster.apiserver.store import Entry
 
+OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "", "", namespaced=False, model="meta_v1.DeleteOptions")
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 POLICIES = {"Background": None, "Orphan": ORPHAN, "Foreground": FOREGROUND}
 
@@ -42,13 +44,8 @@ def read_options(parameters: dict[str, str], body: Any) -> DeleteOptions:
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan in {True, "true", "1"} else "Background"
     if policy is not None and policy not in POLICIES:
-        raise StatusError(
-            422,
-            "Invalid",
-            f'DeleteOptions.meta.k8s.io "" is invalid: propagationPolicy: Unsupported value: "{policy}": supported '
-            'values: "Foreground", "Background", "Orphan", "nil"',
-            {"group": "meta.k8s.io", "kind": "DeleteOptions"},
-        )
+        supported = ("Foreground", "Background", "Orphan", "nil")
+        raise invalid(OPTIONS, "", [not_supported("propagationPolicy", policy, supported)])
     preconditions = given.get("preconditions") or {}
     try:
         seconds = None if grace is None else int(grace)

@@ -10,17 +10,24 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_object, warning_header
-from bayplan.devcluster.apiserver.deletion import delete, read_options
+from bayplan.devcluster.apiserver.deletion import OPTIONS, delete, read_options
 from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.negotiation import negotiate
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH
 from bayplan.devcluster.apiserver.reading import list_objects, read_selection, read_watch, watch
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, Renderer
-from bayplan.devcluster.apiserver.requesting import DELETE_OPTIONS, Request
+from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import method_not_allowed, not_found, resource_not_found
+from bayplan.devcluster.apiserver.status import (
+    StatusError,
+    invalid,
+    method_not_allowed,
+    not_found,
+    resource_not_found,
+    unreadable_patch,
+)
 from bayplan.devcluster.apiserver.store import Entry, encode, key_of
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
 
@@ -151,14 +158,26 @@ class Handler:
             entry = self._registry.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
-        new = accept(resource.kind, request.patched(resource.kind, old), validation)
+        new = self._accept_patched(request, resource, old, validation)
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
+
+    def _accept_patched(
+        self, request: Request, resource: Resource, old: Object, validation: FieldValidation
+    ) -> Object:
+        """What a patch makes of an object. That this is no object of the kind is the patch's fault: 422."""
+        document = request.patched(resource.kind, old)
+        try:
+            return accept(resource.kind, document, validation)
+        except StatusError as error:
+            if validation.mode == "Strict" and "strict decoding error" in error.message:
+                raise
+            raise invalid(resource.kind, old["metadata"]["name"], [unreadable_patch(error.message)]) from error
 
     def _delete(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, request.document(DELETE_OPTIONS))
+        options = read_options(request.parameters, request.document(OPTIONS))
         entry, gone = delete(self._registry, resource, info.namespace, info.name, options)
         if gone and not resource.returns_deleted:
             kind = resource.kind
@@ -168,7 +187,7 @@ class Handler:
 
     def _delete_collection(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)
-        options = read_options(request.parameters, request.document(DELETE_OPTIONS))
+        options = read_options(request.parameters, request.document(OPTIONS))
         selection = read_selection(resource, request.info.namespace, "", request.parameters)
         entries, metadata = list_objects(self._registry, resource, selection, {})
         deleted: list[Entry] = []

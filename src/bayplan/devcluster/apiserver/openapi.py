@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.documentation import field_descriptions, type_description
 from bayplan.devcluster.apiserver.patch import MERGE_KEYS, RETAIN_KEYS
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, STRUCT_MAPS, Object, field_model
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Object, field_model, map_model
 
 _HOMES = {"meta": "io.k8s.apimachinery.pkg.apis.meta", "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"}
 _TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
@@ -122,10 +121,9 @@ def _value_schema(schemas: Object, model: type[Any], annotation: str, json_name:
 
 
 def _map_values(schemas: Object, model: type[Any], json_name: str, style: str) -> Object:
-    if json_name in STRUCT_MAPS:
-        module, _, name = STRUCT_MAPS[json_name].rpartition(".")
-        value: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
-        return {"additionalProperties": _reference(schemas, value, style)}
+    inner = map_model(model, json_name)
+    if inner is not None:
+        return {"additionalProperties": _reference(schemas, inner, style)}
     if json_name in QUANTITY_MAPS:
         return {"additionalProperties": dict(_SCALARS["Quantity"])}
     return {"additionalProperties": {"type": "string"}}

@@ -12,7 +12,7 @@ import jsonpatch
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.schema import Object, field_model
-from bayplan.devcluster.apiserver.status import StatusError, bad_request
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, internal
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -180,7 +180,7 @@ def _merge_objects(
     patched: dict[Any, Any] = {}
     for item in change:
         if not isinstance(item, dict) or key not in item:
-            raise bad_request(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
+            raise internal(f"map: {json.dumps(item)} does not contain declared merge key: {key}")
         identity = _identity(item, key)
         if item.get("$patch") == "delete":
             elements.pop(identity, None)

@@ -11,11 +11,10 @@ import base64
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib import import_module
 from importlib.resources import files
 from typing import Any
 
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, STRUCT_MAPS, Object, field_model
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Object, field_model, map_model
 from bayplan.devcluster.apiserver.status import bad_request
 from bayplan.devcluster.apiserver.store import decode
 
@@ -133,9 +132,8 @@ def _reader(model: type[Any], field: str) -> tuple[str, bool, Callable[[Any], An
 
 
 def _map_value(model: type[Any], field: str) -> Callable[[Any], Any]:
-    if field in STRUCT_MAPS:
-        module, _, name = STRUCT_MAPS[field].rpartition(".")
-        inner: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
+    inner = map_model(model, field)
+    if inner is not None:
         return lambda value: _message(inner, value)
     if field in QUANTITY_MAPS:
         return _quantity

@@ -34,7 +34,7 @@ from bayplan.devcluster.apiserver.status import (
     forbidden_field,
     future_version,
     internal,
-    invalid_value,
+    not_supported,
 )
 from bayplan.devcluster.apiserver.store import Change, Collection, Entry, encode, key_of
 
@@ -130,7 +130,7 @@ def _check_version(registry: Registry, collection: Collection, parameters: dict[
     text, match = parameters.get("resourceVersion", ""), parameters.get("resourceVersionMatch", "")
     version = read_version(text)
     if match not in {"", "Exact", "NotOlderThan"}:
-        raise _bad_options(invalid_value("resourceVersionMatch", match, "supported values: \"Exact\", \"NotOlderThan\""))
+        raise _bad_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
     if match and not text:
         raise _bad_options(
             forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
@@ -227,14 +227,11 @@ def read_watch(registry: Registry, collection: Collection, parameters: dict[str,
         raise future_version(version, registry.store.version)
     bookmarks = _true(parameters.get("allowWatchBookmarks"))
     asked_for_all = _true(wants_initial)
-    if asked_for_all and not bookmarks:
-        detail = "sendInitialEvents requires allowWatchBookmarks"
-        raise _bad_options(forbidden_field("sendInitialEvents", detail))
     timeout = _integer(parameters.get("timeoutSeconds", ""))
     return WatchOptions(
         start=version,
         initial=asked_for_all or (wants_initial is None and version == 0),
-        initial_end=asked_for_all,
+        initial_end=asked_for_all and bookmarks,
         bookmarks=bookmarks,
         seconds=float(timeout) if timeout > 0 else seconds,
     )

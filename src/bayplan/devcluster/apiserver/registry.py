@@ -24,8 +24,9 @@ from bayplan.devcluster.apiserver.status import (
     bad_request,
     conflict,
     forbidden,
+    internal,
     invalid,
-    invalid_value,
+    must_say_version,
     not_found,
 )
 from bayplan.devcluster.apiserver.store import Collection, Entry, Store, decode, encode, key_of
@@ -90,7 +91,7 @@ class Registry:
         metadata = obj["metadata"]
         place(resource, namespace, metadata)
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise internal("resourceVersion should not be set on objects to be created")
         if kind.namespaced:
             self._check_namespace(resource, namespace, metadata.get("name", ""))
         for system_field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
@@ -110,8 +111,9 @@ class Registry:
         name = metadata.get("name", "")
         self._check(resource, name, [*validate_meta(resource, metadata), *resource.validate(obj), *resource.validate_new(obj)])
         collection = self.collection(resource)
-        if key_of(namespace, name) in collection.objects:
-            raise already_exists(kind, name)
+        existing = collection.objects.get(key_of(namespace, name))
+        if existing is not None:
+            raise already_exists(kind, name, being_deleted="deletionTimestamp" in existing.load()["metadata"])
         return self._store(resource, obj, dry_run=dry_run)
 
     def suffix(self) -> str:
@@ -177,8 +179,8 @@ class Registry:
             resource.prepare_status(new, old)
         elif resource.kind.status and not subresource:
             new["status"] = old.get("status", {})
+        resource.default(new)
         if not subresource:
-            resource.default(new)
             resource.prepare_update(new, old)
         errors = [*validate_meta_update(metadata, was)]
         if not subresource:
@@ -199,8 +201,7 @@ class Registry:
             raise conflict(resource.kind, name, why)
         based_on = metadata.get("resourceVersion", "")
         if not based_on and not resource.unconditional_update:
-            field_error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-            raise invalid(resource.kind, name, [field_error])
+            raise must_say_version(resource.kind, name)
         if based_on and based_on != was["resourceVersion"]:
             raise conflict(resource.kind, name, MODIFIED)
 

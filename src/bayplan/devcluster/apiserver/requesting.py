@@ -30,9 +30,24 @@ from bayplan.devcluster.apiserver.status import (
     unsupported_media_type,
 )
 
-_OPTIONS = Kind("meta.k8s.io", "v1", "PatchOptions", "", "", namespaced=False, model="")
-DELETE_OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "", "", namespaced=False, model="meta_v1.DeleteOptions")
+def _options(kind: str) -> Kind:
+    return Kind("meta.k8s.io", "v1", kind, "", "", namespaced=False, model="meta_v1.DeleteOptions")
+
+
+_OPTIONS = {
+    "create": _options("CreateOptions"),
+    "update": _options("UpdateOptions"),
+    "patch": _options("PatchOptions"),
+}
 _SCALE = Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale")
+
+
+def _check_applied(configuration: Any) -> None:
+    """What is applied has to say what it is. Raises 400."""
+    kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
+    if not kind or not version:
+        group, _, plain = str(version).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{plain}, Kind={kind}")
 
 
 @dataclass(slots=True)
@@ -55,7 +70,7 @@ class Request:
         """Whether nothing is to be stored. Raises 422."""
         wanted = self.parameters.get("dryRun", "")
         if wanted not in {"", "All"}:
-            raise invalid(_OPTIONS, "", [not_supported("dryRun", [wanted], ("All",))])
+            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("dryRun", [wanted], ("All",))])
         return wanted == "All"
 
     def validation(self) -> FieldValidation:
@@ -63,7 +78,7 @@ class Request:
         mode = self.parameters.get("fieldValidation", "") or "Warn"
         if mode not in {"Ignore", "Warn", "Strict"}:
             supported = ("", "Ignore", "Strict", "Warn")
-            raise invalid(_OPTIONS, "", [not_supported("fieldValidation", mode, supported)])
+            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("fieldValidation", mode, supported)])
         return FieldValidation(mode)
 
     def document(self, kind: Kind) -> Any:
@@ -80,8 +95,11 @@ class Request:
         if self.media not in PATCH_TYPES:
             raise unsupported_media_type()
         if self.media == APPLY_PATCH and not self.parameters.get("fieldManager"):
-            raise invalid(_OPTIONS, "", [required("fieldManager", "is required for apply patch")])
-        return read_document(kind, self.body, self.content_type)
+            raise invalid(_OPTIONS["patch"], "", [required("fieldManager", "is required for apply patch")])
+        patch = read_document(kind, self.body, self.content_type)
+        if self.media == APPLY_PATCH and isinstance(patch, dict):
+            _check_applied(patch)
+        return patch
 
     def patched(self, kind: Kind, old: Object) -> Object:
         """The document that the body, a patch, makes of `old`."""
@@ -89,7 +107,9 @@ class Request:
         if self.media == JSON_PATCH:
             return apply_json_patch(whole, patch)
         if not isinstance(patch, dict):
-            raise bad_request("error decoding patch: the patch must be an object")
+            what = "array" if isinstance(patch, list) else "value"
+            why = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            raise bad_request(f"error decoding patch: {why}")
         if self.media == MERGE_PATCH:
             merged: Object = apply_merge_patch(whole, patch)
             return merged

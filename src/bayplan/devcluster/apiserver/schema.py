@@ -63,6 +63,7 @@ KEPT_EMPTY = frozenset({
 """Optional texts whose emptiness says something."""
 
 ALWAYS_WRITTEN: dict[str, tuple[str, ...]] = {
+    "CSINodeDriver": ("topologyKeys",),
     "Container": ("resources",),
     "ContainerStateRunning": ("startedAt",),
     "ContainerStateTerminated": ("startedAt", "finishedAt"),
@@ -89,8 +90,10 @@ ALWAYS_WRITTEN: dict[str, tuple[str, ...]] = {
     "ReplicationControllerCondition": ("lastTransitionTime",),
     "ServicePort": ("targetPort",),
     "ServiceStatus": ("loadBalancer",),
+    "ResourceClaimTemplateSpec": ("metadata",),
     "StatefulSetCondition": ("lastTransitionTime",),
     "StatefulSetSpec": ("updateStrategy",),
+    "StatefulSetStatus": ("availableReplicas",),
     "core_v1.Event": (
         "source", "firstTimestamp", "lastTimestamp", "eventTime", "reportingComponent", "reportingInstance",
     ),
@@ -109,16 +112,19 @@ QUANTITY_MAPS = frozenset({
 })  # fmt: skip
 """Maps (the models call them `dict`) whose values are quantities."""
 
-STRUCT_MAPS = {
-    "attributes": "resource_v1.DeviceAttribute",
-    "counters": "resource_v1.Counter",
-    "nodeAllocatableResourceMappings": "resource_v1.NodeAllocatableResourceMapping",
+STRUCT_MAPS: dict[tuple[str, str], str] = {
+    ("CounterSet", "counters"): "Counter",
+    ("Device", "attributes"): "DeviceAttribute",
+    ("Device", "capacity"): "DeviceCapacity",
+    ("Device", "nodeAllocatableResourceMappings"): "NodeAllocatableResourceMapping",
+    ("DeviceCounterConsumption", "counters"): "Counter",
 }
-"""Maps whose values are objects."""
+"""Maps whose values are objects: by type and field, the type of the values, of the same module."""
 
 
 @cache
-def _struct(model: type[Any]) -> _Normalize:
+def _struct(model: type[Any], owner: str = "") -> _Normalize:
+    """How a type is normalized, where it is the value of a field of the type `owner`."""
     fields: dict[str, _Normalize] = {}
     zeros: dict[str, _Normalize] = {}
 
@@ -126,7 +132,7 @@ def _struct(model: type[Any]) -> _Normalize:
         if not fields:  # on first use, because types refer to themselves
             _plan(model, fields, zeros)
         if value.__class__ is not dict:
-            raise _mismatch(value, path, f"v1.{model.__name__}")
+            raise _mismatch(value, path, f"v1.{model.__name__}", owner)
         done: Object = {}
         prefix = f"{path}." if path else ""
         for key, given in value.items():
@@ -185,8 +191,8 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
             return _time(fraction=False)
         case "MicroTime":
             return _time(fraction=True)
-        case "dict" | "Dict" if name in STRUCT_MAPS:
-            return _map(_struct(_model(module, STRUCT_MAPS[name])), owner)
+        case "dict" | "Dict" if (owner, name) in STRUCT_MAPS:
+            return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner)
         case "dict" | "Dict" if name in QUANTITY_MAPS:
             return _map(_quantity, owner)
         case "dict" if name != "fieldsV1":
@@ -194,7 +200,7 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
         case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict":
             return _anything
         case _:
-            return _struct(_model(module, annotation))
+            return _struct(_model(module, annotation), owner)
 
 
 def _model(module: str, name: str) -> type[Any]:
@@ -319,6 +325,12 @@ _INDEX = re.compile(r"\[\d+\]")
 def _go_type(annotation: str) -> str:
     plain = annotation.rpartition(".")[2]
     return {"str": "string", "int": "int32", "bool": "bool"}.get(plain, f"v1.{plain}")
+
+
+def map_model(model: type[Any], name: str) -> type[Any] | None:
+    """The type of the values of a field that is a map, None where they are no objects."""
+    found = STRUCT_MAPS.get((model.__name__, name))
+    return None if found is None else _model(model.__module__.rpartition(".")[2], found)
 
 
 @cache

@@ -230,9 +230,38 @@ class ApiServer:
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        for name, value in (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)):
-            metadata = {"name": name}
-            self._load({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": value})
+        self.load(INITIAL_OBJECTS)
+
+
+INITIAL_OBJECTS: tuple[Object, ...] = (
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "system-cluster-critical"},
+        "value": 2_000_000_000,
+        "description": (
+            "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary."
+        ),
+    },
+    {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": "system-node-critical"},
+        "value": 2_000_001_000,
+        "description": "Used for system critical pods that must not be moved from their current node.",
+    },
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
+    },
+)
+"""What a cluster has before anybody has created anything, besides its namespaces."""
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:

@@ -100,6 +100,11 @@ def _with(what: str, detail: str) -> str:
     return f"{what}: {detail}" if detail else what
 
 
+def unreadable_patch(why: str) -> FieldError:
+    """A patch whose result is no object of its kind."""
+    return FieldError("FieldValueInvalid", "patch", f"Invalid value: {why}")
+
+
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 for fields that are wrong. A message that occurs twice is said once, its causes stay."""
     group = "" if kind.group == "events.k8s.io" else kind.group  # upstream validates what it stores, and that is core
@@ -115,14 +120,22 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     )
 
 
+def must_say_version(kind: Kind, name: str) -> StatusError:
+    """422 for an update that does not say what it is based on, of a kind that insists."""
+    error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+    cause = {"reason": error.reason, "message": error.message, "field": error.field}
+    details = {**_details(name, kind.group, kind.plural), "causes": [cause]}
+    return StatusError(422, "Invalid", f'{kind.resource} "{name}" is invalid: {error}', details)
+
+
 def not_found(kind: Kind, name: str) -> StatusError:
     """404 for an object that does not exist."""
     return StatusError(404, "NotFound", f'{kind.resource} "{name}" not found', _details(name, kind.group, kind.plural))
 
 
-def already_exists(kind: Kind, name: str) -> StatusError:
+def already_exists(kind: Kind, name: str, *, being_deleted: bool = False) -> StatusError:
     """409 for a create of a name that is taken."""
-    message = f'{kind.resource} "{name}" already exists'
+    message = f'{"object is being deleted: " if being_deleted else ""}{kind.resource} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, _details(name, kind.group, kind.plural))
 
 

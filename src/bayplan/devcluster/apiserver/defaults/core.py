@@ -24,7 +24,9 @@ def prepare_namespace(namespace: Object) -> None:
 
 def default_node(node: Object) -> None:
     """What a node has, it offers, unless it says otherwise."""
-    status = node.get("status", {})
+    spec, status = node["spec"], node.get("status", {})
+    if "podCIDR" in spec:
+        spec.setdefault("podCIDRs", [spec["podCIDR"]])
     if "capacity" in status:
         status.setdefault("allocatable", dict(status["capacity"]))
 
@@ -53,6 +55,8 @@ def default_volume(volume: Object) -> None:
     """A file system that is kept."""
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     volume["spec"].setdefault("volumeMode", "Filesystem")
+    if "hostPath" in volume["spec"]:
+        volume["spec"]["hostPath"].setdefault("type", "")
     claim = volume["spec"].get("claimRef")
     if claim:
         claim.setdefault("kind", "PersistentVolumeClaim")
@@ -61,7 +65,10 @@ def default_volume(volume: Object) -> None:
 
 def prepare_volume(volume: Object) -> None:
     """A new volume is pending."""
-    volume["status"] = {"phase": "Pending"}
+    volume["status"] = {
+        "phase": "Pending",
+        "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"],
+    }
 
 
 def default_claim(claim: Object) -> None:

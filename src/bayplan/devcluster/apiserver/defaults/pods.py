@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayplan.api import quantity
+from bayplan.devcluster.apiserver.quantities import canonical
 from bayplan.devcluster.apiserver.schema import Object
 
 SECRET_VOLUMES = {
@@ -131,10 +133,34 @@ def _default_requests(resources: Object) -> None:
 
 
 def _default_pod_requests(spec: Object) -> None:
-    """Pod-level requests: from the pod-level limits, unless the containers say something."""
+    """Pod-level requests where there are pod-level limits: what the containers ask for together, else the limits."""
     resources = spec["resources"]
     limits = resources.get("limits")
-    if limits:
-        requests = resources.setdefault("requests", {})
-        for name, limit in limits.items():
-            requests.setdefault(name, limit)
+    if not limits:
+        return
+    requests = resources.setdefault("requests", {})
+    for name in ("cpu", "memory"):
+        together = _together(spec, name)
+        if together:
+            requests.setdefault(name, canonical(f"{together}n"))
+    for name, limit in limits.items():
+        requests.setdefault(name, limit)
+
+
+def _together(spec: Object, name: str) -> int:
+    """What a pod's containers ask for of a resource, in billionths: all of them at once, or the most that one init
+    container needs beside the sidecars started before it.
+    """
+
+    def asked(container: Object) -> int:
+        return quantity.parse(container["resources"].get("requests", {}).get(name, "0"))
+
+    running = sum(asked(container) for container in spec.get("containers") or ())
+    sidecars = most = 0
+    for container in spec.get("initContainers", ()):
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked(container)
+            most = max(most, sidecars)
+        else:
+            most = max(most, sidecars + asked(container))
+    return max(running + sidecars, most)

@@ -89,13 +89,14 @@ def prepare_job(job: Object) -> None:
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
-    spec.pop("manualSelector", None)
+    spec["manualSelector"] = False
     uid, name = metadata["uid"], metadata.get("name", "")
     labels = spec["template"]["metadata"].setdefault("labels", {})
     for prefix in ("", "batch.kubernetes.io/"):
         labels[f"{prefix}job-name"] = name
         labels[f"{prefix}controller-uid"] = uid
     spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    metadata.setdefault("labels", dict(labels))
 
 
 def default_cron_job(cron_job: Object) -> None:

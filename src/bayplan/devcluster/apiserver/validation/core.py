@@ -16,7 +16,6 @@ from bayplan.devcluster.apiserver.status import (
     required,
 )
 from bayplan.devcluster.apiserver.validation.pods import EFFECTS
-from bayplan.devcluster.apiserver.validation.selectors import validate_positive
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -105,8 +104,8 @@ def validate_service(service: Object) -> Iterator[FieldError]:
 def validate_lease(lease: Object) -> Iterator[FieldError]:
     """Rules for a lease."""
     spec = lease["spec"]
-    if "leaseDurationSeconds" in spec:
-        yield from validate_positive(spec["leaseDurationSeconds"], "spec.leaseDurationSeconds")
+    if spec.get("leaseDurationSeconds", 1) <= 0:
+        yield invalid_value("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
     if spec.get("leaseTransitions", 0) < 0:
         detail = "must be greater than or equal to 0"
         yield invalid_value("spec.leaseTransitions", spec["leaseTransitions"], detail)
@@ -115,7 +114,7 @@ def validate_lease(lease: Object) -> Iterator[FieldError]:
 def validate_claim(claim: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume claim."""
     spec = claim["spec"]
-    yield from _access_modes(spec)
+    yield from _access_modes(spec, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
         yield required("spec.resources[storage]")
@@ -138,17 +137,19 @@ def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
 def validate_volume(volume: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume."""
     spec = volume["spec"]
-    yield from _access_modes(spec)
+    yield from _access_modes(spec, "")
     if "capacity" not in spec:
         yield required("spec.capacity")
+    if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
+        yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
     sources = [key for key in spec if key in VOLUME_SOURCES]
     if not sources:
         yield required("spec", "must specify a volume type")
 
 
-def _access_modes(spec: Object) -> Iterator[FieldError]:
+def _access_modes(spec: Object, detail: str) -> Iterator[FieldError]:
     if not spec.get("accessModes"):
-        yield required("spec.accessModes", "at least 1 access mode is required")
+        yield required("spec.accessModes", detail)
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
             yield not_supported("spec.accessModes", mode, ACCESS_MODES)

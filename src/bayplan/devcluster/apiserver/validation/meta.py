@@ -29,6 +29,7 @@ LABEL_1035_RULE = (
     "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
     "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
+STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
 
 
@@ -36,6 +37,8 @@ ANNOTATIONS_LIMIT = 256 * 1024
 def name_errors(name: str, rule: str) -> tuple[str, ...]:
     """What is wrong with a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
     match rule:
+        case "label" if "." in name:
+            return ("must not contain dots",)
         case "label":
             return _named(name, _LABEL, 63, LABEL_RULE)
         case "label1035":
@@ -89,14 +92,17 @@ def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[Fiel
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         for error in label_key_errors(finalizer):
             yield invalid_value(f"{where}.finalizers[{index}]", finalizer, error)
+        if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            detail = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid_value(f"{where}.finalizers[{index}]", finalizer, detail)
+    if {"orphan", "foregroundDeletion"} <= set(metadata.get("finalizers") or ()):
+        detail = "finalizer orphan and foregroundDeletion cannot be both set"
+        yield invalid_value(f"{where}.finalizers", metadata["finalizers"], detail)
     controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     if len(controllers) > 1:
-        kinds = ", ".join(owner["kind"] for owner in controllers)
-        yield invalid_value(
-            f"{where}.ownerReferences",
-            None,
-            f"Only one reference can have Controller set to true. Found \"true\" in references for {kinds}",
-        )
+        names = " and ".join(f"{owner['kind']}/{owner['name']}" for owner in controllers)
+        detail = f'Only one reference can have Controller set to true. Found "true" in references for {names}'
+        yield invalid_value(f"{where}.ownerReferences", metadata["ownerReferences"], detail)
     for owner in metadata.get("ownerReferences") or ():
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):

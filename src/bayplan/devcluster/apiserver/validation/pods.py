@@ -36,9 +36,12 @@ EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 def validate_pod(pod: Object) -> Iterator[FieldError]:
     """Rules for a pod."""
     yield from validate_pod_spec(pod["spec"], "spec")
-    labels = pod["metadata"].get("labels", {})
-    if len(labels) > 0 and pod["spec"].get("hostname"):
-        yield from _named(pod["spec"]["hostname"], "spec.hostname")
+
+
+def validate_new_pod(pod: Object) -> Iterator[FieldError]:
+    """Rules for a pod that does not exist yet."""
+    if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
+        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 def validate_template(template: Object, where: str) -> Iterator[FieldError]:
@@ -88,6 +91,8 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
         yield from _amount(name, amount, f"{where}.overhead")
     if "resources" in spec:
         yield from _resources(spec["resources"], claims, f"{where}.resources")
+    if spec.get("hostNetwork"):
+        yield from _host_ports(containers, f"{where}.containers")
 
 
 def _named(name: str, where: str) -> Iterator[FieldError]:
@@ -123,9 +128,6 @@ def _container(
     else:
         for error in name_errors(name, "label"):
             yield invalid_value(f"{where}.name", name, error)
-        if name in names:
-            yield duplicate(f"{where}.name", name)
-    names.append(name)
     if not container.get("image"):
         yield required(f"{where}.image")
     yield from _ports(container.get("ports", ()), f"{where}.ports")
@@ -146,6 +148,9 @@ def _container(
     yield from _resources(container["resources"], claims, f"{where}.resources")
     if container.get("restartPolicy", "Always") not in {"Always", "OnFailure", "Never"}:
         yield not_supported(f"{where}.restartPolicy", container["restartPolicy"], ("Always",))
+    if name and name in names:
+        yield duplicate(f"{where}.name", name)
+    names.append(name)
 
 
 def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -158,6 +163,15 @@ def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
                 yield invalid_value(f"{at}.{field}", port[field], "must be between 1 and 65535, inclusive")
         if port["protocol"] not in {"TCP", "UDP", "SCTP"}:
             yield not_supported(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
+
+
+def _host_ports(containers: Sequence[Object], where: str) -> Iterator[FieldError]:
+    """On the node's network, a container's port is the node's."""
+    for index, container in enumerate(containers):
+        for position, port in enumerate(container.get("ports", ())):
+            if port.get("hostPort", 0) not in {0, port.get("containerPort")}:
+                detail = "must match `containerPort` when `hostNetwork` is true"
+                yield invalid_value(f"{where}[{index}].ports[{position}].hostPort", port["hostPort"], detail)
 
 
 def _resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
@@ -279,7 +293,6 @@ def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[
 
 
 def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
-    seen: list[tuple[str, str]] = []
     for index, constraint in enumerate(constraints):
         at = f"{where}[{index}]"
         yield from validate_positive(constraint.get("maxSkew", 0), f"{at}.maxSkew")
@@ -290,9 +303,9 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
             yield invalid_value(f"{at}.topologyKey", key, error)
         if action not in {"DoNotSchedule", "ScheduleAnyway"}:
             yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
-        if (key, action) in seen:
+        later = ((other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :])
+        if (key, action) in later:
             yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
-        seen.append((key, action))
         if "minDomains" in constraint:
             yield from validate_positive(constraint["minDomains"], f"{at}.minDomains")
             if action != "DoNotSchedule":
@@ -341,7 +354,7 @@ def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
     for index, gate in enumerate(new_spec.get("schedulingGates", ())):
         if gate["name"] not in gates:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            yield forbidden_field(f"spec.schedulingGates[{index}]", detail)
+            yield forbidden_field(f"spec.schedulingGates[{index}].name", detail)
     munged, gated = _munged(new_spec, old_spec), bool(gates)
     if gated:
         yield from _narrowed(munged, old_spec)
@@ -378,7 +391,8 @@ def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
     """A gated pod's node selector and node affinity may become stricter; takes allowed changes out of `munged`."""
     old_selector, new_selector = old_spec.get("nodeSelector", {}), munged.get("nodeSelector", {})
     if any(new_selector.get(key) != value for key, value in old_selector.items()):
-        yield invalid_value("spec.nodeSelector", new_selector, "only additions are allowed")
+        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid_value("spec.nodeSelector", new_selector, detail)
     _put(munged, "nodeSelector", old_selector)
     old_affinity, new_affinity = old_spec.get("affinity", {}), dict(munged.get("affinity", {}))
     needed = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -47,8 +47,9 @@ def validate_selected_template(spec: Object) -> Iterator[FieldError]:
         yield required("spec.selector")
     yield from validate_label_selector(selector, "spec.selector")
     labels = template["metadata"].get("labels", {})
-    if selector and not _selects(selector, labels):
-        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    if not selector or not _selects(selector, labels):
+        detail = "`selector` does not match template `labels`"
+        yield invalid_value("spec.template.metadata.labels", labels or None, detail)
     yield from validate_template(template, "spec.template")
 
 
@@ -88,7 +89,7 @@ def validate_job_template(spec: Object, where: str) -> Iterator[FieldError]:
     yield from validate_template(spec["template"], f"{where}.template")
     policy = spec["template"]["spec"].get("restartPolicy", "Always")
     if policy == "Always":
-        yield not_supported(f"{where}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+        yield required(f"{where}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
 
 
 def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
