@@ -144,7 +144,7 @@ class HttpClient(Client):
             raise _transport_error(error, method, self._base + path, self.access) from error
         finally:
             if response is not None:
-                response.release()
+                _let_go(response)
 
     async def _exchange(
         self, method: str, url: URL, headers: dict[str, str], body: bytes | None, limits: aiohttp.ClientTimeout
@@ -189,6 +189,14 @@ class HttpClient(Client):
                 auto_decompress=False,
             )
         return self._session
+
+
+def _let_go(response: aiohttp.ClientResponse) -> None:
+    """Give the connection back to the pool. In the middle of an answer it is cut: a farewell over TLS may take long."""
+    connection = response.connection
+    if connection is not None and connection.transport is not None and not response.content.is_eof():
+        connection.transport.abort()
+    response.release()
 
 
 def _server_wait(error: ApiError, method: str) -> float | None:

@@ -1,0 +1,149 @@
+"""The real client against the embedded API server: what neither a script nor a dictionary can show."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.client import ApiError, Backoff, HttpClient, Reflector
+from bayplan.devcluster.apiserver.server import ApiServer
+from bayplan.testing.proxy import FaultProxy
+
+POD_P = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+QUICK = Backoff(0.005, 0.02)
+
+
+class Keys:
+    """A handler that wakes those who wait for the objects to be just these."""
+
+    def __init__(self):
+        self.keys = set()
+        self._changed = asyncio.Condition()
+        self._tasks = set()
+
+    def added(self, new):
+        self.keys.add(new.metadata.name)
+        self._wake()
+
+    def updated(self, old, new):
+        self._wake()
+
+    def deleted(self, old):
+        self.keys.remove(old.metadata.name)
+        self._wake()
+
+    def undecodable(self, raw, error):
+        raise AssertionError(error)
+
+    async def become(self, *names):
+        async with asyncio.timeout(10), self._changed:
+            await self._changed.wait_for(lambda: self.keys == set(names))
+
+    def _wake(self):
+        async def wake():
+            async with self._changed:
+                self._changed.notify_all()
+
+        task = asyncio.create_task(wake())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+@pytest.fixture
+async def reflected():
+    """Starts a reflector of nodes with a client of its own, and ends it."""
+    tasks, clients = [], []
+
+    def start(url):
+        client = HttpClient(url, retries=0, request_timeout=5)
+        keys = Keys()
+        reflector = Reflector(client, NODE, keys, page_size=2, backoff=QUICK, rng=random.Random(1))
+        tasks.append(asyncio.create_task(reflector.run()))
+        clients.append(client)
+        return keys, reflector
+
+    yield start
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for client in clients:
+        await client.close()
+
+
+def node(name):
+    return {"metadata": {"name": name}}
+
+
+async def test_a_server_that_starts_anew_with_lower_versions(reflected):
+    async with ApiServer() as first, HttpClient(first.url) as client:
+        keys, reflector = reflected(first.url)
+        for number in range(5):
+            await client.create(NODE, node(f"old-{number}"))
+        await keys.become(*(f"old-{number}" for number in range(5)))
+        port = int(first.url.rpartition(":")[2])
+    async with ApiServer(port=port) as second, HttpClient(second.url) as client:
+        await client.create(NODE, node("new"))
+        await keys.become("new")
+        assert set(reflector.store) == {"new"}
+
+
+async def test_outages_and_cut_watches(reflected):
+    async with ApiServer() as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
+        await client.create(NODE, node("a"))
+        keys, _ = reflected(proxy.url)
+        await keys.become("a")
+        await proxy.down()
+        await client.create(NODE, node("b"))
+        await client.delete(NODE, "a")
+        await proxy.up()
+        await keys.become("b")
+        proxy.inject("GET", "watch=true", truncate_after=30, times=3)
+        proxy.cut()
+        await client.create(NODE, node("c"))
+        await keys.become("b", "c")
+
+
+@pytest.mark.parametrize("status", [410, 429, 500, 503])
+async def test_lists_and_watches_that_are_refused(reflected, status):
+    async with ApiServer() as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
+        await client.create(NODE, node("a"))
+        proxy.inject("GET", "watch=true", status=status, times=2)
+        proxy.inject("GET", "limit", status=status, times=2)
+        keys, _ = reflected(proxy.url)
+        await keys.become("a")
+        proxy.cut()
+        await client.create(NODE, node("b"))
+        await keys.become("a", "b")
+
+
+async def test_a_history_that_is_too_short(reflected):
+    async with ApiServer(history=3) as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
+        keys, _ = reflected(proxy.url)
+        await client.create(NODE, node("a"))
+        await keys.become("a")
+        await proxy.down()
+        for name in "bcdefgh":
+            await client.create(NODE, node(name))
+        await client.delete(NODE, "a")
+        await proxy.up()
+        await keys.become(*"bcdefgh")
+
+
+async def test_retries_of_the_client_through_an_outage():
+    async with ApiServer() as server, FaultProxy(server.url) as proxy:
+
+        async def back_after_a_while(_):
+            await proxy.up()
+
+        async with HttpClient(server.url) as direct, HttpClient(proxy.url, sleep=back_after_a_while) as client:
+            await direct.create(NODE, node("n"))
+            created = await direct.create(POD, POD_P)
+            await proxy.down()
+            await client.bind("default", "p", "n", uid=created.metadata.uid)
+            await proxy.down()
+            assert (await client.get(POD, "p")).spec.nodeName == "n"
+            with pytest.raises(ApiError, match="409"):
+                await client.bind("default", "p", "n")
