@@ -71,6 +71,8 @@ class NodeTable:
         """Grows whenever it changes which node has which image, or how many nodes there are."""
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
+        self._ranges: dict[str, tuple[int, int]] = {}
+        self._ranges_version = 0
 
     # Nodes
 
@@ -163,6 +165,19 @@ class NodeTable:
             self.allocatable = np.concatenate([self.allocatable, empty])
             self.requested = np.concatenate([self.requested, empty])
         return index
+
+    def allocatable_range(self, resource: str) -> tuple[int, int]:
+        """The least and the greatest that a row has of a resource; rows that are not live have nothing."""
+        if self._ranges_version != self.nodes_version:
+            self._ranges.clear()
+            self._ranges_version = self.nodes_version
+        found = self._ranges.get(resource)
+        if found is None:
+            index = self.resources.get(resource)
+            column = None if index is None else self.allocatable[index, : self.size]
+            found = (0, 0) if column is None or not len(column) else (int(column.min()), int(column.max()))
+            self._ranges[resource] = found
+        return found
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Which rows already use a host port that `wanted` would clash with; None for no row. Length: capacity."""

@@ -88,20 +88,24 @@ class Nodes:
     def allocatable(self, resource: str) -> Int64:
         """What the node has for pods: cpu in thousandths, all others in whole units; 0 where it has none."""
         index = self.table.resources.get(resource)
-        return self._zeros() if index is None else self.table.allocatable[index, self.rows]
+        return self._zeros() if index is None else self.table.allocatable[index][self.rows]
+
+    def allocatable_range(self, resource: str) -> tuple[int, int]:
+        """The least and the greatest that any node has of a resource, at least: 0 if a row was ever left unused."""
+        return self.table.allocatable_range(resource)
 
     def requested(self, resource: str) -> Int64:
         """What the node's pods request, in units as `allocatable`."""
         index = self.table.resources.get(resource)
-        column = self._zeros() if index is None else self.table.requested[index, self.rows]
-        return self._adjusted(column, lambda pod: pod.requested.get(resource, 0))
+        column = self._zeros() if index is None else self.table.requested[index][self.rows]
+        return self._adjusted(column, lambda pod: pod.requested.get(resource, 0)) if self.changes else column
 
     def nonzero_requested(self, resource: str) -> Int64:
         """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
         if resource == requests.CPU:
-            return self._adjusted(self.table.nonzero_requested[0, self.rows], lambda pod: pod.nonzero_cpu)
+            return self._adjusted(self.table.nonzero_requested[0][self.rows], lambda pod: pod.nonzero_cpu)
         if resource == requests.MEMORY:
-            return self._adjusted(self.table.nonzero_requested[1, self.rows], lambda pod: pod.nonzero_memory)
+            return self._adjusted(self.table.nonzero_requested[1][self.rows], lambda pod: pod.nonzero_memory)
         return self.requested(resource)
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:

@@ -121,7 +121,7 @@ class Cluster:
 
     def decide(self, pod: PodInfo, seed: int = 0) -> Decision:
         """Decide for a pod; the cluster stays as it is."""
-        return decide(self.profile, self.state, pod, random.Random(seed), score_always=True)
+        return decide(self.profile, self.state, pod, random.Random(seed), explain=True)
 
     def place(self, pod: PodInfo, seed: int = 0) -> Decision:
         """Decide for a pod, and count it on the node that was chosen, if one was."""

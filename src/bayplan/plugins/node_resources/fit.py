@@ -45,18 +45,15 @@ class NodeResourcesFit(Plugin):
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Nodes that have not enough left of something are out, for all of their reasons."""
         request: Mapping[str, int] = cycle.data[self.name]
-        short: list[tuple[str, Bool, Bool | None]] = []
         crowded = nodes.pod_count >= nodes.allowed_pods
-        if crowded.any():
-            short.append((TOO_MANY_PODS, crowded, None))
+        short: list[tuple[str, Bool, int]] = [(TOO_MANY_PODS, crowded, 0)]
+        anything = crowded
         for name, amount in request.items():
-            if amount == 0 or self._ignores(name):
-                continue
-            allocatable = nodes.allocatable(name)
-            lacking = allocatable - nodes.requested(name) < amount
-            if lacking.any():
-                short.append((f"Insufficient {name}", lacking, allocatable < amount))
-        return _rejections(short, len(nodes)) if short else None
+            if amount and not self._ignores(name):
+                lacking = nodes.allocatable(name) - nodes.requested(name) < amount
+                short.append((name, lacking, amount))
+                anything = anything | lacking
+        return _rejections(short, nodes) if anything.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
         """Remember what scoring takes the pod to request."""
@@ -135,21 +132,23 @@ def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: Device
     return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
 
 
-def _rejections(short: Sequence[tuple[str, Bool, Bool | None]], count: int) -> Rejections:
+def _rejections(short: Sequence[tuple[str, Bool, int]], nodes: Nodes) -> Rejections:
     """One status for every combination of shortages that occurs.
 
-    `short`: reason, which nodes lack it, and which of them would even if they were empty.
+    `short`: the resource (or TOO_MANY_PODS), which nodes lack it, and how much the pod needs: a node that would not
+    have it if it were empty is beyond help.
     """
-    combination, beyond = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    for bit, (_, lacking, hopeless) in enumerate(short):
+    combination, beyond = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
+    for bit, (name, lacking, amount) in enumerate(short):
         combination |= lacking.astype(np.int64) << bit
-        if hopeless is not None:
-            beyond |= hopeless & lacking
+        if amount:
+            beyond |= lacking & (nodes.allocatable(name) < amount)
     combination = combination << 1 | beyond
-    index: Int32 = np.zeros(count, dtype=np.int32)
+    index: Int32 = np.zeros(len(nodes), dtype=np.int32)
     statuses: list[Status] = []
     for value in np.unique(combination[combination > 0]).tolist():
-        reasons = tuple(reason for bit, (reason, _, _) in enumerate(short) if value >> (bit + 1) & 1)
+        lacked = [name for bit, (name, _, _) in enumerate(short) if value >> (bit + 1) & 1]
+        reasons = tuple(name if name == TOO_MANY_PODS else f"Insufficient {name}" for name in lacked)
         statuses.append(Status.unresolvable(*reasons) if value & 1 else Status.unschedulable(*reasons))
         index[combination == value] = len(statuses)
     return Rejections(index, statuses)

@@ -9,11 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayplan.api import requests
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.framework.interface import MAX_NODE_SCORE
+
+Float64 = NDArray[np.float64]
 
 _EXACT = 2**46
 """Below this, no quotient of integers lies so close under a percentage that float64 would round it up to it."""
@@ -21,18 +24,45 @@ _EXACT = 2**46
 
 @dataclass(frozen=True, slots=True)
 class ScoredResource:
-    """One resource of all nodes. `allocatable` and `allocated`: int64, one a node; `asked` is what the pod adds."""
+    """One resource that counts for a pod.
+
+    `allocatable`, `allocated` (without the pod) and `taken` (with it): int64, one a node. `everywhere`: whether every
+    node has some of it. `exact`: whether percentages of it can be had from float64, which is quicker than dividing
+    integers.
+    """
 
     allocatable: Int64
     allocated: Int64
-    asked: int
+    taken: Int64
     weight: int
+    everywhere: bool
+    exact: bool
+
+    @property
+    def present(self) -> Bool:
+        """Which nodes have some of it."""
+        return self.allocatable > 0
+
+    @property
+    def whole(self) -> Int64:
+        """What there is to divide by: 1 on nodes that have nothing, where nobody looks at the result."""
+        return self.allocatable if self.everywhere else np.maximum(self.allocatable, 1)
+
+    def percent(self, part: Int64) -> Int64:
+        """100 * part / allocatable rounded down, for parts from 0 to allocatable. Works in place of `part`."""
+        part *= MAX_NODE_SCORE
+        return (part / self.whole).astype(np.int64) if self.exact else part // self.whole
+
+    def share(self, part: Int64) -> Float64:
+        """What share of allocatable a part is, 1 at most."""
+        share: Float64 = np.minimum(part, self.allocatable) / self.whole
+        return share
 
 
 def scored_resources(
     resources: Sequence[tuple[str, int]], asked: Mapping[str, int], nodes: Nodes, *, nonzero: bool
 ) -> list[ScoredResource]:
-    """The resources (name, weight) that count for a pod which asks for `asked`.
+    """Those of the resources (name, weight) that count for a pod which asks for `asked`.
 
     A resource beside cpu, memory and ephemeral storage counts only if the pod asks for it. `nonzero` takes what pods
     are on the nodes with the scoring defaults.
@@ -43,14 +73,7 @@ def scored_resources(
         if amount == 0 and requests.is_scalar(name):
             continue
         allocated = nodes.nonzero_requested(name) if nonzero else nodes.requested(name)
-        scored.append(ScoredResource(nodes.allocatable(name), allocated, amount, weight))
+        least, greatest = nodes.allocatable_range(name)
+        taken = allocated + amount
+        scored.append(ScoredResource(nodes.allocatable(name), allocated, taken, weight, least > 0, greatest < _EXACT))
     return scored
-
-
-def percent(part: Int64, whole: Int64) -> Int64:
-    """100 * part / whole, rounded toward zero as integers are. `whole` must be positive, `part` at most `whole`."""
-    scaled = part * MAX_NODE_SCORE
-    if whole.max(initial=0) < _EXACT:
-        return (scaled / whole).astype(np.int64)
-    quotient = np.abs(scaled) // whole
-    return np.where(scaled < 0, -quotient, quotient)

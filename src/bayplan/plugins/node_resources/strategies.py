@@ -7,6 +7,7 @@ of a resource is scored by the others.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from bayplan.plugins.arguments import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from bayplan.plugins.node_resources.shares import ScoredResource, percent
+from bayplan.plugins.node_resources.shares import ScoredResource
 
 Strategy = Callable[[Sequence[ScoredResource], int], Int64]
 """(resources, number of nodes) -> score of every node, 0 to 100."""
@@ -32,63 +33,54 @@ def strategy_of(args: ScoringStrategy) -> Strategy:
     if args.type == MOST_ALLOCATED:
         return most_allocated
     assert args.requestedToCapacityRatio is not None
-    curve = _curve(args.requestedToCapacityRatio.shape)
-    return lambda resources, count: requested_to_capacity_ratio(resources, count, curve)
+    return partial(requested_to_capacity_ratio, _curve(args.requestedToCapacityRatio.shape))
 
 
 def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
     """The mean share that is left free; a resource that would be overcommitted scores 0."""
-    return _weighted_mean(
-        [
-            (percent(np.maximum(each.allocatable - each.allocated - each.asked, 0), _whole(each)), each)
-            for each in resources
-        ],
-        count,
-    )
+    scores = []
+    for each in resources:
+        free = each.allocatable - each.taken
+        scores.append(each.percent(np.maximum(free, 0, out=free)))
+    return _weighted_mean(resources, scores, count)
 
 
 def most_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
     """The mean share that is taken; a resource that would be overcommitted scores 100."""
-    return _weighted_mean(
-        [
-            (percent(np.minimum(each.allocated + each.asked, each.allocatable), _whole(each)), each)
-            for each in resources
-        ],
-        count,
-    )
+    return _weighted_mean(resources, [_percent_taken(each) for each in resources], count)
 
 
-def requested_to_capacity_ratio(resources: Sequence[ScoredResource], count: int, curve: Int64) -> Int64:
+def requested_to_capacity_ratio(curve: Int64, resources: Sequence[ScoredResource], count: int) -> Int64:
     """The mean of a curve of the share that is taken, over the resources that score more than 0, rounded half up.
 
     `curve`: int64, shape (101,): the score at every percentage.
     """
     total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     for each in resources:
-        taken = percent(np.minimum(each.allocated + each.asked, each.allocatable), _whole(each))
-        scores = np.where(each.allocatable > 0, curve[taken], 0)
+        scores = np.where(each.present, curve[_percent_taken(each)], 0)
         total += scores * each.weight
         weights += (scores > 0) * each.weight
     mean: Int64 = np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
     return mean
 
 
-def _weighted_mean(scores: Sequence[tuple[Int64, ScoredResource]], count: int) -> Int64:
+def _percent_taken(each: ScoredResource) -> Int64:
+    return each.percent(np.minimum(each.taken, each.allocatable))
+
+
+def _weighted_mean(resources: Sequence[ScoredResource], scores: Sequence[Int64], count: int) -> Int64:
     """Rounded down; a node without any of the resources scores 0."""
-    if all(each.allocatable.all() for _, each in scores):
-        total = sum((score * each.weight for score, each in scores), start=np.zeros(count, dtype=np.int64))
-        return total // max(sum(each.weight for _, each in scores), 1)
-    total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
-    for score, each in scores:
-        has = each.allocatable > 0
-        total += np.where(has, score, 0) * each.weight
-        weights += has * each.weight
-    return total // np.maximum(weights, 1)
-
-
-def _whole(each: ScoredResource) -> Int64:
-    """What there is of a resource, with 1 for nothing, which nobody looks at."""
-    return np.maximum(each.allocatable, 1)
+    total, weights = np.zeros(count, dtype=np.int64), 0
+    if all(each.everywhere for each in resources):
+        for each, score in zip(resources, scores, strict=True):
+            total += score if each.weight == 1 else score * each.weight
+            weights += each.weight
+        return total // max(weights, 1)
+    present_weights = np.zeros(count, dtype=np.int64)
+    for each, score in zip(resources, scores, strict=True):
+        total += np.where(each.present, score, 0) * each.weight
+        present_weights += each.present * each.weight
+    return total // np.maximum(present_weights, 1)
 
 
 def _curve(shape: Sequence[UtilizationShapePoint]) -> Int64:

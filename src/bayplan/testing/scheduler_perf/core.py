@@ -24,7 +24,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerProfile, build_profile, load_configuration
 from bayplan.framework.profile import Profile
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import Templates, decide
 from bayplan.testing.offline import OfflineHandle
 from bayplan.testing.scheduler_perf.workloads import BenchmarkError, Operation, Template, Unsupported, Workload
 
@@ -85,6 +85,7 @@ class _Run:
         self._around = around
         self._state = ClusterState()
         self._profile = _profile(workload, self._state)
+        self._templates = Templates(self._profile)
         self._rng = random.Random(0)
         self._nodes = 0
         self._pods = 0
@@ -160,7 +161,7 @@ class _Run:
 
     def _place(self, raw: bytes) -> bool:
         pod = PodInfo.from_raw(raw)
-        decision = decide(self._profile, self._state, pod, self._rng)
+        decision = decide(self._profile, self._state, pod, self._rng, templates=self._templates)
         if decision.node:
             self._state.assume(pod, decision.node)
         return bool(decision.node)
