@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import ssl
 from collections.abc import Sequence
@@ -21,6 +22,8 @@ from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
+
+log = logging.getLogger(__name__)
 
 CONTEXT = "bayplan"
 """The name of the context in its kubeconfig."""
@@ -61,13 +64,15 @@ class DevCluster:
         self._with_kubelets = kubelets
         self._delays = delays
         self.informers: Informers
+        self._parts: list[Kubelets | ControllerManager]
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.server)
             self.client = await stack.enter_async_context(HttpClient(self._access()))
-            await self._start(stack)
+            self._make_parts()
+            stack.push_async_callback(_ended, asyncio.create_task(self._run(), name="cluster"))
             self._stack = stack.pop_all()
         return self
 
@@ -116,10 +121,9 @@ class DevCluster:
         trust = ssl.create_default_context(cadata=self._tls.authority.decode())
         return ClusterAccess(server=self.url, tls=trust, headers=(("Authorization", f"Bearer {self._token}"),))
 
-    async def _start(self, stack: AsyncExitStack) -> None:
-        """Run the parts as tasks that end with the stack; the failure of one is the cluster's."""
+    def _make_parts(self) -> None:
         self.informers = Informers(self.client)
-        parts = []
+        self._parts = []
         if self._with_kubelets:
             rate = self.clock.rate if isinstance(self.clock, RunningClock) else 1.0
             self.kubelets = Kubelets(
@@ -131,10 +135,23 @@ class DevCluster:
                 adopt=True,
                 rate=rate,
             )
-            parts.append(self.kubelets.run())
+            self._parts.append(self.kubelets)
         if self._controllers:
-            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers)
-            parts.append(manager.run())
-        group = await stack.enter_async_context(asyncio.TaskGroup())
-        tasks = [group.create_task(part) for part in (self.informers.run(), *parts)]
-        stack.callback(lambda: [task.cancel() for task in tasks])
+            self._parts.append(ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers))
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for part in (self.informers, *self._parts):
+                    tasks.create_task(part.run())
+        except ExceptionGroup:
+            log.exception("controllers and kubelets have stopped")
+            raise
+
+
+async def _ended(running: asyncio.Task[None]) -> None:
+    """End the parts. The failure of one, which ends the others, is raised here."""
+    running.cancel()
+    await asyncio.wait([running])
+    if not running.cancelled():
+        running.result()

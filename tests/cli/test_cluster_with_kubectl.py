@@ -1,0 +1,132 @@
+"""kubectl against the embedded cluster, for what takes controllers and kubelets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayplan.api.kinds import POD
+from bayplan.client import ApiError
+from bayplan.devcluster.clock import RunningClock
+from bayplan.devcluster.cluster import DevCluster
+
+pytestmark = [
+    pytest.mark.kubectl,
+    pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH"),
+]
+
+RATE = 30.0
+CRON_JOB = """\
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: tick}
+spec:
+  schedule: "* * * * *"
+  jobTemplate:
+    spec:
+      template:
+        spec: {restartPolicy: Never, containers: [{name: c, image: i}]}
+"""
+
+
+class Kubectl:
+    def __init__(self, kubeconfig: Path) -> None:
+        self._environment = {"PATH": os.environ["PATH"], "HOME": str(kubeconfig.parent), "KUBECONFIG": str(kubeconfig)}
+
+    async def __call__(self, *arguments: str, stdin: str = "") -> str:
+        """What kubectl prints; it must succeed."""
+        process = await asyncio.create_subprocess_exec(
+            "kubectl",
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=self._environment,
+        )
+        output, errors = await asyncio.wait_for(process.communicate(stdin.encode()), 60)
+        assert process.returncode == 0, errors.decode()
+        return output.decode()
+
+    async def json(self, *arguments: str) -> Any:
+        return json.loads(await self(*arguments, "-o", "json"))
+
+
+@pytest.fixture
+async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
+    async with DevCluster(4, clock=RunningClock(RATE)) as cluster:
+        await cluster.nodes_ready()
+        cluster.write_kubeconfig(tmp_path / "kubeconfig")
+        binder = asyncio.create_task(bind_pods(cluster))
+        try:
+            yield Kubectl(tmp_path / "kubeconfig")
+        finally:
+            binder.cancel()
+
+
+async def bind_pods(cluster: DevCluster) -> None:
+    """Bind every pod that has no node, to the nodes in turn, until cancelled."""
+    nodes = itertools.cycle(f"node-{number}" for number in range(4))
+    while True:
+        for pod in list(cluster.informers.of(POD).objects.values()):
+            if not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
+                try:
+                    await cluster.client.bind("default", pod.metadata.name, next(nodes))
+                except ApiError as error:
+                    if error.status not in {404, 409}:
+                        raise
+        await asyncio.sleep(0.02)
+
+
+async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
+    await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("set", "image", "deployment/web", "nginx=nginx:2")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("scale", "deployment/web", "--replicas=5")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("rollout", "undo", "deployment/web")
+    assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    pods = (await kubectl.json("get", "pods", "-l", "app=web"))["items"]
+    active = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
+    assert [one["spec"]["containers"][0]["image"] for one in active] == ["nginx:1"] * 5
+    assert "ScalingReplicaSet" in await kubectl("describe", "deployment", "web")
+    assert len((await kubectl("rollout", "history", "deployment/web")).strip().splitlines()) == 4
+    await kubectl("delete", "deployment", "web", "--cascade=foreground", "--timeout=30s")
+    assert (await kubectl.json("get", "replicasets,pods"))["items"] == []
+
+
+async def test_cron_jobs_fire_and_can_be_started_by_hand(kubectl: Kubectl):
+    await kubectl("apply", "-f", "-", stdin=CRON_JOB)
+    await kubectl("create", "job", "by-hand", "--from=cronjob/tick")
+    await kubectl("wait", "--for=condition=complete", "job/by-hand", "--timeout=30s")
+    await kubectl("wait", "--for=jsonpath={.status.lastSuccessfulTime}", "cronjob/tick", "--timeout=30s")
+    table = await kubectl("get", "jobs,cronjobs")
+    assert "job.batch/by-hand" in table
+    assert "Complete" in table
+
+
+async def test_cordoned_nodes_drain_within_the_budget(kubectl: Kubectl):
+    await kubectl("create", "deployment", "web", "--image=nginx", "--replicas=4")
+    await kubectl("create", "poddisruptionbudget", "web", "--selector=app=web", "--max-unavailable=1")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+    await kubectl("drain", "node-0", "--timeout=30s")
+    node = await kubectl.json("get", "node", "node-0")
+    assert [one["key"] for one in node["spec"]["taints"]] == ["node.kubernetes.io/unschedulable"]
+    assert "SchedulingDisabled" in await kubectl("get", "nodes")
+    await kubectl("uncordon", "node-0")
+    await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
+
+
+async def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl):
+    await kubectl("create", "namespace", "team")
+    await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
+    await kubectl("delete", "namespace", "team", "--timeout=30s")
+    assert "team" not in await kubectl("get", "namespaces")
