@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.metadata import version
 
 import click
+from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "demo": ("demo:demo", "Show the scheduler at work on an embedded cluster."),
@@ -16,6 +17,7 @@ COMMANDS = {
     "run": ("run:run", "Schedule the pods of a cluster."),
     "conformance": ("conformance:conformance", "Compare decisions with those recorded of kube-scheduler."),
     "perf": ("perf:perf", "Run Kubernetes' own scheduler benchmark."),
+    "completion": ("completion:completion", "Print what makes a shell complete all this."),
 }
 """Command to `module:attribute` of this package and its line in the help, in the order of the help."""
 
@@ -34,6 +36,11 @@ class LazyGroup(click.Group):
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """What completes a command's name, without importing any."""
+        found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands with one line each, without importing them."""

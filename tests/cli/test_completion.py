@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from shutil import which
+
+import pytest
+from click.testing import CliRunner
+
+from bayplan.cli import COMMANDS, main
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_shell_gets_a_script(shell):
+    done = CliRunner().invoke(main, ["completion", shell])
+    assert done.exit_code == 0
+    assert f"_BAYPLAN_COMPLETE={shell}_complete" in done.output
+
+
+def test_another_shell_is_told_which_there_are():
+    done = CliRunner().invoke(main, ["completion", "tcsh"])
+    assert done.exit_code == 2
+    assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.output
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("bayplan ", {f"plain,{name}" for name in COMMANDS}),
+        ("bayplan co", {"plain,conformance", "plain,completion"}),
+        ("bayplan --v", {"plain,--version"}),
+        ("bayplan demo --k", {"plain,--keep"}),
+    ],
+    ids=["commands", "beginnings", "options", "options of a command"],
+)
+def test_words_are_completed(words, expected):
+    asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" ")), "_BAYPLAN_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "from bayplan.cli import main; main(prog_name='bayplan')"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == expected
+
+
+@pytest.mark.skipif(which("bash") is None, reason="there is no bash on the PATH")
+def test_bash_understands_its_script():
+    script = CliRunner().invoke(main, ["completion", "bash"]).output
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
