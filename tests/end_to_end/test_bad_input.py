@@ -1,0 +1,284 @@
+"""Objects that cannot be understood, and plugins that break: named, and everybody else goes on."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import embedded
+from running import FAST, running_scheduler
+from workloads import NAME, node_affinity, pod
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.framework.interface import Plugin
+from bayplan.framework.status import SKIP
+from bayplan.testing.invariants import check_invariants, condition_of, waiting_or_bound
+
+POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
+
+
+@pytest.mark.parametrize(
+    ("make", "broken", "said"),
+    [
+        pytest.param(
+            lambda: pod("strange", "987m"), {b'"987m"': b'"plenty"'}, "'plenty' is not a quantity", id="bad quantity"
+        ),
+        pytest.param(
+            lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
+            {b'"In"': b'"Near"'},
+            # kube-scheduler says no more either.
+            "didn't match Pod's node affinity/selector",
+            id="unknown operator",
+        ),
+        pytest.param(
+            lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
+            {b'["strange-value"]': b'"strange-value"'},
+            "values",
+            id="text where a list belongs",
+        ),
+        pytest.param(
+            lambda: pod("strange", priority=None, terminationGracePeriodSeconds=98765),
+            {b'"terminationGracePeriodSeconds":98765': b'"terminationGracePeriodSeconds":"soon"'},
+            "terminationGracePeriodSeconds",
+            id="text where a number belongs",
+        ),
+    ],
+)
+async def test_a_pod_that_cannot_be_understood_waits_and_others_go_on(cluster, proxy, caplog, make, broken, said):
+    await cluster.add_node("a", labels={"tier": "strange-value"})
+    caplog.set_level(logging.INFO, "bayplan.service")
+    fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(make(), pod("plain-1"), pod("plain-2"))
+        await cluster.witness.until(
+            lambda: cluster.witness.node_of("default/plain-1") and cluster.witness.node_of("default/plain-2")
+        )
+        events = await cluster.witness.until(lambda: cluster.witness.events_of("default/strange"))
+        assert {event["reason"] for event in events} == {"FailedScheduling"}
+        assert said in events[0]["note"]
+        assert cluster.witness.node_of("default/strange") == ""
+        assert any("default/strange" in record.getMessage() for record in caplog.records)
+        # Once it can be understood, it is a pod like any other.
+        proxy.faults.remove(fault)
+        proxy.cut()
+        await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange") == "a")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize(
+    ("field", "kept", "broken"),
+    [
+        pytest.param(
+            "nodeSelector", {"tier": "x"}, {b'"nodeSelector":{"tier":"x"}': b'"nodeSelector":null'}, id="null map"
+        ),
+        pytest.param(
+            "tolerations",
+            [{"key": "only-here", "operator": "Exists"}],
+            {b'"ports":[]': b'"ports":null', b'"env":[]': b'"env":null'},
+            id="null lists",
+        ),
+    ],
+)
+async def test_null_means_empty(cluster, proxy, field, kept, broken):
+    await cluster.add_node("a")
+    proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(pod("strange", **{field: kept}))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange") == "a")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({b'"cpu":"13"': b'"cpu":"many"'}, id="bad quantity"),
+        pytest.param({b'"broken":"yes"': b'"broken":["yes"]'}, id="list where a text belongs"),
+    ],
+)
+async def test_a_node_that_cannot_be_understood_is_not_used(cluster, proxy, caplog, broken):
+    await cluster.add_node("good")
+    await cluster.add_node("strange", cpu="13", labels={"broken": "yes"})
+    fault = proxy.inject("GET", NODE_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(pod("small"), pod("large", "10"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "good")
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/large", "FailedScheduling"))
+        assert (await cluster.condition("large"))["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+        assert any("node strange" in record.getMessage() for record in caplog.records)
+        proxy.faults.remove(fault)
+        proxy.cut()
+        await cluster.client.patch(NODE, "strange", {"metadata": {"labels": {"changed": "yes"}}})
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/large") == "strange")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.fixture
+async def small_cluster(tmp_path):
+    """What plugins do is the same on every API server."""
+    async with embedded(tmp_path) as cluster:
+        await cluster.add_nodes(2)
+        yield cluster
+
+
+class Broken(Plugin):
+    """Does at one point what `behave` does, for the pod `unlucky`, the first two times."""
+
+    name = "Broken"
+
+    def __init__(self, behave):
+        self.times = 0
+        self._behave = behave
+
+    def act(self, pod):
+        if pod.name == "unlucky" and self.times < 2:
+            self.times += 1
+            return self._behave()
+        return None
+
+
+class BrokenFilter(Broken):
+    def filter(self, cycle, pod, node):
+        return self.act(pod)
+
+
+class BrokenFilterNodes(Broken):
+    def filter_nodes(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenPreFilter(Broken):
+    def pre_filter(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenScore(Broken):
+    def score(self, cycle, pod, node):
+        answer = self.act(pod)
+        return 1 if answer is None else answer
+
+
+class BrokenScoreNodes(Broken):
+    def score_nodes(self, cycle, pod, nodes):
+        answer = self.act(pod)
+        return np.zeros(len(nodes), dtype=np.int64) if answer is None else answer
+
+
+class BrokenPreScore(Broken):
+    def pre_score(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenReserve(Broken):
+    def reserve(self, cycle, pod, node_name):
+        return self.act(pod)
+
+    def unreserve(self, cycle, pod, node_name):
+        raise RuntimeError("unreserve breaks too") if pod.name == "unlucky" else None
+
+
+class BrokenPermit(Broken):
+    def permit(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+class BrokenPreBind(Broken):
+    async def pre_bind(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+class BrokenBind(Broken):
+    async def bind(self, cycle, pod, node_name):
+        answer = self.act(pod)
+        return SKIP if answer is None else answer
+
+
+class BrokenPostBind(Broken):
+    def post_bind(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+def breaks():
+    raise KeyError("no such thing")
+
+
+@pytest.mark.parametrize("behave", [breaks, lambda: 3.5, object], ids=["raises", "float", "object"])
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        BrokenPreFilter, BrokenFilter, BrokenFilterNodes, BrokenPreScore, BrokenScore, BrokenScoreNodes,
+        BrokenReserve, BrokenPermit, BrokenPreBind, BrokenBind,
+    ],
+    ids=lambda plugin: plugin.__name__,
+)  # fmt: skip
+async def test_a_plugin_that_breaks_fails_the_attempt_in_its_name(small_cluster, plugin, behave, caplog):
+    cluster = small_cluster
+    broken = plugin(behave)
+    async with running_scheduler(cluster.access, broken):
+        await cluster.create(pod("unlucky"), pod("lucky"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "FailedScheduling"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/unlucky"))
+    assert broken.times == 2
+    failure = cluster.witness.events_of("default/unlucky", "FailedScheduling")[0]["note"]
+    assert "Broken" in failure
+    assert failure in caplog.text
+    told = [condition_of(version) for version in cluster.witness.versions("default/unlucky")]
+    assert "SchedulerError" in {condition and condition.get("reason") for condition in told}
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_plugin_that_breaks_after_the_binding_changes_nothing(small_cluster, caplog):
+    cluster = small_cluster
+    async with running_scheduler(cluster.access, BrokenPostBind(breaks)):
+        await cluster.create(pod("unlucky"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "Scheduled"))
+    assert "pod default/unlucky is bound, but" in caplog.text
+    assert "Broken" in caplog.text
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_plugin_that_raises_for_ever_keeps_only_its_own_pods_waiting(small_cluster):
+    cluster = small_cluster
+    broken = BrokenFilter(breaks)
+    broken.times = -(10**6)
+    async with running_scheduler(cluster.access, broken):
+        await cluster.create(pod("unlucky"))
+        await cluster.witness.until(lambda: broken.times > 3 - 10**6)
+        await cluster.create(pod("lucky"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        condition = await cluster.condition("unlucky")
+    assert condition["reason"] == "SchedulerError"
+    assert "Broken" in condition["message"]
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_plugin_that_blocks_is_named_with_its_stack_while_it_does(small_cluster, caplog):
+    cluster = small_cluster
+    named = threading.Event()
+
+    class Release(logging.Handler):
+        def emit(self, record):
+            if "plugin Sleepy in Filter has been blocking" in record.getMessage():
+                named.set()
+
+    class Sleepy(Plugin):
+        name = "Sleepy"
+
+        def filter(self, cycle, pod, node):
+            assert named.wait(20), "nobody noticed"
+
+    handler = Release()
+    logging.getLogger("bayplan").addHandler(handler)
+    try:
+        async with running_scheduler(cluster.access, Sleepy(), settings=replace(FAST, blocked_after=0.2)):
+            await cluster.create(pod("slow"))
+            await cluster.witness.until(lambda: cluster.witness.node_of("default/slow"))
+    finally:
+        logging.getLogger("bayplan").removeHandler(handler)
+    assert 'assert named.wait(20), "nobody noticed"' in caplog.text
+    check_invariants(cluster.witness, NAME)
