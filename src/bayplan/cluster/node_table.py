@@ -14,7 +14,7 @@ from lightkube.models.core_v1 import ContainerImage, Node
 
 from bayplan.api import requests
 from bayplan.api.tolerations import Taint
-from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, grown
+from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.pod_info import HostPort, PodInfo
 
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
@@ -71,6 +71,8 @@ class NodeTable:
         """Grows whenever it changes which node has which image, or how many nodes there are."""
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
+        self._changes: list[int] = []
+        """The rows of the latest changes, one a version, up to `version`."""
         self._ranges: dict[str, tuple[int, int]] = {}
         self._ranges_version = 0
 
@@ -143,6 +145,13 @@ class NodeTable:
     def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
         """Swap a pod for a newer value of itself on the same row where nothing that the columns hold differs."""
         self.pods[self.row_of[old.node_name]][new.uid] = new
+
+    def changed_since(self, version: int) -> Rows | None:
+        """The rows that have changed since a version, in order; None where that is too long ago to tell."""
+        number = self.version - version
+        if number > len(self._changes):
+            return None
+        return np.array(sorted(set(self._changes[len(self._changes) - number :])), dtype=np.intp)
 
     # Columns built at first use
 
@@ -238,6 +247,9 @@ class NodeTable:
     def _changed(self, row: int) -> None:
         self.version += 1
         self.row_version[row] = self.version
+        self._changes.append(row)
+        if len(self._changes) > 4 * self.capacity:
+            del self._changes[: 2 * self.capacity]
 
     # Rows
 

@@ -241,7 +241,7 @@ class Sign(Protocol):
 
     Two pods with equal signatures from every plugin of a profile get equal verdicts and raw scores on equal nodes, so
     these may be shared between pods and computed for single nodes. What a plugin that signs remembers in PreFilter and
-    PreScore therefore rests on the pod alone.
+    PreScore therefore rests on the pod alone, and what it makes of raw scores when it normalises on these alone.
     """
 
     def sign(self, pod: PodInfo) -> Hashable: ...

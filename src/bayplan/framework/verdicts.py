@@ -86,6 +86,8 @@ class Verdicts:
 
     def counts(self) -> list[tuple[Status, int]]:
         """Every answer that turned a node down, with the number of nodes."""
+        if len(self.table) == 1:
+            return []
         count = np.bincount(self.codes, minlength=len(self.table))
         return [(status, int(number)) for status, number in zip(self.table[1:], count[1:], strict=True) if number]
 

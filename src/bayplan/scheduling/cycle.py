@@ -141,12 +141,12 @@ def _find_feasible_again(
     profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, template: Template
 ) -> tuple[Nodes, Rows]:
     """What `_find_feasible` would find, most of it known from earlier pods."""
-    verdicts = template.verdicts
+    verdicts, feasible = template.verdicts, template.feasible()
     if state.nominations.nodes:
         verdicts = verdicts.copy()
         _filter_nominated_rows(profile, state, decision.cycle, pod, verdicts)
         _raise_error(verdicts)
-    feasible = verdicts.feasible()
+        feasible = verdicts.feasible()
     if not len(feasible):
         decision.diagnosis.verdicts = verdicts.copy()
         _blame_all(decision.diagnosis, verdicts)

@@ -2,7 +2,7 @@
 
 A signature is all that the plugins of a profile read of a pod (Profile.sign), so two pods that have the same get the
 same verdict and the same raw score on the same node. After a placement only the rows that changed are asked about
-again. Normalised scores are never shared: they span the feasible nodes, and are made anew for every pod.
+again. Normalised scores span the feasible nodes: they are kept only until a raw score or the feasible nodes change.
 """
 
 from __future__ import annotations
@@ -56,11 +56,14 @@ class RawScores:
                 scores.fixed += raw * weight
         return scores
 
-    def replace(self, rows: Rows, others: RawScores) -> None:
-        """Take over what was said anew of some rows."""
+    def replace(self, rows: Rows, others: RawScores) -> bool:
+        """Take over what was said anew of some rows. Returns whether that changed anything that is to be normalised."""
         self.fixed[rows] = others.fixed
+        changed = False
         for (_, _, raw), (_, _, new) in zip(self.to_normalize, others.to_normalize, strict=True):
+            changed = changed or not np.array_equal(raw[rows], new)
             raw[rows] = new
+        return changed
 
 
 @dataclass(slots=True)
@@ -76,6 +79,10 @@ class Template:
     scores: RawScores | None
     version: int
     rests_on: Hashable
+    _feasible: Rows | None = None
+    """The feasible rows, as long as these do not change."""
+    _normalized: Int64 | None = None
+    """The weighted sum of the normalised scores of these, as long as no raw score of theirs changes."""
 
     @classmethod
     def build(cls, profile: Profile, pod: PodInfo, nodes: Nodes) -> Template | None:
@@ -99,26 +106,39 @@ class Template:
             return True
         if table.size != len(self.verdicts.codes) or profile.rests_on(pod, nodes) != self.rests_on:
             return False
-        changed: Rows = np.flatnonzero(table.row_version[: table.size] > self.version)
-        if len(changed) > table.size // 4:
+        changed = table.changed_since(self.version)
+        if changed is None or len(changed) > table.size // 4:
             return False
         verdicts = run_filter(profile, self.cycle, pod, nodes.at(changed))
+        rescaled = False
         if self.scores is not None:
-            self.scores.replace(changed, RawScores.of(profile, self.cycle, pod, verdicts))
+            rescaled = self.scores.replace(changed, RawScores.of(profile, self.cycle, pod, verdicts))
         elif verdicts.standing.any():
             return False
+        if rescaled or not np.array_equal(self.verdicts.standing[changed], verdicts.standing):
+            self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
         return True
+
+    def feasible(self) -> Rows:
+        """The feasible rows."""
+        if self._feasible is None:
+            self._feasible = self.verdicts.feasible()
+        return self._feasible
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
         """The weighted sum of all scores. `feasible`: the rows that the feasible `nodes` stand for."""
         assert self.scores is not None
         every = len(feasible) == len(self.scores.fixed)
-        total = self.scores.fixed.copy() if every else self.scores.fixed[feasible]
-        for plugin, weight, raw in self.scores.to_normalize:
-            total += normalized(plugin, cycle, pod, raw.copy() if every else raw[feasible], nodes) * weight
-        return total
+        normalized_sum = self._normalized if feasible is self._feasible else None
+        if normalized_sum is None:
+            normalized_sum = np.zeros(len(feasible), dtype=np.int64)
+            for plugin, weight, raw in self.scores.to_normalize:
+                normalized_sum += normalized(plugin, cycle, pod, raw.copy() if every else raw[feasible], nodes) * weight
+            if feasible is self._feasible:
+                self._normalized = normalized_sum
+        return normalized_sum + (self.scores.fixed if every else self.scores.fixed[feasible])
 
 
 class Templates:
