@@ -11,7 +11,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.objects import UndecodableObject
-from bayplan.client import ApiError, HttpClient, PatchType, TransportError
+from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType, TransportError
 from bayplan.client.errors import MalformedAnswerError
 
 POD_P = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "5"}, "spec": {"containers": []}}
@@ -237,10 +237,9 @@ async def test_leaving_a_watch_closes_its_connection(server, client):
     await asyncio.wait_for(server.left.wait(), 5)
 
 
-@pytest.mark.parametrize("then", ["cut"])
-async def test_a_cut_watch_is_a_transport_error(server, client, then):
-    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then=then)
-    with pytest.raises(TransportError) as caught:
+async def test_a_cut_watch_is_a_transport_error(server, client):
+    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="cut")
+    with pytest.raises(TransportError, match="the connection broke in the middle of the answer") as caught:
         [event async for event in client.watch(POD)]
     assert caught.value.sent
 
@@ -375,3 +374,58 @@ async def test_an_unknown_host():
         with pytest.raises(TransportError, match="not known") as caught:
             await client.get(POD, "p")
     assert not caught.value.sent
+
+
+class Renewable:
+    """Credentials that are better at the second try."""
+
+    tls = None
+
+    def __init__(self, *tokens):
+        self.tokens = list(tokens)
+
+    def __str__(self):
+        return "a token"
+
+    async def headers(self):
+        return {"Authorization": f"Bearer {self.tokens[0]}"}
+
+    async def refresh(self, refused):
+        if len(self.tokens) > 1 and refused["Authorization"] == f"Bearer {self.tokens[0]}":
+            del self.tokens[0]
+            return True
+        return False
+
+
+UNAUTHORIZED = {"code": 401, "reason": "Unauthorized", "message": "Unauthorized"}
+
+
+async def test_a_request_that_is_not_authorized_is_sent_again_with_new_credentials(server):
+    server.says(UNAUTHORIZED, status=401)
+    server.says(POD_P)
+    access = ClusterAccess(
+        server=server.url, credentials=Renewable("old", "new"), headers=(("Impersonate-User", "joe"),)
+    )
+    async with HttpClient(access) as client:
+        await client.bind("n", "p", "x")
+    sent = [headers for _, _, headers, _ in server.requests]
+    assert [headers["Authorization"] for headers in sent] == ["Bearer old", "Bearer new"]
+    assert {headers["Impersonate-User"] for headers in sent} == {"joe"}
+
+
+async def test_credentials_that_stay_refused(server):
+    server.says(UNAUTHORIZED, status=401)
+    for tokens, tries in ((("old",), 1), (("old", "new"), 2)):
+        server.requests.clear()
+        async with HttpClient(ClusterAccess(server=server.url, credentials=Renewable(*tokens))) as client:
+            with pytest.raises(ApiError, match=r"401 Unauthorized: Unauthorized \(sent: a token; given as a URL\)"):
+                await client.get(POD, "p")
+        assert len(server.requests) == tries
+
+
+async def test_a_proxy_gets_the_whole_url(server):
+    server.says(POD_P)
+    async with HttpClient(ClusterAccess(server="http://api.internal:8080/base/", proxy=server.url)) as client:
+        await client.get(POD, "p", "n")
+    assert server.requests[0][2]["Host"] == "api.internal:8080"
+    assert server.requests[0][1].endswith("/base" + PATH_P)

@@ -237,6 +237,10 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
             why = "no answer in time"
         case aiohttp.ServerDisconnectedError():
             why = "the server closed the connection"
+        case aiohttp.ClientPayloadError():
+            why = "the connection broke in the middle of the answer"
+        case OSError():
+            why = _connection_trouble(error)
         case _:
             why = str(error) or type(error).__name__
     return TransportError(f"{method} {url}: {why}", sent=sent)
@@ -247,7 +251,7 @@ def _connection_trouble(error: OSError) -> str:
         return f"no TLS connection can be made: {error.reason or error}"
     if error.errno:
         return os.strerror(error.errno).lower()
-    return str(error) or "the server closed the connection before it was made"
+    return str(error) or "the server closed the connection"
 
 
 def _certificate_trouble(error: aiohttp.ClientConnectorCertificateError) -> str:
