@@ -16,7 +16,7 @@ from msgspec import inspect
 T = TypeVar("T")
 
 
-class UndecodableObject(ValueError):  # noqa: N818 - named after the object that it speaks of
+class UndecodableObject(ValueError):
     """A document that cannot be read as the wanted type.
 
     `kind`, `namespace` and `name` are what its metadata tells ("" where it tells nothing), `path` is where in the
