@@ -197,13 +197,8 @@ class QueueMachine(RuleBasedStateMachine):
         waiting = [pod for pod in pods if self.models[pod.name].queued is None]
         self.queue.activate(waiting, self.now)
         for pod in waiting:
-            assert self.queue.get(pod.uid).place is (Place.GATED if "gate" in pod.labels else Place.ACTIVE) or (
-                self._let_in_before_it_was_gated(pod)
-            )
-
-    def _let_in_before_it_was_gated(self, pod):
-        """A pod that is active, or in backoff, stays so when a gate closes behind it."""
-        return self.queue.get(pod.uid).place is Place.ACTIVE
+            place = self.queue.get(pod.uid).place
+            assert place is Place.ACTIVE or (place is Place.GATED and "gate" in pod.labels)
 
     @invariant()
     def every_pod_is_in_exactly_one_place(self):
