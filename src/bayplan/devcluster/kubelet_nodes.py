@@ -135,8 +135,8 @@ class NodeManager(Controller):
         self._addresses: dict[str, str] = {}
         self._posted: dict[str, datetime] = {}
         """When each node's status was posted last, by uid."""
-        self._leased: set[str] = set()
-        """The nodes, by uid, whose lease exists."""
+        self._renewed: dict[str, datetime] = {}
+        """When each node's lease was renewed last, by uid."""
         self._silent: set[str] = set()
         self._nodes = self.watch(NODE, self._node_changed)
         for name in self._to_register:
@@ -145,7 +145,7 @@ class NodeManager(Controller):
     @property
     def renewal(self) -> float:
         """Seconds between two renewals of one node's lease: longer where there are many nodes, or time runs fast."""
-        return max(SHORTEST_RENEWAL, max(self._planned, len(self._leased)) * self._rate / RENEWALS_PER_SECOND)
+        return max(SHORTEST_RENEWAL, max(self._planned, len(self._renewed)) * self._rate / RENEWALS_PER_SECOND)
 
     def address(self, node: str) -> str:
         """The address of a node."""
@@ -165,7 +165,8 @@ class NodeManager(Controller):
     def revive(self, node: str) -> None:
         """The node's kubelet works again."""
         self._silent.discard(node)
-        self._posted.pop(self._uid(node), None)
+        for signs in (self._posted, self._renewed):
+            signs.pop(self._uid(node), None)
         self.queue.add(node)
 
     async def sync(self, key: str) -> None:
@@ -194,8 +195,10 @@ class NodeManager(Controller):
             if error.status != 409:  # registered by an earlier run
                 raise
             self.queue.add(name)
-        else:
-            self._posted[written.metadata.uid] = now
+            return
+        self._posted[written.metadata.uid] = now
+        # At once: where time runs fast or nodes are many, the lease alone tells for how long a node may be silent.
+        await self._renew_lease(written)
 
     async def _post_status(self, node: Node) -> None:
         now = whole_seconds(self.clock.now())
@@ -209,31 +212,28 @@ class NodeManager(Controller):
         self._posted[node.metadata.uid] = now
 
     async def _renew_lease(self, node: Node) -> None:
-        metadata = node.metadata
+        metadata, now = node.metadata, self.clock.now()
+        renewed = self._renewed.get(metadata.uid)
+        if renewed is not None and now < renewed + timedelta(seconds=self.renewal / 2):
+            return
         spec = {
             "holderIdentity": metadata.name,
             "leaseDurationSeconds": int(max(4 * self.renewal, 40)),
-            "renewTime": micro_time(self.clock.now()),
+            "renewTime": micro_time(now),
         }
-        if metadata.uid in self._leased:
-            try:
-                await self.client.patch(LEASE, metadata.name, {"spec": spec}, NODE_LEASES, type=PatchType.MERGE)
-            except ApiError as error:
-                if error.status != 404:
-                    raise
-                self._leased.discard(metadata.uid)
-        if metadata.uid not in self._leased:
-            await self._create_lease(metadata, spec)
-
-    async def _create_lease(self, node: ObjectMeta, spec: dict[str, Any]) -> None:
-        owner = {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
-        lease = {"metadata": {"name": node.name, "ownerReferences": [owner]}, "spec": spec}
         try:
-            await self.client.create(LEASE, lease, NODE_LEASES)
+            if renewed is not None:
+                await self.client.patch(LEASE, metadata.name, {"spec": spec}, NODE_LEASES, type=PatchType.MERGE)
+            else:
+                owner = {"apiVersion": "v1", "kind": "Node", "name": metadata.name, "uid": metadata.uid}
+                lease = {"metadata": {"name": metadata.name, "ownerReferences": [owner]}, "spec": spec}
+                await self.client.create(LEASE, lease, NODE_LEASES)
         except ApiError as error:
-            if error.status != 409:  # left by an earlier run
+            if error.status == 404:  # deleted by somebody: the next look makes a new one
+                self._renewed.pop(metadata.uid, None)
+            if error.reason != "AlreadyExists":  # left by an earlier run: renewed from now on
                 raise
-        self._leased.add(node.uid or "")
+        self._renewed[metadata.uid] = now
 
     def _uid(self, node: str) -> str:
         known = self._nodes.get(node)
@@ -242,7 +242,7 @@ class NodeManager(Controller):
     def _node_changed(self, old: Node, new: Node) -> None:
         if new is None:
             self._posted.pop(old.metadata.uid, None)
-            self._leased.discard(old.metadata.uid)
+            self._renewed.pop(old.metadata.uid, None)
         elif not self._serves(new):
             return
         elif old is None or not is_healthy(new):
