@@ -7,10 +7,13 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.events import EventHint, Hint
+from bayplan.framework.changes import NODE_ADD
+from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
 
 SCHEDULER = "test-scheduler"
+NODES = {"Fit": [EventHint(NODE_ADD)]}
+"""Whatever Fit turned down, a new node helps."""
 
 
 def make_pod(
@@ -106,3 +109,30 @@ class Gate:
     def pre_enqueue(self, pod: PodInfo) -> str | None:
         self.asked.append(pod.name)
         return f"held back by {self.name}" if pod.labels.get("gate") == self.name else None
+
+
+def pod_in(place, **pod):
+    """A queue with one pod `a` in a place."""
+    gate = Gate()
+    queue = make_queue(
+        {"Fit": [EventHint(NODE_ADD), EventHint(ClusterEvent(POD, Action.UPDATE_POD_LABEL))], "Gate": []},
+        pre_enqueue=[gate],
+    )
+    if place == "gated":
+        queue.add(make_pod("a", labels={"gate": "Gate"}, **pod), 0)
+        return queue, queue.get("uid-a")
+    queue.add(make_pod("a", **pod), 0)
+    if place != "active":
+        queued = queue.pop(0)
+        if place == "backoff":
+            fail(queue, queued, 0)
+        elif place == "unschedulable":
+            fail(queue, queued, 0, ["Fit"])
+    queued = queue.get("uid-a")
+    assert queued.place.value == place
+    return queue, queued
+
+
+def counts(queue):
+    pending = queue.pending_pods()
+    return [pending.active, pending.backoff, pending.unschedulable, pending.gated, pending.in_flight]

@@ -1,0 +1,144 @@
+import pytest
+from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in
+
+from bayplan.framework.changes import NODE_ADD
+from bayplan.queue import Place, QueuedPod
+from bayplan.queue.backoff import Backoff
+
+# Backoff
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (64, 10), (5000, 10)]
+)
+def test_backoff_doubles_up_to_its_maximum(failures, seconds):
+    assert Backoff().duration(failures) == seconds
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "failures", "errors", "expiration"),
+    [
+        pytest.param(0.0, 1, 0, 2.0, id="a window's start counts as within it"),
+        pytest.param(0.3, 1, 0, 2.0, id="up to the end of the window"),
+        pytest.param(0.999, 1, 0, 2.0, id="late in the window"),
+        pytest.param(1.0, 1, 0, 3.0, id="in the next window"),
+        pytest.param(0.5, 3, 0, 5.0, id="third time"),
+        pytest.param(0.5, 3, 1, 2.0, id="errors count on their own"),
+        pytest.param(0.5, 0, 0, float("-inf"), id="never failed"),
+    ],
+)
+def test_backoff_ends_with_its_window(failed_at, failures, errors, expiration):
+    queued = QueuedPod(make_pod("a"), failed_at, unschedulable_count=failures, consecutive_errors=errors)
+    assert Backoff().expiration(queued) == expiration
+
+
+def test_short_backoffs_have_short_windows():
+    queued = QueuedPod(make_pod("a"), 0.0, unschedulable_count=1)
+    assert Backoff(initial=0.01, maximum=0.1).expiration(queued) == pytest.approx(0.02)
+
+
+def test_without_a_maximum_there_is_no_backoff():
+    queue = make_queue(NODES, max_backoff=0)
+    queued = attempt(queue, make_pod("a"), 0)
+    assert queued.place is Place.ACTIVE
+
+
+def test_an_error_backs_off_and_a_refusal_resets_its_count():
+    queue = make_queue(NODES)
+    queued = attempt(queue, make_pod("a"), 0)
+    assert (queued.consecutive_errors, queued.unschedulable_count) == (1, 0)
+    queue.pop(10)
+    fail(queue, queued, 10)
+    assert (queued.consecutive_errors, queued.unschedulable_count) == (2, 0)
+    queue.pop(20)
+    fail(queue, queued, 20, ["Fit"])
+    assert (queued.consecutive_errors, queued.unschedulable_count) == (0, 1)
+
+
+def test_each_refusal_makes_the_pod_wait_longer():
+    queue = make_queue(NODES)
+    queued = attempt(queue, make_pod("a"), 0, ["Fit"])
+    waits = []
+    for now in (100, 200, 300, 400):
+        queue.move_on_event(NODE_ADD, None, None, now)
+        assert queue.pop(now) is queued
+        fail(queue, queued, now, ["Fit"])
+        queue.move_on_event(NODE_ADD, None, None, now)
+        assert queued.place is Place.BACKOFF
+        waits.append(queued.backoff_expiration - now)
+        queue.pop(now)
+        fail(queue, queued, now, ["Fit"])
+    assert waits == [3, 9, 11, 11]
+
+
+def test_pods_of_one_window_come_back_in_the_order_of_the_queue():
+    queue = make_queue(NODES)
+    low = attempt(queue, make_pod("low", priority=1), 0.1, ["Fit"])
+    high = attempt(queue, make_pod("high", priority=9), 0.6, ["Fit"])
+    queue.move_on_event(NODE_ADD, None, None, 0.7)
+    assert low.place is high.place is Place.BACKOFF
+    assert names(queue, 0.8) == ["high", "low"]
+
+
+def test_backoff_is_cut_short_when_nothing_else_is_active():
+    queue = make_queue(NODES)
+    attempt(queue, make_pod("a", priority=9), 0, ["Fit"])
+    queue.move_on_event(NODE_ADD, None, None, 0)
+    queue.add(make_pod("b"), 0)
+    assert queue.pop(0).pod.name == "b"
+    assert queue.next_wakeup(0) == 0
+    assert queue.pop(0).pod.name == "a"
+
+
+def test_backoff_after_an_error_is_never_cut_short():
+    queue = make_queue(NODES)
+    attempt(queue, make_pod("a"), 0)
+    assert queue.pop(1.9) is None
+    assert queue.next_wakeup(1.9) == 2.0
+    assert queue.pop(2.0).pod.name == "a"
+
+
+def test_a_completed_backoff_competes_with_active_pods():
+    queue = make_queue(NODES)
+    attempt(queue, make_pod("a", priority=9), 0)
+    queue.add(make_pod("b"), 1)
+    assert names(queue, 2) == ["a", "b"]
+
+
+# Waiting too long
+
+
+def test_after_five_minutes_an_unschedulable_pod_is_tried_again():
+    queue = make_queue(NODES)
+    queued = attempt(queue, make_pod("a"), 7, ["Fit"])
+    assert queue.next_wakeup(8) == 307
+    assert queue.pop(306.9) is None
+    assert queue.pop(307) is queued
+    assert queued.was_flushed
+    fail(queue, queued, 308, ["Fit"])
+    assert not queued.was_flushed
+
+
+def test_a_gated_pod_waits_for_as_long_as_it_takes():
+    queue, queued = pod_in("gated")
+    assert queue.next_wakeup(0) is None
+    assert queue.pop(10_000) is None
+    assert queued.place is Place.GATED
+
+
+def test_a_flush_also_helps_the_pods_in_flight():
+    queue = make_queue(NODES)
+    attempt(queue, make_pod("a"), 0, ["Fit"])
+    queue.add(make_pod("b"), 1)
+    queued = queue.pop(1)
+    queue.flush(300)
+    assert fail(queue, queued, 300, ["Fit"]) is Place.BACKOFF
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [("active", 0.5), ("backoff", 2.0), ("unschedulable", 300.0), ("gated", None), ("in-flight", None)],
+)
+def test_next_wakeup(place, expected):
+    queue, _ = pod_in(place)
+    assert queue.next_wakeup(0.5) == expected

@@ -1,0 +1,245 @@
+import pytest
+from queue_builders import NODES, attempt, fail, make_pod, make_queue, names, pod_in, queues, skips
+
+from bayplan.framework.changes import (
+    ASSIGNED_POD_ADD,
+    ASSIGNED_POD_DELETE,
+    NODE_ADD,
+    NODE_DELETE,
+    UNSCHEDULED_POD_UPDATE,
+)
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint
+from bayplan.queue import Place
+
+# Events
+
+
+@pytest.mark.parametrize(
+    ("now", "expected"),
+    [pytest.param(0.5, Place.BACKOFF, id="backoff not over"), pytest.param(2.0, Place.ACTIVE, id="backoff over")],
+)
+def test_an_event_that_helps_moves_a_pod(now, expected):
+    queue = make_queue(NODES)
+    queued = attempt(queue, make_pod("a"), 0, ["Fit"])
+    assert queue.move_on_event(NODE_ADD, None, "node", now) == 1
+    assert queued.place is expected
+
+
+def test_an_event_that_a_pending_plugin_waits_for_skips_the_backoff():
+    queue = make_queue(NODES)
+    queued = attempt(queue, make_pod("a"), 0, pending=["Fit"])
+    queue.move_on_event(NODE_ADD, None, "node", 0.1)
+    assert queued.place is Place.ACTIVE
+
+
+@pytest.mark.parametrize(
+    ("registered", "happened", "moves"),
+    [
+        pytest.param(NODE_ADD, NODE_ADD, True, id="the very event"),
+        pytest.param(NODE_ADD, NODE_DELETE, False, id="another action"),
+        pytest.param(NODE_ADD, ASSIGNED_POD_ADD, False, id="another kind"),
+        pytest.param(
+            ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL),
+            ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
+            True,
+            id="one of several",
+        ),
+        pytest.param(
+            ClusterEvent(POD, Action.UPDATE),
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL),
+            True,
+            id="a particular update is an update",
+        ),
+        pytest.param(
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL),
+            UNSCHEDULED_POD_UPDATE,
+            False,
+            id="a general update is no particular one",
+        ),
+        pytest.param(ClusterEvent("*", Action.ALL), ASSIGNED_POD_DELETE, True, id="all events"),
+        pytest.param(
+            NODE_ADD, ClusterEvent(NODE, Action.UPDATE_NODE_TAINT), True, id="new nodes include changed taints"
+        ),
+        pytest.param(
+            ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
+            ClusterEvent(NODE, Action.UPDATE_NODE_TAINT),
+            False,
+            id="changed labels do not",
+        ),
+    ],
+)
+def test_only_registered_events_move_a_pod(registered, happened, moves):
+    queue = make_queue({"Fit": [EventHint(registered)]})
+    attempt(queue, make_pod("a"), 0, ["Fit"])
+    assert queue.move_on_event(happened, "old", "new", 100) == moves
+
+
+def test_hints_are_asked_only_where_the_plugin_turned_the_pod_down_and_registered_the_event():
+    asked = []
+
+    def recording(plugin):
+        def hint(pod, old, new):
+            asked.append((plugin, pod.name, old, new))
+            return skips(pod, old, new)
+
+        return hint
+
+    queue = make_queue(
+        {"Fit": [EventHint(NODE_ADD, recording("Fit"))], "Ports": [EventHint(ASSIGNED_POD_DELETE, recording("Ports"))]}
+    )
+    attempt(queue, make_pod("a"), 0, ["Fit"])
+    attempt(queue, make_pod("b"), 0, ["Ports"])
+    attempt(queue, make_pod("c"), 0, ["Ports", "Fit"])
+    queue.move_on_event(NODE_ADD, None, "node", 1)
+    assert sorted(asked) == [("Fit", "a", None, "node"), ("Fit", "c", None, "node")]
+
+
+def test_a_condition_narrows_the_pods_that_an_event_may_move():
+    queue = make_queue(NODES)
+    attempt(queue, make_pod("a", priority=1), 0, ["Fit"])
+    attempt(queue, make_pod("b", priority=5), 0, ["Fit"])
+    queue.move_on_event(NODE_ADD, None, None, 50, only=lambda pod: pod.priority <= 1)
+    assert names(queue, 50) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "answer", [pytest.param(ZeroDivisionError, id="raises"), pytest.param(None, id="answers nonsense")]
+)
+def test_a_hint_that_fails_counts_as_help_and_is_named(answer, caplog):
+    def hint(*_):
+        if answer is not None:
+            raise answer
+        return answer
+
+    queue = make_queue({"Fit": [EventHint(NODE_ADD, hint)]})
+    queued = attempt(queue, make_pod("a"), 0, ["Fit"])
+    queue.move_on_event(NODE_ADD, None, None, 50)
+    assert queued.place is Place.ACTIVE
+    assert "plugin Fit" in caplog.text
+    assert "NodeAdd" in caplog.text
+    assert "ns/a" in caplog.text
+
+
+# Updates of waiting pods
+
+
+@pytest.mark.parametrize(
+    ("event", "hint", "changed", "expected"),
+    [
+        pytest.param(Action.UPDATE_POD_LABEL, queues, {"labels": {"x": "y"}}, Place.ACTIVE, id="labels, hint says yes"),
+        pytest.param(Action.UPDATE_POD_LABEL, skips, {"labels": {"x": "y"}}, Place.UNSCHEDULABLE, id="hint says no"),
+        pytest.param(Action.UPDATE_POD_LABEL, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="another change"),
+        pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "500m"}, Place.ACTIVE, id="scaled down"),
+        pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "2"}, Place.UNSCHEDULABLE, id="scaled up"),
+        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.ACTIVE, id="any update"),
+    ],
+)
+def test_an_update_moves_an_unschedulable_pod_when_a_hint_says_so(event, hint, changed, expected):
+    queue = make_queue({"Fit": [EventHint(ClusterEvent(POD, event), hint)]})
+    queued = attempt(queue, make_pod("a"), 0, ["Fit"])
+    queue.update(None, make_pod("a", version="2", **changed), 50)
+    assert queued.place is expected
+    assert queued.pod.resource_version == "2"
+
+
+def test_an_update_that_helps_waits_for_the_backoff():
+    queue, queued = pod_in("unschedulable")
+    queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0.5)
+    assert queued.place is Place.BACKOFF
+
+
+@pytest.mark.parametrize("place", ["active", "backoff"])
+def test_an_update_leaves_pods_that_will_be_popped_where_they_are(place):
+    queue, queued = pod_in(place)
+    queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0.5)
+    assert queued.place.value == place
+    assert queued.pod.labels == {"x": "y"}
+
+
+def test_the_same_version_again_changes_nothing():
+    queue, queued = pod_in("unschedulable")
+    queue.update(None, make_pod("a", labels={"x": "y"}), 50)
+    assert queued.place is Place.UNSCHEDULABLE
+
+
+def test_an_update_during_the_attempt_counts_when_the_pod_comes_back():
+    queue, queued = pod_in("in-flight")
+    queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0)
+    assert fail(queue, queued, 1, ["Fit"]) is Place.BACKOFF
+
+
+# Activation
+
+
+@pytest.mark.parametrize(
+    ("place", "activated", "expected"),
+    [
+        ("active", 0, Place.ACTIVE),
+        ("backoff", 1, Place.ACTIVE),
+        ("unschedulable", 1, Place.ACTIVE),
+        ("gated", 0, Place.GATED),
+        ("in-flight", 0, Place.IN_FLIGHT),
+    ],
+)
+def test_activate(place, activated, expected):
+    queue, queued = pod_in(place)
+    assert queue.activate([queued.pod, make_pod("unknown")], 0.1) == activated
+    assert queued.place is expected
+
+
+def test_a_pod_activated_in_flight_is_tried_again_and_no_other():
+    queue = make_queue(NODES)
+    for name in "ab":
+        queue.add(make_pod(name), 0)
+    a, b = queue.pop(0), queue.pop(0)
+    queue.activate([a.pod], 0)
+    assert fail(queue, a, 1, ["Fit"]) is Place.BACKOFF
+    assert fail(queue, b, 1, ["Fit"]) is Place.UNSCHEDULABLE
+
+
+# Nominations
+
+
+def test_a_nomination_follows_the_pod():
+    queue = make_queue(NODES)
+    queue.add(make_pod("a", nominated="n1"), 0)
+    assert queue.nominations.node_of("uid-a") == "n1"
+    queue.update(None, make_pod("a", nominated="n2", version="2"), 0)
+    assert queue.nominations.node_of("uid-a") == "n2"
+    queue.remove("uid-a")
+    assert queue.nominations.node_of("uid-a") is None
+
+
+def test_a_gated_pod_takes_no_place():
+    queue, _ = pod_in("gated", nominated="n1")
+    assert queue.nominations.node_of("uid-a") is None
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        pytest.param(lambda queue, pod: queue.delete(pod, 50), id="deleted"),
+        pytest.param(lambda queue, _: queue.delete(make_pod("p", priority=5), 50), id="deleted before it was written"),
+        pytest.param(lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2"), 50), id="cleared"),
+        pytest.param(
+            lambda queue, _: queue.update(None, make_pod("p", priority=5, version="2", nominated="n2"), 50),
+            id="moved",
+        ),
+    ],
+)
+def test_the_end_of_a_nomination_helps_pods_of_no_higher_priority(ends):
+    queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
+    preemptor = attempt(queue, make_pod("p", priority=5, nominated="n1"), 0)
+    lower = attempt(queue, make_pod("lower", priority=5), 0, ["Fit"])
+    higher = attempt(queue, make_pod("higher", priority=6), 0, ["Fit"])
+    ends(queue, preemptor.pod)
+    assert lower.place is Place.ACTIVE
+    assert higher.place is Place.UNSCHEDULABLE
+
+
+def test_a_pod_bound_by_somebody_ends_no_nomination_for_others():
+    queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
+    preemptor = attempt(queue, make_pod("p", priority=5, nominated="n1"), 0)
+    lower = attempt(queue, make_pod("lower"), 0, ["Fit"])
+    queue.remove(preemptor.uid)
+    assert lower.place is Place.UNSCHEDULABLE
