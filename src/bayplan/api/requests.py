@@ -73,12 +73,7 @@ def is_scalar(name: str) -> bool:
     Extended resources, huge pages, prefixed native resources and attachable volumes are; an unprefixed unknown is not.
     Mirrors pkg/scheduler/util/utils.go IsScalarResourceName.
     """
-    return (
-        is_extended(name)
-        or name.startswith("hugepages-")
-        or "kubernetes.io/" in name
-        or name.startswith("attachable-volumes-")
-    )
+    return is_extended(name) or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
 def is_extended(name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Node selectors: what `spec.nodeSelector` and node affinity ask of a node, parsed once.
+"""Selectors in objects: what `spec.nodeSelector` and node affinity ask of a node, parsed once.
 
-Mirrors component-helpers' scheduling/corev1/nodeaffinity/nodeaffinity.go. Selectors in text form are the business of
-`labels`, with which the requirements are shared.
+Mirrors component-helpers' scheduling/corev1/nodeaffinity/nodeaffinity.go; and label selectors that come as objects.
+Those in text form are the business of `labels`, with which the requirements are shared.
 """
 
 from __future__ import annotations
@@ -9,11 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from lightkube.models import core_v1
+from lightkube.models import core_v1, meta_v1
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.api.labels import FieldSelector, LabelSelector, Requirement, is_int64, label_key_errors, label_value_errors
+from bayplan.api.labels import (
+    FieldSelector,
+    InvalidSelector,
+    LabelSelector,
+    Requirement,
+    is_int64,
+    label_key_errors,
+    label_value_errors,
+)
 
 NAME_FIELD = "metadata.name"
 """The one field of a node that selectors can ask for."""
@@ -80,6 +88,24 @@ class PreferredTerm:
 
     weight: int
     term: NodeTerm
+
+
+def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | None:
+    """A label selector object, parsed: an empty one matches everything, None nothing. Raises InvalidSelector."""
+    if selector is None:
+        return None
+    requirements = [Requirement(key, "=", frozenset((value,))) for key, value in (selector.matchLabels or {}).items()]
+    for expression in selector.matchExpressions or ():
+        operator = _OPERATORS.get(expression.operator)
+        if operator is None or operator in {"gt", "lt"}:
+            raise InvalidSelector(f'"{expression.operator}" is not a valid label selector operator')
+        values = expression.values or []
+        if operator in {"in", "notin"} and not values:
+            raise InvalidSelector("for 'in', 'notin' operators, values set can't be empty")
+        if operator in {"exists", "!"} and values:
+            raise InvalidSelector("values set must be empty for exists and does not exist")
+        requirements.append(Requirement(expression.key, operator, frozenset(values)))
+    return LabelSelector(tuple(sorted(requirements, key=lambda each: (each.key, each.operator, sorted(each.values)))))
 
 
 def parse_node_selector(selector: core_v1.NodeSelector) -> NodeSelector:

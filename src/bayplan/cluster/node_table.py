@@ -14,8 +14,10 @@ from lightkube.models.core_v1 import ContainerImage, Node
 
 from bayplan.api import requests
 from bayplan.api.tolerations import Taint
+from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.pod_info import HostPort, PodInfo
+from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGroups
 
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
 
@@ -69,6 +71,9 @@ class NodeTable:
         self.images: dict[str, ImageColumn] = {}
         self.images_version = 0
         """Grows whenever it changes which node has which image, or how many nodes there are."""
+        self.terms = ExistingTerms(capacity)
+        """The affinity terms of the pods that are on nodes."""
+        self._groups = SelectorGroups(capacity)
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
         self._changes: list[int] = []
@@ -188,6 +193,10 @@ class NodeTable:
             self._ranges[resource] = found
         return found
 
+    def group(self, key: GroupKey) -> SelectorGroup:
+        """How many pods of each row match selectors; kept up to date from the first call on."""
+        return self._groups.group(key, self.pods)
+
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
         """Which rows already use a host port that `wanted` would clash with; None for no row. Length: capacity."""
         column = self.ports.get((wanted.protocol, wanted.port))
@@ -214,6 +223,8 @@ class NodeTable:
             if ip not in by_ip:
                 by_ip[ip] = np.zeros(self.capacity, dtype=np.int32)
             by_ip[ip][row] += sign
+        self._groups.account(row, pod, sign)
+        self.terms.account(row, pod, sign)
         self._changed(row)
 
     def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:
@@ -287,6 +298,8 @@ class NodeTable:
         self.allowed_pods = grown(self.allowed_pods, self.capacity)
         self.unschedulable = grown(self.unschedulable, self.capacity)
         self.taints.grow(self.capacity)
+        self.terms.grow(self.capacity)
+        self._groups.grow(self.capacity)
         for column in self._labels.values():
             column.grow(self.capacity)
         for image in self.images.values():

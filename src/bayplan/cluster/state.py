@@ -125,4 +125,6 @@ def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         and old.nonzero_cpu == new.nonzero_cpu
         and old.nonzero_memory == new.nonzero_memory
         and old.host_ports == new.host_ports
+        and old.labels == new.labels
+        and old.terminating == new.terminating
     )

@@ -236,6 +236,13 @@ class EnqueueExtensions(Protocol):
 
 
 @runtime_checkable
+class LooksUp(Protocol):
+    """Which kinds the plugin looks up through its handle: these are watched, beside those of its events."""
+
+    def looks_up(self) -> Iterable[Kind]: ...
+
+
+@runtime_checkable
 class Sign(Protocol):
     """All that the plugin reads of a pod, as one hashable value; None where it cannot be told.
 
@@ -251,7 +258,7 @@ class Sign(Protocol):
 class RestsOn(Protocol):
     """What the answers of a plugin that signs rest on beside the pod and each node itself: versions of other things.
 
-    When the value changes, nothing that was computed before is used any more.
+    When the value changes, nothing that was computed before is used any more. None: nothing can be shared for this pod.
     """
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from bayplan.api.kinds import Kind
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -106,6 +107,10 @@ class Profile:
             for plugin in rejecting
         }
 
+    def looks_up(self) -> set[Kind]:
+        """The kinds that plugins look up."""
+        return {kind for plugin in self.every() if implements(plugin, interface.LooksUp) for kind in plugin.looks_up()}
+
     def sign(self, pod: PodInfo) -> Hashable:
         """What all plugins together read of a pod; None where one of them cannot tell."""
         if self._signs is None:
@@ -114,5 +119,9 @@ class Profile:
         return None if None in parts else parts
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """What the answers of all plugins together rest on beside the pod and each node itself."""
-        return tuple(plugin.rests_on(pod, nodes) for plugin in self._rest_on)
+        """What the answers of all plugins together rest on beside the pod and each node itself.
+
+        None where a plugin's answers cannot be shared.
+        """
+        parts = tuple(plugin.rests_on(pod, nodes) for plugin in self._rest_on)
+        return None if None in parts else parts

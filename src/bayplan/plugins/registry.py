@@ -12,12 +12,14 @@ from typing import Any
 from bayplan.plugins import arguments
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.image_locality import ImageLocality
+from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
 from bayplan.plugins.node_name import NodeName
 from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
+from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.plugins.priority_sort import PrioritySort
 from bayplan.plugins.scheduling_gates import SchedulingGates
 from bayplan.plugins.taint_toleration import TaintToleration
@@ -53,8 +55,8 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("VolumeBinding", None, arguments=arguments.VolumeBindingArgs),
     Entry("VolumeZone", None),
     # Then what has to look at pods on other nodes too.
-    Entry("PodTopologySpread", None, weight=2, arguments=arguments.PodTopologySpreadArgs),
-    Entry("InterPodAffinity", None, weight=2, arguments=arguments.InterPodAffinityArgs),
+    Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
+    Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
     # Before preemption: giving up an idle claim is better than evicting a pod.
     Entry("DynamicResources", None, weight=2, arguments=arguments.DynamicResourcesArgs),
     Entry("DefaultPreemption", None, arguments=arguments.DefaultPreemptionArgs),

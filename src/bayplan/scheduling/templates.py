@@ -85,7 +85,7 @@ class Template:
     """The weighted sum of the normalised scores of these, as long as no raw score of theirs changes."""
 
     @classmethod
-    def build(cls, profile: Profile, pod: PodInfo, nodes: Nodes) -> Template | None:
+    def build(cls, profile: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
         """Ask about all rows. None for a pod whose PreFilter turns it down or narrows the nodes."""
         cycle = CycleState()
         outcome = run_pre_filter(profile, cycle, pod, nodes)
@@ -97,15 +97,15 @@ class Template:
         if len(feasible):
             run_pre_score(profile, cycle, pod, nodes.at(feasible))
             scores = RawScores.of(profile, cycle, pod, verdicts)
-        return cls(cycle, verdicts, scores, nodes.table.version, profile.rests_on(pod, nodes))
+        return cls(cycle, verdicts, scores, nodes.table.version, rests_on)
 
-    def refresh(self, profile: Profile, pod: PodInfo, nodes: Nodes) -> bool:
+    def refresh(self, profile: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
         """Ask again about the rows that have changed since. False where it is better to build the template anew."""
         table = nodes.table
+        if table.size != len(self.verdicts.codes) or rests_on != self.rests_on:
+            return False
         if table.version == self.version:
             return True
-        if table.size != len(self.verdicts.codes) or profile.rests_on(pod, nodes) != self.rests_on:
-            return False
         changed = table.changed_since(self.version)
         if changed is None or len(changed) > table.size // 4:
             return False
@@ -162,8 +162,11 @@ class Templates:
             return None
         template = self._templates.get(signature)
         try:
-            if template is None or not template.refresh(self._profile, pod, nodes):
-                template = self._build(signature, pod, nodes)
+            rests_on = self._profile.rests_on(pod, nodes)
+            if rests_on is None:
+                return None
+            if template is None or not template.refresh(self._profile, pod, nodes, rests_on):
+                template = self._build(signature, pod, nodes, rests_on)
         except PluginError:
             self._templates.pop(signature, None)
             return None
@@ -179,12 +182,12 @@ class Templates:
         signature: Hashable = pod.cache[key]
         return signature
 
-    def _build(self, signature: Hashable, pod: PodInfo, nodes: Nodes) -> Template | None:
+    def _build(self, signature: Hashable, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
         self._templates.pop(signature, None)
         if signature not in self._seen:
             _remember(self._seen, signature, None, _SEEN_CAPACITY)
             return None
-        template = Template.build(self._profile, pod, nodes)
+        template = Template.build(self._profile, pod, nodes, rests_on)
         if template is not None and template.verdicts.error() is None:
             _remember(self._templates, signature, template, CAPACITY)
             return template

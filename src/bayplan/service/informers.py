@@ -219,13 +219,10 @@ class NodeHandler:
 
 
 class ObjectHandler:
-    """Objects of any other kind that a plugin reacts to."""
+    """Objects of any other kind that a plugin looks up or reacts to."""
 
-    def __init__(
-        self, kind: Kind, resource: str, intake: Intake, state: ClusterState, queue: SchedulingQueue, clock: Clock
-    ) -> None:
+    def __init__(self, kind: Kind, intake: Intake, state: ClusterState, queue: SchedulingQueue, clock: Clock) -> None:
         self._kind = kind
-        self._resource = resource
         self._intake = intake
         self._store = state.objects[kind]
         self._queue = queue
@@ -250,11 +247,11 @@ class ObjectHandler:
 
     def _set(self, old: Any, new: Any, action: Action) -> None:
         self._store.set(_key(new), new)
-        self._queue.move_on_event(object_event(self._resource, action), old, new, self._clock.monotonic())
+        self._queue.move_on_event(object_event(self._kind.kind, action), old, new, self._clock.monotonic())
 
     def _remove(self, old: Any) -> None:
         self._store.remove(_key(old))
-        self._queue.move_on_event(object_event(self._resource, Action.DELETE), old, None, self._clock.monotonic())
+        self._queue.move_on_event(object_event(self._kind.kind, Action.DELETE), old, None, self._clock.monotonic())
 
 
 def _name(obj: Any) -> str:

@@ -125,6 +125,8 @@ class Scheduler:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish what is being bound, and end."""
+        if self._settings.freeze:
+            gc.disable()  # until the cluster is known: all of it would be looked at again and again while it comes in
         watchdog = Watchdog(self._settings.blocked_after)
         watchdog.start()
         try:
@@ -193,23 +195,23 @@ class Scheduler:
                 service.cancel()
 
     async def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
-        """Nodes, and every other kind that a plugin of any profile reacts to and the server has."""
-        nodes = Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))
-        resources = {
-            hint.event.resource
-            for profile in self.profiles.values()
-            for hints in profile.events().values()
-            for hint in hints
-        } - {events.ANY, events.POD, events.NODE}
-        others = []
-        for resource in sorted(resources):
-            kind = kind_of(resource)
-            if not await self._served(kind):
+        """Nodes, and every other kind that a plugin of any profile needs and the server has."""
+        reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
+        for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
+            if await self._served(kind):
+                handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
+                reflectors.append(Reflector(self._client, kind, handler))
+            else:
                 log.warning("the API server has no %s (%s): plugins will see none", kind.plural, kind.api_version)
-                continue
-            handler = ObjectHandler(kind, resource, intake, self.state, self.queue, self._clock)
-            others.append(Reflector(self._client, kind, handler))
-        return [nodes, *others]
+        return reflectors
+
+    def _kinds(self) -> set[Kind]:
+        """What plugins look up, and what they register events of."""
+        kinds = set().union(*(profile.looks_up() for profile in self.profiles.values()))
+        for profile in self.profiles.values():
+            for hints in profile.events().values():
+                kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
+        return kinds
 
     async def _served(self, kind: Kind) -> bool:
         """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
@@ -232,6 +234,7 @@ class Scheduler:
         if self._settings.freeze:
             gc.collect()
             gc.freeze()
+            gc.enable()
         self.synced.set()
 
 

@@ -1,0 +1,187 @@
+"""Affinity terms of pods: parsed once, and those of the pods that are there grouped by what they say.
+
+Mirrors framework.AffinityTerm. Pods of one workload have the same terms, so that a pod is matched against distinct
+terms, not against pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+import numpy as np
+from lightkube.models import core_v1
+
+from bayplan.api.labels import InvalidSelector, LabelSelector
+from bayplan.api.selectors import label_selector
+from bayplan.cluster.columns import Int32, grown
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.selector_groups import LabelsKey, labels_key
+
+_MEMO_CAPACITY = 8192
+
+
+class TermKind(Enum):
+    """The four kinds of term."""
+
+    REQUIRED = "required"
+    REQUIRED_ANTI = "required anti"
+    PREFERRED = "preferred"
+    PREFERRED_ANTI = "preferred anti"
+
+
+@dataclass(frozen=True, slots=True)
+class AffinityTerm:
+    """One term: pods of which namespaces, with which labels, in the same domain of which topology.
+
+    A namespace counts if it is named or if its labels match `namespace_selector`; a selector of None matches nothing.
+    `weight` is 0 for required terms.
+    """
+
+    kind: TermKind
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector | None
+    selector: LabelSelector | None
+    topology_key: str
+    weight: int = 0
+
+    def matches(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> bool:
+        """Whether a pod, in a namespace with these labels, is meant."""
+        if self.selector is None or not self.selector.matches(pod.labels):
+            return False
+        if pod.namespace in self.namespaces:
+            return True
+        return self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerms:
+    """All affinity terms of a pod."""
+
+    required: tuple[AffinityTerm, ...] = ()
+    required_anti: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
+    preferred_anti: tuple[AffinityTerm, ...] = ()
+
+    def __iter__(self) -> Iterator[AffinityTerm]:
+        yield from (*self.required, *self.required_anti, *self.preferred, *self.preferred_anti)
+
+    def __bool__(self) -> bool:
+        return self is not NO_TERMS
+
+
+NO_TERMS = PodTerms()
+
+
+def terms_of(pod: PodInfo) -> PodTerms:
+    """The affinity terms of a pod, parsed once. Raises InvalidSelector."""
+    terms: PodTerms | None = pod.cache.get(PodTerms)
+    if terms is None:
+        terms = pod.cache[PodTerms] = _parse(pod)
+    return terms
+
+
+@dataclass(slots=True)
+class TermColumn:
+    """One distinct term. `counts`: int32, shape (capacity,): how many pods of the row have it; `pods`: of all rows."""
+
+    term: AffinityTerm
+    counts: Int32
+    pods: int = 0
+
+
+@dataclass(slots=True)
+class ExistingTerms:
+    """The terms of the pods that are on nodes.
+
+    `version` grows when a term appears that nobody had, or the last pod with one goes.
+    """
+
+    capacity: int
+    version: int = 0
+    _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
+    _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
+
+    def account(self, row: int, pod: PodInfo, sign: int) -> None:
+        """A pod came to a row (+1) or left it (-1). Terms that cannot be read are left out."""
+        try:
+            terms = terms_of(pod)
+        except InvalidSelector:
+            return
+        for term in terms or ():
+            column = self._columns.get(term)
+            if column is None:
+                column = self._columns[term] = TermColumn(term, np.zeros(self.capacity, dtype=np.int32))
+                self._changed()
+            column.counts[row] += sign
+            column.pods += sign
+            if column.pods == 0:
+                del self._columns[term]
+                self._changed()
+
+    def matching(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[TermColumn, ...]:
+        """The terms that mean a pod, which is in a namespace with these labels."""
+        if not self._columns:
+            return ()
+        key = (labels_key(pod), tuple(sorted(namespace_labels.items())))
+        columns = self._memo.get(key)
+        if columns is None:
+            if len(self._memo) >= _MEMO_CAPACITY:
+                self._memo.clear()
+            columns = self._memo[key] = tuple(
+                column for column in self._columns.values() if column.term.matches(pod, namespace_labels)
+            )
+        return columns
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self.capacity = capacity
+        for column in self._columns.values():
+            column.counts = grown(column.counts, capacity)
+
+    def _changed(self) -> None:
+        self.version += 1
+        self._memo.clear()
+
+
+def _parse(pod: PodInfo) -> PodTerms:
+    affinity = pod.spec.affinity
+    if affinity is None or (affinity.podAffinity is None and affinity.podAntiAffinity is None):
+        return NO_TERMS
+    own, anti = affinity.podAffinity, affinity.podAntiAffinity
+    return PodTerms(
+        _required(TermKind.REQUIRED, own.requiredDuringSchedulingIgnoredDuringExecution if own else None, pod),
+        _required(TermKind.REQUIRED_ANTI, anti.requiredDuringSchedulingIgnoredDuringExecution if anti else None, pod),
+        _preferred(TermKind.PREFERRED, own.preferredDuringSchedulingIgnoredDuringExecution if own else None, pod),
+        _preferred(
+            TermKind.PREFERRED_ANTI, anti.preferredDuringSchedulingIgnoredDuringExecution if anti else None, pod
+        ),
+    )
+
+
+def _required(
+    kind: TermKind, terms: Iterable[core_v1.PodAffinityTerm] | None, pod: PodInfo
+) -> tuple[AffinityTerm, ...]:
+    return tuple(_term(kind, term, pod) for term in terms or ())
+
+
+def _preferred(
+    kind: TermKind, terms: Iterable[core_v1.WeightedPodAffinityTerm] | None, pod: PodInfo
+) -> tuple[AffinityTerm, ...]:
+    return tuple(_term(kind, term.podAffinityTerm, pod, term.weight) for term in terms or ())
+
+
+def _term(kind: TermKind, term: core_v1.PodAffinityTerm, pod: PodInfo, weight: int = 0) -> AffinityTerm:
+    """A term without namespaces and without a namespace selector means the pod's own namespace."""
+    namespaces = frozenset(term.namespaces or ())
+    if not namespaces and term.namespaceSelector is None:
+        namespaces = frozenset({pod.namespace})
+    return AffinityTerm(
+        kind,
+        namespaces,
+        label_selector(term.namespaceSelector),
+        label_selector(term.labelSelector),
+        term.topologyKey,
+        weight,
+    )

@@ -1,0 +1,115 @@
+"""Selector groups: how many pods of each node a selector picks, kept up to date as pods come and go.
+
+Spread constraints and affinity terms ask for few distinct selectors, again and again; counting by topology domain is
+then a `bincount` of a group's column.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.labels import LabelSelector
+from bayplan.cluster.columns import Int32, grown
+from bayplan.cluster.pod_info import PodInfo
+
+CAPACITY = 512
+"""Groups kept; the one that was not asked for longest goes first."""
+_MEMO_CAPACITY = 8192
+
+LabelsKey = tuple[str, tuple[tuple[str, str], ...]]
+"""(namespace, sorted labels): pods that agree in it are picked by the same selectors."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSelector:
+    """Pods of some namespaces (None: of all) whose labels a selector picks (None: picks nothing)."""
+
+    namespaces: frozenset[str] | None
+    selector: LabelSelector | None
+
+    def matches(self, pod: PodInfo) -> bool:
+        """Whether a pod is picked."""
+        return self.picks(pod.namespace, pod.labels)
+
+    def picks(self, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether pods of a namespace with these labels are picked."""
+        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
+            return False
+        return self.selector.matches(labels)
+
+
+GroupKey = tuple[PodSelector, ...]
+"""Selectors that all have to pick a pod."""
+
+
+@dataclass(slots=True)
+class SelectorGroup:
+    """The pods that match a key. Arrays: int32, shape (capacity,), one a row of the node table."""
+
+    key: GroupKey
+    counts: Int32
+    """All matching pods of the row. Affinity looks at these."""
+    active: Int32
+    """Those that are not being deleted. Spreading looks at these."""
+
+
+class SelectorGroups:
+    """The groups that were asked for, and which of them a pod belongs to."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._groups: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
+        self._memo: dict[LabelsKey, tuple[SelectorGroup, ...]] = {}
+
+    def group(self, key: GroupKey, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> SelectorGroup:
+        """The group of a key; counted from `pods_by_row` when it is asked for the first time."""
+        group = self._groups.get(key)
+        if group is None:
+            empty = np.zeros(self._capacity, dtype=np.int32)
+            group = self._groups[key] = SelectorGroup(key, empty, empty.copy())
+            self._memo.clear()
+            if len(self._groups) > CAPACITY:
+                self._groups.popitem(last=False)
+            for row, pods in enumerate(pods_by_row):
+                for pod in pods.values():
+                    if group in self._groups_of(pod):
+                        _count(group, row, pod, 1)
+        self._groups.move_to_end(key)
+        return group
+
+    def account(self, row: int, pod: PodInfo, sign: int) -> None:
+        """A pod came to a row (+1) or left it (-1)."""
+        for group in self._groups_of(pod) if self._groups else ():
+            _count(group, row, pod, sign)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for `capacity` rows."""
+        self._capacity = capacity
+        for group in self._groups.values():
+            group.counts, group.active = grown(group.counts, capacity), grown(group.active, capacity)
+
+    def _groups_of(self, pod: PodInfo) -> tuple[SelectorGroup, ...]:
+        key = labels_key(pod)
+        groups = self._memo.get(key)
+        if groups is None:
+            if len(self._memo) >= _MEMO_CAPACITY:
+                self._memo.clear()
+            groups = self._memo[key] = tuple(
+                group for group in self._groups.values() if all(each.matches(pod) for each in group.key)
+            )
+        return groups
+
+
+def labels_key(pod: PodInfo) -> LabelsKey:
+    """What decides which selectors pick a pod."""
+    return pod.namespace, tuple(sorted(pod.labels.items()))
+
+
+def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:
+    group.counts[row] += sign
+    if not pod.terminating:
+        group.active[row] += sign

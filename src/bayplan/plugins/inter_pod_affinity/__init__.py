@@ -1,0 +1,1 @@
+"""InterPodAffinity: pods want to be near some pods, and away from others."""

@@ -1,0 +1,203 @@
+"""Spread constraints as values: a pod's own, or the default ones with a selector from what the pod belongs to.
+
+Mirrors plugins/podtopologyspread/common.go and plugins/helper/spread.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from lightkube.models import core_v1
+
+from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
+from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
+from bayplan.api.selectors import RequiredNodeAffinity, label_selector
+from bayplan.api.tolerations import tolerate_scheduling
+from bayplan.cluster.columns import Bool
+from bayplan.cluster.node_selection import match_required
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.selector_groups import GroupKey, PodSelector
+from bayplan.framework.interface import Handle
+
+HARD = "DoNotSchedule"
+SOFT = "ScheduleAnyway"
+
+SYSTEM_DEFAULTS = (
+    core_v1.TopologySpreadConstraint(maxSkew=3, topologyKey="kubernetes.io/hostname", whenUnsatisfiable=SOFT),
+    core_v1.TopologySpreadConstraint(maxSkew=5, topologyKey="topology.kubernetes.io/zone", whenUnsatisfiable=SOFT),
+)
+"""What spreads pods that say nothing about it themselves."""
+
+OWNERS: Mapping[tuple[str, str], Kind] = {
+    (kind.api_version, kind.kind): kind for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
+}
+SOURCES = (SERVICE, *OWNERS.values())
+"""The kinds that tell what a pod belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """One constraint. A selector of None picks nothing."""
+
+    max_skew: int
+    topology_key: str
+    selector: LabelSelector | None
+    min_domains: int
+    honor_affinity: bool
+    honor_taints: bool
+
+    def group(self, namespace: str) -> GroupKey:
+        """The pods that it is about. An empty selector counts none, though it matches every pod."""
+        selector = self.selector if self.selector is not None and self.selector.requirements else None
+        return (PodSelector(frozenset({namespace}), selector),)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod with these labels is one of them."""
+        return self.selector is not None and self.selector.matches(labels)
+
+
+def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+    """What the pod itself says for one value of `whenUnsatisfiable`. Raises InvalidSelector."""
+    key = (Constraint, action)
+    found: tuple[Constraint, ...] | None = pod.cache.get(key)
+    if found is None:
+        found = pod.cache[key] = parse(pod.spec.topologySpreadConstraints or (), pod.labels, action)
+    return found
+
+
+def parse(
+    constraints: Iterable[core_v1.TopologySpreadConstraint], labels: Mapping[str, str], action: str
+) -> tuple[Constraint, ...]:
+    """The constraints with one value of `whenUnsatisfiable`, for a pod with these labels. Raises InvalidSelector."""
+    return tuple(
+        Constraint(
+            constraint.maxSkew,
+            constraint.topologyKey,
+            _with_match_labels(label_selector(constraint.labelSelector), constraint.matchLabelKeys or (), labels),
+            1 if constraint.minDomains is None else constraint.minDomains,
+            constraint.nodeAffinityPolicy in {None, "Honor"},
+            constraint.nodeTaintsPolicy == "Honor",
+        )
+        for constraint in constraints
+        if constraint.whenUnsatisfiable == action
+    )
+
+
+def eligible(constraints: Iterable[Constraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool) -> list[Bool]:
+    """For each constraint, which nodes count. `all_keys`: only those that have the labels of all constraints."""
+    constraints = list(constraints)
+    base = nodes.live
+    if all_keys:
+        base = base & has_all_keys(constraints, nodes)
+    accepted: Bool | None = None
+    tolerated: Bool | None = None
+    masks = []
+    for constraint in constraints:
+        mask = base
+        if constraint.honor_affinity:
+            if accepted is None:
+                accepted = match_required(RequiredNodeAffinity.of(pod.spec), nodes)
+            mask = mask & accepted
+        if constraint.honor_taints:
+            if tolerated is None:
+                tolerated = nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
+            mask = mask & tolerated
+        masks.append(mask)
+    return masks
+
+
+def has_all_keys(constraints: Iterable[Constraint], nodes: Nodes) -> Bool:
+    """Which nodes have the labels of all constraints."""
+    mask = np.ones(len(nodes), dtype=np.bool_)
+    for key in {constraint.topology_key for constraint in constraints}:
+        mask &= nodes.has_label(key)
+    return mask
+
+
+class DefaultConstraints:
+    """The constraints of pods that have none of their own, as far as something is known that they belong to."""
+
+    def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
+        self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
+        self._handle = handle
+        self._version: tuple[int, ...] = ()
+        self._selectors: dict[Any, LabelSelector | None] = {}
+        self._services: dict[str, list[dict[str, str]]] = {}
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """What the selectors rest on: the versions of the objects that they come from."""
+        return tuple(getattr(self._handle.objects(kind), "version", 0) for kind in SOURCES)
+
+    def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
+        """The default constraints for a pod; none for one that belongs to nothing."""
+        constraints = self._constraints[action]
+        if not constraints:
+            return ()
+        selector = self._selector(pod)
+        return tuple(replace(each, selector=selector) for each in constraints) if selector is not None else ()
+
+    def _selector(self, pod: PodInfo) -> LabelSelector | None:
+        if self._version != self.version:
+            self._version = self.version
+            self._selectors.clear()
+            self._services = self._services_by_namespace()
+        key = (pod.namespace, tuple(sorted(pod.labels.items())), _controller(pod))
+        if key not in self._selectors:
+            self._selectors[key] = self._find(pod)
+        return self._selectors[key]
+
+    def _find(self, pod: PodInfo) -> LabelSelector | None:
+        """Every service's selector that picks the pod, and that of its controller, all together."""
+        merged: dict[str, str] = {}
+        for selector in self._services.get(pod.namespace, ()):
+            if all(pod.labels.get(key) == value for key, value in selector.items()):
+                merged |= selector
+        more: tuple[Requirement, ...] = ()
+        owner = _controller(pod)
+        kind = OWNERS.get(owner[:2]) if owner is not None else None
+        controller = self._handle.objects(kind).get(f"{pod.namespace}/{owner[2]}") if kind and owner else None
+        if controller is not None and controller.spec is not None:
+            if kind is REPLICATION_CONTROLLER:
+                merged |= controller.spec.selector or {}
+            else:
+                more = _requirements(controller.spec.selector)
+        requirements = tuple(Requirement(key, "=", frozenset((value,))) for key, value in sorted(merged.items()))
+        return LabelSelector(requirements + more) if requirements or more else None
+
+    def _services_by_namespace(self) -> dict[str, list[dict[str, str]]]:
+        services: dict[str, list[dict[str, str]]] = {}
+        for service in self._handle.objects(SERVICE).values():
+            if service.spec is not None and service.spec.selector is not None:
+                services.setdefault(service.metadata.namespace or "default", []).append(service.spec.selector)
+        return services
+
+
+def _requirements(selector: Any) -> tuple[Requirement, ...]:
+    try:
+        parsed = label_selector(selector)
+    except InvalidSelector:
+        return ()
+    return parsed.requirements if parsed is not None else ()
+
+
+def _controller(pod: PodInfo) -> tuple[str, str, str] | None:
+    """apiVersion, kind and name of the pod's controller."""
+    for owner in pod.metadata.ownerReferences or ():
+        if owner.controller:
+            return owner.apiVersion, owner.kind, owner.name
+    return None
+
+
+def _with_match_labels(
+    selector: LabelSelector | None, keys: Iterable[str], labels: Mapping[str, str]
+) -> LabelSelector | None:
+    """The selector with the pod's own values of `matchLabelKeys` added, where the API server has not done so."""
+    more = tuple(Requirement(key, "=", frozenset((labels[key],))) for key in sorted(keys) if key in labels)
+    if selector is None or not more:
+        return selector
+    return LabelSelector(more + tuple(each for each in selector.requirements if each not in more))
