@@ -65,7 +65,8 @@ async def test_a_pod_that_cannot_be_understood_waits_and_others_go_on(cluster, p
         proxy.faults.remove(fault)
         proxy.cut()
         await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
-        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange") == "a")
+        await cluster.add_node("b", labels={"tier": "strange-value"})
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange"))
     check_invariants(cluster.witness, NAME)
 
 
@@ -96,23 +97,37 @@ async def test_null_means_empty(cluster, proxy, field, kept, broken):
     "broken",
     [
         pytest.param({b'"cpu":"13"': b'"cpu":"many"'}, id="bad quantity"),
-        pytest.param({b'"broken":"yes"': b'"broken":["yes"]'}, id="list where a text belongs"),
+        pytest.param({b'"providerID":"far://away"': b'"providerID":["far"]'}, id="list where a text belongs"),
     ],
 )
 async def test_a_node_that_cannot_be_understood_is_not_used(cluster, proxy, caplog, broken):
     await cluster.add_node("good")
-    await cluster.add_node("strange", cpu="13", labels={"broken": "yes"})
+    await cluster.add_node("strange", cpu="13")
+    await cluster.client.patch(NODE, "strange", {"spec": {"providerID": "far://away"}})
     fault = proxy.inject("GET", NODE_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
         await cluster.create(pod("small"), pod("large", "10"))
         await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "good")
-        await cluster.witness.until(lambda: cluster.witness.events_of("default/large", "FailedScheduling"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
         assert (await cluster.condition("large"))["message"] == "0/1 nodes are available: 1 Insufficient cpu."
         assert any("node strange" in record.getMessage() for record in caplog.records)
         proxy.faults.remove(fault)
         proxy.cut()
         await cluster.client.patch(NODE, "strange", {"metadata": {"labels": {"changed": "yes"}}})
         await cluster.witness.until(lambda: cluster.witness.node_of("default/large") == "strange")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_node_that_cannot_be_understood_any_more_stays_as_it_was(cluster, proxy, caplog):
+    await cluster.add_node("a")
+    proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
+    async with running_scheduler(proxy.access):
+        await cluster.client.patch(NODE, "a", {"status": {"allocatable": {"cpu": "13"}}}, subresource="status")
+        await cluster.witness.until(lambda: any("node a " in record.getMessage() for record in caplog.records))
+        await cluster.create(pod("small", "3"), pod("large", "10"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+    assert cluster.witness.node_of("default/small") == "a"
+    assert cluster.witness.node_of("default/large") == ""
     check_invariants(cluster.witness, NAME)
 
 

@@ -39,9 +39,9 @@ async def refusal(*arguments, **environ):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(None, "", id="missing"),
-        pytest.param(b"\xff\xfe\x00", "", id="binary"),
-        pytest.param(b"a: [1", "", id="not YAML"),
+        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param(b"\xff\xfe\x00", "is not YAML", id="binary"),
+        pytest.param(b"a: [1", "is not YAML", id="not YAML"),
         pytest.param(b"- 1", "", id="a list"),
         pytest.param(b"", "no current-context is set", id="empty"),
         pytest.param(b"current-context: gone", "gone", id="no such context"),
@@ -114,12 +114,14 @@ async def test_a_server_that_refuses(tmp_path):
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        pytest.param(None, "", id="missing"),
-        pytest.param("def f(:", "line 1", id="syntax error"),
-        pytest.param("1 / 0", "ZeroDivisionError", id="raises"),
-        pytest.param("x = 1", "", id="no plugin in it"),
+        pytest.param(None, "no such file", id="missing"),
+        pytest.param("def f(:", "line 1: invalid syntax", id="syntax error"),
+        pytest.param("1 / 0", "line 1: ZeroDivisionError: division by zero", id="raises"),
+        pytest.param("x = 1", "no plugin in it", id="no plugin in it"),
         pytest.param(
-            "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...", "f", id="wrong signature"
+            "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...",
+            "filter plugin 'f': is called with (pod, node)",
+            id="wrong signature",
         ),
     ],
 )
@@ -189,6 +191,58 @@ async def test_a_restart_in_the_middle_of_200_pods(cluster, number):
     if number is not signal.SIGKILL:
         assert len([event for event in cluster.witness.events if event["reason"] == "Scheduled"]) == 200
     check_invariants(cluster.witness, NAME)
+
+
+async def test_the_first_signal_lets_bindings_finish(cluster, proxied_kubeconfig, proxy):
+    await cluster.add_node("a")
+    async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
+        proxy.inject("POST", "/binding$", delay=1.0)
+        await cluster.create(pod("last"))
+        await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+    assert run.said("stopping: waiting for what is being bound")
+    await cluster.witness.until(lambda: cluster.witness.events_of("default/last", "Scheduled"))
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_the_second_signal_ends_it_at_once(cluster, proxied_kubeconfig, proxy):
+    await cluster.add_node("a")
+    async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
+        proxy.inject("POST", "/binding$", hang=True)
+        await cluster.create(pod("late"))
+        await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
+        run.signal(signal.SIGTERM)
+        await cluster.witness.until(lambda: run.said("stopping: waiting for what is being bound"))
+        run.signal(signal.SIGTERM)
+        assert await run.ended(within=2) != 0
+    assert not any("Traceback" in line for line in run.lines)
+
+
+async def test_a_server_that_goes_away_is_no_reason_to_end(cluster, proxied_kubeconfig, proxy):
+    await cluster.add_node("a")
+    async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
+        await cluster.create(pod("before"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/before"))
+        await proxy.down()
+        await cluster.witness.until(lambda: run.said("connection refused"))
+        await proxy.up()
+        await cluster.create(pod("after"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/after"))
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+    assert not any("Traceback" in line for line in run.lines)
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.fixture
+def proxied_kubeconfig(cluster, proxy):
+    """The scheduler's, with the proxy for a server."""
+    document = json.loads(cluster.scheduler_kubeconfig.read_text())
+    document["clusters"][0]["cluster"] = {"server": proxy.url}
+    path = cluster.scheduler_kubeconfig.with_name("proxied.yaml")
+    path.write_text(json.dumps(document))
+    return path
 
 
 def bound(cluster):
