@@ -21,6 +21,12 @@ NAME_RULE = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+QUALIFIED_RULE = (
+    "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+    "'example.com/MyName')"
+)
 VALUE_RULE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -43,12 +49,7 @@ def label_key_errors(key: str) -> tuple[str, ...]:
     prefix, slash, name = key.rpartition("/")
     errors = []
     if "/" in prefix:
-        return (
-            "a qualified name must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
-            "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-            "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
-            "'example.com/MyName')",
-        )
+        return (QUALIFIED_RULE,)
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash and not (SUBDOMAIN.fullmatch(prefix) and len(prefix) <= 253):
@@ -131,17 +132,17 @@ _OPERATORS = {"=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt", "in": "in"
 
 
 class _LabelParser:
-    """Reads tokens one after the other; an empty token is the end."""
+    """Reads tokens one after the other; an empty word is the end."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = list(_tokens(text))
+        self._words = list(_words(text))
         self._position = 0
 
     def parse(self) -> LabelSelector:
         requirements: list[Requirement] = []
-        while (token := self._peek()) != "":
-            if token != "!" and not _is_identifier(token):
-                raise InvalidSelector(f"found '{token}', expected: !, identifier, or 'end of string'")
+        while word := self._peek():
+            if word != "!" and not _is_identifier(word):
+                raise InvalidSelector(f"found '{word}', expected: !, identifier, or 'end of string'")
             try:
                 requirements.append(self._requirement())
             except InvalidSelector as error:
@@ -167,63 +168,63 @@ class _LabelParser:
             raise InvalidSelector(f'<nil>: Invalid value: "{key}": {error}')
         if absent or self._peek() in {"", ","}:
             return Requirement(key, "!" if absent else "exists")
-        token = self._next()
-        operator = _OPERATORS.get(token)
+        word = self._next()
+        operator = _OPERATORS.get(word)
         if operator is None:
-            raise InvalidSelector(f"found '{token}', expected: in, notin, =, ==, !=, gt, lt")
+            raise InvalidSelector(f"found '{word}', expected: in, notin, =, ==, !=, gt, lt")
         values = self._values() if operator in {"in", "notin"} else {self._exact_value()}
         for value in sorted(values):
             for error in label_value_errors(value):
                 raise InvalidSelector(f'values[0][{key}]: Invalid value: "{value}": {error}')
         if operator in {"gt", "lt"} and not re.fullmatch(r"[+-]?\d+", next(iter(values))):
-            raise InvalidSelector(
-                f"values[0]: Invalid value: \"{next(iter(values))}\": for 'Gt', 'Lt' operators, the value must be an integer"
-            )
+            value = next(iter(values))
+            rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+            raise InvalidSelector(f'values[0]: Invalid value: "{value}": {rule}')
         return Requirement(key, operator, frozenset(values))
 
     def _exact_value(self) -> str:
         if self._peek() in {"", ","}:
             return ""
-        token = self._next()
-        if not _is_identifier(token) and token not in {"in", "notin"}:
-            raise InvalidSelector(f"found '{token}', expected: identifier")
-        return token
+        word = self._next()
+        if not _is_identifier(word) and word not in {"in", "notin"}:
+            raise InvalidSelector(f"found '{word}', expected: identifier")
+        return word
 
     def _values(self) -> set[str]:
-        token = self._next()
-        if token != "(":
-            raise InvalidSelector(f"found '{token}' expected: '('")
+        word = self._next()
+        if word != "(":
+            raise InvalidSelector(f"found '{word}' expected: '('")
         values: set[str] = set()
         last = ","
-        while (token := self._next()) != ")":
-            if token == ",":
+        while (word := self._next()) != ")":
+            if word == ",":
                 if last == ",":
                     values.add("")
-            elif token == "" or token[0] in _SPECIAL:
-                raise InvalidSelector(f"found '{token}', expected: ',', or identifier")
+            elif not _is_identifier(word):
+                raise InvalidSelector(f"found '{word}', expected: ',', or identifier")
             elif last != ",":
-                raise InvalidSelector(f"found '{token}', expected: ',' or ')'")
+                raise InvalidSelector(f"found '{word}', expected: ',' or ')'")
             else:
-                values.add(token)
-            last = token
+                values.add(word)
+            last = word
         if last == ",":
             values.add("")
         return values
 
     def _peek(self) -> str:
-        return self._tokens[self._position] if self._position < len(self._tokens) else ""
+        return self._words[self._position] if self._position < len(self._words) else ""
 
     def _next(self) -> str:
-        token = self._peek()
+        word = self._peek()
         self._position += 1
-        return token
+        return word
 
 
-def _is_identifier(token: str) -> bool:
-    return token != "" and token[0] not in _SPECIAL
+def _is_identifier(word: str) -> bool:
+    return bool(word) and word[0] not in _SPECIAL
 
 
-def _tokens(text: str) -> list[str]:
+def _words(text: str) -> list[str]:
     return re.findall(rf"==|!=|[{_SPECIAL}]|[^{_SPECIAL}{_SPACES}]+", text)
 
 

@@ -14,7 +14,7 @@ DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
 
 UNMET = {
-    "patch immutable node name": "the message shows the change in kube-apiserver's internal types, which are not known here",
+    "patch immutable node name": "the message shows the change in kube-apiserver's internal types",
 }
 """Exchanges that the server does not meet, with the reason."""
 

@@ -82,7 +82,7 @@ def _add_tolerations(spec: Object) -> None:
         spec["tolerations"] = [*tolerations, *missing]
 
 
-def admit_node(registry: Registry, node: Object) -> None:
+def admit_node(_registry: Registry, node: Object) -> None:
     """A new node takes no pods before its condition is known."""
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):

@@ -24,7 +24,7 @@ def bind(
     """Carries out a Binding. Raises 404, 409 and, for a Binding that is none, 400 or 500."""
     target, metadata = _read(name, binding)
     pod = registry.load(pods, namespace, name)
-    _check(pods, pod, metadata)
+    _check(pod, metadata)
     pod["spec"]["nodeName"] = target["name"]
     if annotations := metadata.get("annotations"):
         pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **annotations}
@@ -51,7 +51,7 @@ def _read(name: str, binding: Any) -> tuple[Object, Object]:
     return target, metadata
 
 
-def _check(pods: Resource, pod: Object, binding: Object) -> None:
+def _check(pod: Object, binding: Object) -> None:
     metadata, spec, name = pod["metadata"], pod["spec"], pod["metadata"]["name"]
     wanted = binding.get("uid", "")
     if wanted and wanted != metadata["uid"]:

@@ -10,7 +10,8 @@ from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.validation import core, workloads
-from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod, validate_pod_update
+from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
+from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
 EVENT_FIELDS = {
     "involvedObject.kind": path("involvedObject", "kind"),

@@ -18,12 +18,13 @@ class SystemClock:
     """The wall's clock."""
 
     def now(self) -> datetime:
+        """The current time, UTC."""
         return datetime.now(UTC)
 
 
 def timestamp(moment: datetime) -> str:
     """As Kubernetes writes a `Time`: whole seconds, UTC."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def parse_timestamp(text: str) -> datetime:

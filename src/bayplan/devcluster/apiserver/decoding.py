@@ -15,7 +15,7 @@ import yaml
 
 from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF, read_protobuf
-from bayplan.devcluster.apiserver.schema import Mismatch, Object, normalize
+from bayplan.devcluster.apiserver.schema import Mismatch, Object, model_of, normalize
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, unsupported_media_type
 from bayplan.devcluster.apiserver.store import decode
 
@@ -29,7 +29,9 @@ class FieldValidation:
 
     def judge(self, kind: Kind, unknown: list[str], duplicates: list[str]) -> None:
         """Raises under Strict, remembers a warning under Warn."""
-        problems = [f'unknown field "{path}"' for path in unknown] + [f'duplicate field "{path}"' for path in duplicates]
+        problems = [f'unknown field "{path}"' for path in unknown] + [
+            f'duplicate field "{path}"' for path in duplicates
+        ]
         if problems and self.mode == "Strict":
             raise _cannot_be_handled(kind, kind.kind, kind.version, f"strict decoding error: {', '.join(problems)}")
         if self.mode == "Warn":
@@ -61,7 +63,7 @@ def read_document(kind: Kind, body: bytes, content_type: str) -> Any:
     """The body's JSON or YAML as plain values. Raises StatusError."""
     media = content_type.partition(";")[0].strip()
     if media == PROTOBUF:
-        return read_protobuf(kind.type, body)
+        return read_protobuf(model_of(kind), body)
     if media in {"application/json", "", "application/json-patch+json"} or media.endswith("merge-patch+json"):
         try:
             return decode(body)

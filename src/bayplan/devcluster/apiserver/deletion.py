@@ -60,7 +60,9 @@ def read_options(parameters: dict[str, str], body: Any) -> DeleteOptions:
     )
 
 
-def delete(registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
+def delete(
+    registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions
+) -> tuple[Entry, bool]:
     """Removes an object, or marks it for removal. Returns its last state, and whether it is gone."""
     obj = registry.load(resource, namespace, name)
     metadata = obj["metadata"]
@@ -90,7 +92,12 @@ def _check_preconditions(resource: Resource, metadata: Object, options: DeleteOp
     kind, name = resource.kind.kind, metadata["name"]
     for what, wanted, found, hint in (
         ("UID", options.uid, metadata["uid"], "The object might have been deleted and then recreated"),
-        ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "The object might have been modified"),
+        (
+            "ResourceVersion",
+            options.resource_version,
+            metadata["resourceVersion"],
+            "The object might have been modified",
+        ),
     ):
         if wanted is not None and wanted != found:
             why = f"the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). {hint}"

@@ -136,14 +136,16 @@ class Discovery:
             if subresources:
                 resource["subresources"] = subresources
             resources.append(resource)
-        for virtual in _virtual(group, version):
-            resources.append({
+        resources += [
+            {
                 "resource": virtual["name"],
                 "responseKind": {"group": group, "version": version, "kind": virtual["kind"]},
                 "scope": "Namespaced" if virtual["namespaced"] else "Cluster",
                 "singularResource": virtual["singularName"],
                 "verbs": ["create"],
-            })
+            }
+            for virtual in _virtual(group, version)
+        ]
         return sorted(resources, key=lambda resource: str(resource["resource"]))
 
 

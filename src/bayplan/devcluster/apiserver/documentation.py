@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
+
+from bayplan.devcluster.apiserver.schema import Model
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]*`` - ?(.*)")
 _WIDTH = 78
@@ -12,7 +13,7 @@ _WIDTH = 78
 
 
 @cache
-def field_descriptions(model: type[Any]) -> dict[str, str]:
+def field_descriptions(model: Model) -> dict[str, str]:
     """By field, named as in Python."""
     _, _, parameters = (model.__doc__ or "").partition("**parameters**")
     described: dict[str, list[str]] = {}
@@ -27,13 +28,13 @@ def field_descriptions(model: type[Any]) -> dict[str, str]:
 
 
 @cache
-def type_description(model: type[Any]) -> str:
+def type_description(model: Model) -> str:
     """The text about the type itself."""
     text, _, _ = (model.__doc__ or "").partition("**parameters**")
     return _paragraphs([line.strip() for line in text.splitlines() if line.strip()])
 
 
-def describe(model: type[Any], field: str) -> str:
+def describe(model: Model, field: str) -> str:
     """The text about a field, "" if there is none."""
     return field_descriptions(model).get(field, "")
 

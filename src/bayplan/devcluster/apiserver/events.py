@@ -35,7 +35,9 @@ def to_core(event: Object) -> Object:
 def from_core(event: Object) -> Object:
     """An event of core/v1 as events.k8s.io/v1 has it."""
     renamed = {_BACK.get(key, key): value for key, value in event.items()}
-    return {key: value for key, value in renamed.items() if value or key not in {"reportingController", "reportingInstance"}}
+    return {
+        key: value for key, value in renamed.items() if value or key not in {"reportingController", "reportingInstance"}
+    }
 
 
 def validate_core_event(event: Object) -> Iterator[FieldError]:
@@ -57,16 +59,18 @@ def validate_event(event: Object) -> Iterator[FieldError]:
             yield invalid_value(field, "", "needs to be unset")
 
 
+_MISMATCH = "does not match event.namespace"
+
+
 def _validate(event: Object, controller_field: str) -> Iterator[FieldError]:
     namespace = event["metadata"].get("namespace", "")
     about = event.get("involvedObject", {}).get("namespace", "")
-    mismatch = invalid_value("involvedObject.namespace", about, "does not match event.namespace")
     if not event.get("eventTime"):
         if (about != namespace) if about else (namespace != "default"):
-            yield mismatch
+            yield invalid_value("involvedObject.namespace", about, _MISMATCH)
         return
     if not about and namespace not in {"default", "kube-system"}:
-        yield mismatch
+        yield invalid_value("involvedObject.namespace", about, _MISMATCH)
     controller = event.get("reportingComponent", "")
     if not controller:
         yield required(controller_field)

@@ -1,4 +1,7 @@
-"""Evicting a pod, as far as its disruption budget allows. Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go."""
+"""Evicting a pod, as far as its disruption budget allows.
+
+Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.status import StatusError
 
 
-class ConnectionDropped(Exception):  # noqa: N818 - an order to the server, not an error
+class ConnectionDropped(Exception):
     """The connection is to be closed without an answer."""
 
 

@@ -154,4 +154,3 @@ class GarbageCollector:
         if empty and not obj["metadata"].get("finalizers"):
             del obj["spec"]
             self._registry.remove(resource, obj)
-

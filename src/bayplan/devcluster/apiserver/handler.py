@@ -28,7 +28,7 @@ from bayplan.devcluster.apiserver.status import (
     resource_not_found,
     unreadable_patch,
 )
-from bayplan.devcluster.apiserver.store import Entry, encode, key_of
+from bayplan.devcluster.apiserver.store import encode, key_of
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
 
 WATCH_SECONDS = 1800.0
@@ -70,7 +70,9 @@ class Handler:
         if virtual is not None:
             if info.verb != "create" or info.name:
                 raise method_not_allowed()
-            return Answer(201, encode(virtual.answer(self._registry, info, request.user, request.document(virtual.kind_at(info)))))
+            return Answer(
+                201, encode(virtual.answer(self._registry, info, request.user, request.document(virtual.kind_at(info))))
+            )
         resource = self._registry.resource(info.group, info.version, info.resource)
         if resource is None or (info.namespace and not resource.kind.namespaced):
             raise resource_not_found()
@@ -114,8 +116,7 @@ class Handler:
         info = request.info
         renderer = self._renderer(request, resource)
         selection = read_selection(resource, info.namespace, info.name, request.parameters)
-        collection = self._registry.collection(resource)
-        options = read_watch(self._registry, collection, request.parameters, WATCH_SECONDS)
+        options = read_watch(self._registry, request.parameters, WATCH_SECONDS)
         limit = self._faults.watch_seconds
         stream = watch(self._registry, resource, selection, options, renderer, limit)
         return Answer(200, stream=stream)
@@ -137,9 +138,7 @@ class Handler:
             entry = self._registry.create(resource, info.namespace, new, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
-        entry = self._registry.update(
-            resource, old, new, subresource=info.subresource, dry_run=request.dry_run()
-        )
+        entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 
     def _is_missing(self, request: Request, resource: Resource) -> bool:
@@ -162,9 +161,7 @@ class Handler:
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 
-    def _accept_patched(
-        self, request: Request, resource: Resource, old: Object, validation: FieldValidation
-    ) -> Object:
+    def _accept_patched(self, request: Request, resource: Resource, old: Object, validation: FieldValidation) -> Object:
         """What a patch makes of an object. That this is no object of the kind is the patch's fault: 422."""
         document = request.patched(resource.kind, old)
         try:
@@ -190,9 +187,7 @@ class Handler:
         options = read_options(request.parameters, request.document(OPTIONS))
         selection = read_selection(resource, request.info.namespace, "", request.parameters)
         entries, metadata = list_objects(self._registry, resource, selection, {})
-        deleted: list[Entry] = []
-        for entry in entries:
-            deleted.append(delete(self._registry, resource, entry.namespace, entry.name, options)[0])
+        deleted = [delete(self._registry, resource, entry.namespace, entry.name, options)[0] for entry in entries]
         return Answer(200, renderer.list(deleted, metadata))
 
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.documentation import field_descriptions, type_description
 from bayplan.devcluster.apiserver.patch import MERGE_KEYS, RETAIN_KEYS
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Object, field_model, map_model
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model, model_of
 
-_HOMES = {"meta": "io.k8s.apimachinery.pkg.apis.meta", "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions"}
-_TIME = "io.k8s.apimachinery.pkg.apis.meta.v1.Time"
+_HOMES = {
+    "meta": "io.k8s.apimachinery.pkg.apis.meta",
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+}
+V2, V3 = "#/definitions/", "#/components/schemas/"
+"""Where references to schemas point, per version of OpenAPI."""
 _SCALARS: dict[str, Object] = {
     "str": {"type": "string"},
     "int": {"type": "integer", "format": "int32"},
@@ -37,8 +40,8 @@ def version_document(kinds: Iterable[Kind]) -> Object:
     known = list(kinds)
     schemas: Object = {}
     for kind in known:
-        _add_schema(schemas, kind.type, _Style.V3)
-        schemas[schema_name(kind.type)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        _add_schema(schemas, model_of(kind), V3)
+        schemas[schema_name(model_of(kind))]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
     paths = {path: operations for kind in known for path, operations in _paths(kind, v3=True).items()}
     return {
         "openapi": "3.0.0",
@@ -53,20 +56,15 @@ def swagger(kinds: Iterable[Kind]) -> Object:
     known = list(kinds)
     definitions: Object = {}
     for kind in known:
-        _add_schema(definitions, kind.type, _Style.V2)
-        definitions[schema_name(kind.type)]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
+        _add_schema(definitions, model_of(kind), V2)
+        definitions[schema_name(model_of(kind))]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
     paths = {path: operations for kind in known for path, operations in _paths(kind, v3=False).items()}
     info = {"title": "Kubernetes", "version": "v1.36.2"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 
-class _Style:
-    V2 = "#/definitions/"
-    V3 = "#/components/schemas/"
-
-
 @cache
-def schema_name(model: type[Any]) -> str:
+def schema_name(model: Model) -> str:
     """The name of a type's schema: `io.k8s.api.core.v1.Pod`."""
     group, _, version = model.__module__.rpartition(".")[2].rpartition("_")
     return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{model.__name__}"
@@ -76,7 +74,7 @@ def _gvk(kind: Kind) -> Object:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _add_schema(schemas: Object, model: type[Any], style: str) -> None:
+def _add_schema(schemas: Object, model: Model, style: str) -> None:
     """Adds the schema of a type, and of the types that it refers to."""
     name = schema_name(model)
     if name in schemas:
@@ -94,7 +92,7 @@ def _add_schema(schemas: Object, model: type[Any], style: str) -> None:
         schema["required"] = required
 
 
-def _field_schema(schemas: Object, model: type[Any], field: str, json_name: str, style: str) -> Object:
+def _field_schema(schemas: Object, model: Model, field: str, json_name: str, style: str) -> Object:
     annotation = model.__annotations__[field].removeprefix("Optional[")
     schema = _value_schema(schemas, model, annotation.rstrip("]"), json_name, style)
     slot = (model.__name__, json_name)
@@ -108,7 +106,7 @@ def _field_schema(schemas: Object, model: type[Any], field: str, json_name: str,
     return schema
 
 
-def _value_schema(schemas: Object, model: type[Any], annotation: str, json_name: str, style: str) -> Object:
+def _value_schema(schemas: Object, model: Model, annotation: str, json_name: str, style: str) -> Object:
     if annotation.startswith("List["):
         return {"type": "array", "items": _value_schema(schemas, model, annotation[5:], json_name, style)}
     plain = annotation.rpartition(".")[2]
@@ -120,7 +118,7 @@ def _value_schema(schemas: Object, model: type[Any], annotation: str, json_name:
     return _reference(schemas, inner, style) if inner is not None else {"type": "object"}
 
 
-def _map_values(schemas: Object, model: type[Any], json_name: str, style: str) -> Object:
+def _map_values(schemas: Object, model: Model, json_name: str, style: str) -> Object:
     inner = map_model(model, json_name)
     if inner is not None:
         return {"additionalProperties": _reference(schemas, inner, style)}
@@ -129,10 +127,10 @@ def _map_values(schemas: Object, model: type[Any], json_name: str, style: str) -
     return {"additionalProperties": {"type": "string"}}
 
 
-def _reference(schemas: Object, model: type[Any], style: str) -> Object:
+def _reference(schemas: Object, model: Model, style: str) -> Object:
     _add_schema(schemas, model, style)
     reference = {"$ref": style + schema_name(model)}
-    return {"allOf": [reference], "default": {}} if style == _Style.V3 else reference
+    return {"allOf": [reference], "default": {}} if style == V3 else reference
 
 
 def _paths(kind: Kind, *, v3: bool) -> Object:

@@ -51,7 +51,9 @@ class Pages:
                 return _nowhere()
 
     def _paths(self) -> list[str]:
-        versions = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in self._discovery.versions()]
+        versions = [
+            f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in self._discovery.versions()
+        ]
         return sorted(["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *HEALTH, *versions])
 
     def _discover(self, request: Request, path: str, address: str) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any
 import jsonpatch
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.schema import Object, field_model
+from bayplan.devcluster.apiserver.schema import Model, Object, field_model, model_of
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, internal
 
 JSON_PATCH = "application/json-patch+json"
@@ -109,13 +109,13 @@ def apply_strategic_patch(kind: Kind, obj: Object, patch: Any) -> Object:
     """A merge patch in which the lists of `MERGE_KEYS` merge by element, with the directives that begin with `$`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a strategic merge patch is an object")
-    return _merge_map(obj, patch, kind.type)
+    return _merge_map(obj, patch, model_of(kind))
 
 
 _ORDER, _REMOVED = "$setElementOrder/", "$deleteFromPrimitiveList/"
 
 
-def _merge_map(value: Any, patch: Object, model: type[Any] | None) -> Object:
+def _merge_map(value: Any, patch: Object, model: Model | None) -> Object:
     directive = patch.get("$patch")
     if directive == "replace":
         return {key: item for key, item in patch.items() if key != "$patch"}
@@ -143,11 +143,11 @@ def _merge_map(value: Any, patch: Object, model: type[Any] | None) -> Object:
     return merged
 
 
-def _slot(model: type[Any] | None, field: str) -> tuple[str, str]:
+def _slot(model: Model | None, field: str) -> tuple[str, str]:
     return (model.__name__ if model is not None else "", field)
 
 
-def _merge(value: Any, change: Any, model: type[Any] | None, field: str, order: Any) -> Any:
+def _merge(value: Any, change: Any, model: Model | None, field: str, order: Any) -> Any:
     slot = _slot(model, field)
     inner = field_model(model, field) if model is not None else None
     if isinstance(change, dict):
@@ -170,9 +170,7 @@ def _merge_values(current: list[Any], change: list[Any], order: Any) -> list[Any
     return _ordered(merged, order, "") if order else merged
 
 
-def _merge_objects(
-    current: list[Any], change: list[Any], key: str, model: type[Any] | None, order: Any
-) -> list[Any]:
+def _merge_objects(current: list[Any], change: list[Any], key: str, model: Model | None, order: Any) -> list[Any]:
     """Merges elements with the same key; those of the patch take their order from it, the rest keeps its place."""
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in change):
         return [item for item in change if item.get("$patch") != "replace"]
@@ -209,7 +207,9 @@ def _interleave(kept: list[Any], patched: dict[Any, Any], places: dict[Any, int]
 def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:
     """The items that `order` names in its order; each other one stays behind the item that it stood behind."""
     wanted = {_identity(item, key): place for place, item in enumerate(order)}
-    named = sorted((item for item in items if _identity(item, key) in wanted), key=lambda item: wanted[_identity(item, key)])
+    named = sorted(
+        (item for item in items if _identity(item, key) in wanted), key=lambda item: wanted[_identity(item, key)]
+    )
     places = {_identity(item, key): place for place, item in enumerate(items)}
     others = [item for item in items if _identity(item, key) not in wanted]
     return _interleave(others, {_identity(item, key): item for item in named}, places, key)
@@ -225,4 +225,4 @@ def apply_configuration(kind: Kind, obj: Object, configuration: Object) -> Objec
 
     No ownership of fields is kept: nothing conflicts, and a field that a later configuration leaves out stays.
     """
-    return _merge_map(obj, configuration, kind.type)
+    return _merge_map(obj, configuration, model_of(kind))

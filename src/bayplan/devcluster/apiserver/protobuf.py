@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Object, field_model, map_model
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
 from bayplan.devcluster.apiserver.status import bad_request
 from bayplan.devcluster.apiserver.store import decode
 
@@ -22,7 +22,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 
 
-def read_protobuf(model: type[Any], body: bytes) -> Object:
+def read_protobuf(model: Model, body: bytes) -> Object:
     """The object in a protobuf body, as its JSON would be decoded. Raises 400.
 
     The envelope says kind and version, which the caller compares with what it expects.
@@ -92,7 +92,7 @@ def _numbers() -> dict[str, dict[int, str]]:
     return table
 
 
-def _message(model: type[Any], data: bytes, name: str = "") -> Object:
+def _message(model: Model, data: bytes, name: str = "") -> Object:
     """A message of a type; `name` is the message's where the model is the enclosing object's."""
     numbers = _numbers()[name or f"{model.__module__.rpartition('.')[2]}.{model.__name__}"]
     message: Object = {}
@@ -115,7 +115,7 @@ def _message(model: type[Any], data: bytes, name: str = "") -> Object:
 
 
 @cache
-def _reader(model: type[Any], field: str) -> tuple[str, bool, Callable[[Any], Any]]:
+def _reader(model: Model, field: str) -> tuple[str, bool, Callable[[Any], Any]]:
     """("map" or "", whether the field repeats, how one value of it is read)."""
     names = dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
     annotation = model.__annotations__[names[field]].removeprefix("Optional[")
@@ -131,7 +131,7 @@ def _reader(model: type[Any], field: str) -> tuple[str, bool, Callable[[Any], An
     return "", repeated, lambda value: _message(inner, value)
 
 
-def _map_value(model: type[Any], field: str) -> Callable[[Any], Any]:
+def _map_value(model: Model, field: str) -> Callable[[Any], Any]:
     inner = map_model(model, field)
     if inner is not None:
         return lambda value: _message(inner, value)

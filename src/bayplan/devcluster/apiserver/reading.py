@@ -133,7 +133,9 @@ def _check_version(registry: Registry, collection: Collection, parameters: dict[
         raise _bad_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
     if match and not text:
         raise _bad_options(
-            forbidden_field("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
+            forbidden_field(
+                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
+            )
         )
     if match == "Exact" and version == 0:
         detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
@@ -162,9 +164,7 @@ def read_version(text: str) -> int:
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
-        raise internal(
-            f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        )
+        raise internal(f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax')
     return int(text)
 
 
@@ -212,7 +212,7 @@ class WatchOptions:
     """How long it lasts at most."""
 
 
-def read_watch(registry: Registry, collection: Collection, parameters: dict[str, str], seconds: float) -> WatchOptions:
+def read_watch(registry: Registry, parameters: dict[str, str], seconds: float) -> WatchOptions:
     """The options of a watch; `seconds` is how long it lasts when it does not say. Raises StatusError."""
     text, match = parameters.get("resourceVersion", ""), parameters.get("resourceVersionMatch", "")
     wants_initial = parameters.get("sendInitialEvents")
@@ -296,7 +296,9 @@ def _line(selection: Selection, change: Change, renderer: Renderer, first: bool)
         return renderer.line(change) if matched else b""
     matches = selection.matches(entry)
     if matches and (matched or previous is None):
-        return renderer.event(change.type, entry, columns=True) if first and renderer.is_table else renderer.line(change)
+        return (
+            renderer.event(change.type, entry, columns=True) if first and renderer.is_table else renderer.line(change)
+        )
     if matches:
         return renderer.event("ADDED", entry, columns=first)
     if matched and previous is not None:

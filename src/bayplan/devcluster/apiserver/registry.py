@@ -13,7 +13,6 @@ from functools import cache
 from typing import Any
 
 from bayplan.api.kinds import Kind
-
 from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object, normalize
@@ -109,7 +108,9 @@ class Registry:
         resource.admit(self, obj)
         resource.prepare(obj)
         name = metadata.get("name", "")
-        self._check(resource, name, [*validate_meta(resource, metadata), *resource.validate(obj), *resource.validate_new(obj)])
+        self._check(
+            resource, name, [*validate_meta(resource, metadata), *resource.validate(obj), *resource.validate_new(obj)]
+        )
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
@@ -166,7 +167,13 @@ class Registry:
         name = was["name"]
         place(resource, was.get("namespace", ""), metadata, name)
         self._check_version(resource, metadata, was)
-        for system_field in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        for system_field in (
+            "uid",
+            "creationTimestamp",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "generation",
+        ):
             if system_field in was:
                 metadata[system_field] = was[system_field]
             else:

@@ -27,7 +27,6 @@ class Renderer:
         self._form = form
         kind = resource.kind
         self._head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'.encode()
-        self._version = kind.api_version
 
     @property
     def is_table(self) -> bool:
@@ -75,10 +74,13 @@ class Renderer:
         """A change as a line of a watch, rendered once for all watches of the same API version."""
         if self._form.kind:
             return self.event(change.type, change.entry)
-        line = change.lines.get(self._version)
-        if line is None:
-            line = change.lines[self._version] = self.event(change.type, change.entry)
-        return line
+        if self._resource.from_storage is not None:
+            if change.converted is None:
+                change.converted = self.event(change.type, change.entry)
+            return change.converted
+        if change.line is None:
+            change.line = self.event(change.type, change.entry)
+        return change.line
 
     def event(self, type_: str, entry: Entry, *, columns: bool = False) -> bytes:
         """A line of a watch."""

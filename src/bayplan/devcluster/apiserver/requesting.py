@@ -30,6 +30,7 @@ from bayplan.devcluster.apiserver.status import (
     unsupported_media_type,
 )
 
+
 def _options(kind: str) -> Kind:
     return Kind("meta.k8s.io", "v1", kind, "", "", namespaced=False, model="meta_v1.DeleteOptions")
 
@@ -87,7 +88,9 @@ class Request:
             return None
         document = read_document(kind, self.body, self.content_type)
         if document is not None and not isinstance(document, dict):
-            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected"
+            )
         return document
 
     def patch(self, kind: Kind) -> Any:

@@ -35,7 +35,9 @@ def read_request(method: str, target: str) -> tuple[RequestInfo, dict[str, str]]
 
 @lru_cache(maxsize=4096)
 def _read(method: str, path: str, watch: bool) -> RequestInfo:
-    parts = [unquote(part) for part in path.split("/") if part]
+    parts = [part for part in path.split("/") if part]
+    if "%" in path:
+        parts = [unquote(part) for part in parts]
     if len(parts) >= 3 and parts[0] == "api":
         group, version, rest = "", parts[1], parts[2:]
     elif len(parts) >= 4 and parts[0] == "apis":

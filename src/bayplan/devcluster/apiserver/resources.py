@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.registry import Registry
 
 
-def _nothing(obj: Object) -> None:
+def _nothing(_obj: Object) -> None:
     """Defaults nothing."""
 
 
-def _nothing_changed(new: Object, old: Object) -> None:
+def _nothing_changed(_new: Object, _old: Object) -> None:
     """Prepares nothing."""
 
 
-def _valid(obj: Object) -> Iterable[FieldError]:
+def _valid(_obj: Object) -> Iterable[FieldError]:
     return ()
 
 
-def _valid_change(new: Object, old: Object) -> Iterable[FieldError]:
+def _valid_change(_new: Object, _old: Object) -> Iterable[FieldError]:
     return ()
 
 
-def _admitted(registry: Registry, obj: Object) -> None:
+def _admitted(_registry: Registry, _obj: Object) -> None:
     """Admits everything."""
 
 
@@ -105,19 +105,23 @@ class Resource:
 
 def path(*keys: str) -> Callable[[Object], str]:
     """Reads a text at a path of an object, "" where something is missing."""
+    *parents, last = keys
 
     def read(obj: Object) -> str:
-        value: Any = obj
-        for key in keys:
-            value = value.get(key)
-            if value is None:
-                return ""
-        return value if isinstance(value, str) else _text(value)
+        for key in parents:
+            obj = obj.get(key) or _EMPTY
+        value = obj.get(last)
+        return value if value.__class__ is str else _text(value)
 
     return read
 
 
+_EMPTY: Object = {}
+
+
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

@@ -14,21 +14,21 @@ from bayplan.devcluster.apiserver.schema import Object
 GROUPS = ["system:masters", "system:authenticated"]
 
 
-def review_access(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
-    """SubjectAccessReview and LocalSubjectAccessReview: may this user?"""
+def review_access(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+    """Answers a SubjectAccessReview or LocalSubjectAccessReview, whether somebody may do something."""
     spec = _spec(document)
     named = [spec.get("user", ""), *spec.get("groups", ())]
     allowed = not registry.users or any(name in registry.users or name == "system:masters" for name in named)
     return _answer(info, spec, {"allowed": allowed})
 
 
-def review_own_access(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
-    """SelfSubjectAccessReview: may I? Whoever gets this far may."""
+def review_own_access(_registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+    """Answers a SelfSubjectAccessReview: whoever gets this far may do everything."""
     return _answer(info, _spec(document), {"allowed": True})
 
 
-def review_own_rules(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
-    """SelfSubjectRulesReview: what may I?"""
+def review_own_rules(_registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+    """Answers a SelfSubjectRulesReview, what the asker may do."""
     rules = {
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
         "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
@@ -37,13 +37,13 @@ def review_own_rules(registry: Registry, info: RequestInfo, user: str, document:
     return _answer(info, _spec(document), rules)
 
 
-def review_self(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
-    """SelfSubjectReview: who am I?"""
+def review_self(_registry: Registry, info: RequestInfo, user: str, _document: Any) -> Object:
+    """Answers a SelfSubjectReview, who the asker is."""
     return _head(info) | {"status": {"userInfo": {"username": user, "groups": GROUPS}}}
 
 
-def review_token(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
-    """TokenReview: whose token is this?"""
+def review_token(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+    """Answers a TokenReview, whose token it is."""
     spec = _spec(document)
     owner = registry.users_by_token.get(spec.get("token", ""))
     if owner is None:

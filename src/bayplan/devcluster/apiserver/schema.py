@@ -14,8 +14,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+import msgspec
+
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.quantities import canonical
+
+Model = type[msgspec.Struct]
+"""A type of the models."""
 
 Object = dict[str, Any]
 """A decoded JSON object, in the shape that the storage keeps: no nulls and no empty fields beyond those of the API."""
@@ -24,7 +29,7 @@ _Normalize = Callable[[Any, str, list[str]], Any]
 """(value, its path, unknown fields found so far) -> the value as it is stored. Raises Mismatch."""
 
 
-class Mismatch(Exception):  # noqa: N818 - named for what it says, and caught where it becomes a Status
+class Mismatch(Exception):
     """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
 
 
@@ -34,13 +39,19 @@ def normalize(kind: Kind, body: Object) -> tuple[Object, list[str]]:
     The result shares nothing with the body. Raises Mismatch.
     """
     unknown: list[str] = []
-    done = _struct(kind.type)(body, "", unknown)
+    done = _struct(model_of(kind))(body, "", unknown)
     done.pop("kind", None)
     done.pop("apiVersion", None)
     return done, unknown
 
 
-def normalize_as(model: type[Any], body: Any) -> Object:
+def model_of(kind: Kind) -> Model:
+    """The type of a kind's objects."""
+    model: Model = kind.type
+    return model
+
+
+def normalize_as(model: Model, body: Any) -> Object:
     """A part of an object as it is stored, for a type that is no kind (a pod template, an options object)."""
     done: Object = _struct(model)(body, "", [])
     return done
@@ -123,7 +134,7 @@ STRUCT_MAPS: dict[tuple[str, str], str] = {
 
 
 @cache
-def _struct(model: type[Any], owner: str = "") -> _Normalize:
+def _struct(model: Model, owner: str = "") -> _Normalize:
     """How a type is normalized, where it is the value of a field of the type `owner`."""
     fields: dict[str, _Normalize] = {}
     zeros: dict[str, _Normalize] = {}
@@ -151,7 +162,7 @@ def _struct(model: type[Any], owner: str = "") -> _Normalize:
     return normalize_struct
 
 
-def _plan(model: type[Any], fields: dict[str, _Normalize], zeros: dict[str, _Normalize]) -> None:
+def _plan(model: Model, fields: dict[str, _Normalize], zeros: dict[str, _Normalize]) -> None:
     """Fills in how each field of a type is normalized, and what is written for fields that are missing."""
     module = model.__module__.rpartition(".")[2]
     names = model.__struct_fields__
@@ -203,9 +214,9 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
             return _struct(_model(module, annotation), owner)
 
 
-def _model(module: str, name: str) -> type[Any]:
+def _model(module: str, name: str) -> Model:
     home, _, plain = name.rpartition(".")
-    model: type[Any] = getattr(import_module(f"lightkube.models.{home or module}"), plain)
+    model: Model = getattr(import_module(f"lightkube.models.{home or module}"), plain)
     return model
 
 
@@ -242,7 +253,7 @@ def _map(item: _Normalize, owner: str) -> _Normalize:
 
 
 def _text(owner: str, *, keep_empty: bool) -> _Normalize:
-    def normalize_text(value: Any, path: str, unknown: list[str]) -> Any:
+    def normalize_text(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
             raise _mismatch(value, path, "string", owner)
         return value if value or keep_empty else None
@@ -251,7 +262,7 @@ def _text(owner: str, *, keep_empty: bool) -> _Normalize:
 
 
 def _number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> _Normalize:
-    def normalize_number(value: Any, path: str, unknown: list[str]) -> Any:
+    def normalize_number(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
             raise _mismatch(value, path, go_type, owner)
         return kind(value) if value or keep_zero else None
@@ -260,7 +271,7 @@ def _number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> 
 
 
 def _boolean(owner: str, *, keep_false: bool) -> _Normalize:
-    def normalize_boolean(value: Any, path: str, unknown: list[str]) -> Any:
+    def normalize_boolean(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not bool:
             raise _mismatch(value, path, "bool", owner)
         return value if value or keep_false else None
@@ -268,7 +279,7 @@ def _boolean(owner: str, *, keep_false: bool) -> _Normalize:
     return normalize_boolean
 
 
-def _quantity(value: Any, path: str, unknown: list[str]) -> Any:
+def _quantity(value: Any, _path: str, _unknown: list[str]) -> Any:
     text = value if value.__class__ is str else str(value)
     written = canonical(text)
     if value is True or value is False or written is None:
@@ -276,14 +287,14 @@ def _quantity(value: Any, path: str, unknown: list[str]) -> Any:
     return written
 
 
-def _int_or_string(value: Any, path: str, unknown: list[str]) -> Any:
+def _int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
     if value.__class__ not in {int, str}:
         raise _mismatch(value, path, "int32")
     return value
 
 
 def _time(*, fraction: bool) -> _Normalize:
-    def normalize_time(value: Any, path: str, unknown: list[str]) -> Any:
+    def normalize_time(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
             raise _mismatch(value, path, "Time")
         if not value:
@@ -294,13 +305,13 @@ def _time(*, fraction: bool) -> _Normalize:
             moment = None
         if moment is None or moment.tzinfo is None or "T" not in value:
             raise Mismatch(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
-        moment = moment.astimezone(UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ" if fraction else "%Y-%m-%dT%H:%M:%SZ")
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+        return moment.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
 
     return normalize_time
 
 
-def _anything(value: Any, path: str, unknown: list[str]) -> Any:
+def _anything(value: Any, _path: str, _unknown: list[str]) -> Any:
     return value
 
 
@@ -327,14 +338,14 @@ def _go_type(annotation: str) -> str:
     return {"str": "string", "int": "int32", "bool": "bool"}.get(plain, f"v1.{plain}")
 
 
-def map_model(model: type[Any], name: str) -> type[Any] | None:
+def map_model(model: Model, name: str) -> Model | None:
     """The type of the values of a field that is a map, None where they are no objects."""
     found = STRUCT_MAPS.get((model.__name__, name))
     return None if found is None else _model(model.__module__.rpartition(".")[2], found)
 
 
 @cache
-def field_model(model: type[Any], name: str) -> type[Any] | None:
+def field_model(model: Model, name: str) -> Model | None:
     """The type of a field's value, or of its elements if it is a list; None where it is no object of fixed fields."""
     names = dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
     if name not in names:

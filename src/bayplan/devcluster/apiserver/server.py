@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -26,11 +28,13 @@ from bayplan.devcluster.apiserver.pages import Pages
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
 from bayplan.devcluster.apiserver.requesting import Request
-from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
+from bayplan.devcluster.apiserver.requests import read_request
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, internal, too_large, unauthorized
+from bayplan.devcluster.apiserver.status import StatusError, too_large, unauthorized
 from bayplan.devcluster.apiserver.store import Store, encode
 from bayplan.devcluster.apiserver.tls import Tls
+
+_log = logging.getLogger(__name__)
 
 BODY_LIMIT = 3 * 1024 * 1024
 
@@ -85,7 +89,7 @@ class ApiServer:
 
     async def start(self) -> None:
         """Begins to serve. Raises OSError if the address is taken."""
-        server = web.Server(self._serve, request_factory=_request)
+        server = web.Server(self._serve, request_factory=_request, access_log=None, handler_cancellation=False)
         self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
         await self._runner.setup()
         context = self._tls.server_context() if self._tls is not None else None
@@ -149,6 +153,8 @@ class ApiServer:
                 user,
             )
             answer = self._answer(request)
+            if answer.stream is None and "yaml" in request.accept and negotiate(request.accept).yaml:
+                answer = replace(answer, body=to_yaml(answer.body), content_type=YAML_TYPE)
             if fault is not None and fault.drop == "after":
                 raise ConnectionDropped
         except StatusError as error:
@@ -159,6 +165,10 @@ class ApiServer:
             if http.transport is not None:
                 http.transport.abort()
             return web.Response(status=500)
+        except Exception:  # noqa: BLE001 - a fault of the server's own becomes an answer, and a line in its log
+            _log.exception("%s %s failed", http.method, http.path_qs)
+            message = "Internal error occurred: the request failed inside the embedded API server, see its log"
+            answer = _failure(StatusError(500, "InternalError", message))
         if answer.stream is not None:
             return await self._stream(http, answer.stream)
         return _response(answer)
@@ -213,7 +223,8 @@ class ApiServer:
         found = [
             resource
             for resource in self.registry.resources.values()
-            if (resource.kind.group, resource.kind.version, resource.kind.kind) == (group, version, document.get("kind"))
+            if (resource.kind.group, resource.kind.version, resource.kind.kind)
+            == (group, version, document.get("kind"))
         ]
         if not found:
             message = f"no kind {document.get('kind')!r} is registered for version {document.get('apiVersion')!r}"
@@ -225,7 +236,9 @@ class ApiServer:
         entry = self.registry.create(resource, namespace, obj)
         if status and resource.kind.status and not resource.keeps_status:
             old = self.registry.decoded(resource, entry)
-            self.registry.update(resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status")
+            self.registry.update(
+                resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"
+            )
 
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):

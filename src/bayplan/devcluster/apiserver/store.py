@@ -7,7 +7,7 @@ look inside decodes a fresh copy. So nothing that is stored is ever shared or mu
 from __future__ import annotations
 
 import asyncio
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 
 import msgspec
 
@@ -21,6 +21,9 @@ encode = _encoder.encode
 
 decode = _decoder.decode
 """Bytes as plain dicts and lists. Raises msgspec.DecodeError."""
+
+
+_NONE: dict[str, str] = {}
 
 
 class Entry:
@@ -37,7 +40,7 @@ class Entry:
         self.namespace: str = metadata.get("namespace", "")
         self.key = key_of(self.namespace, self.name)
         self.uid: str = metadata["uid"]
-        self.labels: dict[str, str] = metadata.get("labels") or {}
+        self.labels: dict[str, str] = metadata.get("labels") or _NONE
         self.fields = fields
         self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences", ()))
         self.raw: bytes = encode(obj)
@@ -58,7 +61,7 @@ class Entry:
 class Change:
     """One step in the history of a kind."""
 
-    __slots__ = ("entry", "lines", "previous", "type", "version")
+    __slots__ = ("converted", "entry", "line", "previous", "type", "version")
 
     def __init__(self, kind: str, entry: Entry, previous: Entry | None) -> None:
         self.type = kind
@@ -67,8 +70,10 @@ class Change:
         self.entry = entry
         """What the object became; for DELETED, its last state under the version of the deletion."""
         self.previous = previous
-        self.lines: dict[str, bytes] = {}
-        """The change as a line of a watch, per API version."""
+        self.line: bytes | None = None
+        """The change as a line of a watch, once somebody watches."""
+        self.converted: bytes | None = None
+        """The same in the kind's other API version."""
 
 
 class Collection:
@@ -81,12 +86,11 @@ class Collection:
         self._capacity = capacity
         self._history: list[Change] = []
         self._keys: list[str] = []
-        self._unsorted = False
         self._waiters: list[asyncio.Future[None]] = []
 
     def select(self, namespace: str = "", after: str = "") -> list[Entry]:
         """The objects of a namespace (of all with ""), by key, those behind the key `after` only."""
-        keys = self._ordered_keys()
+        keys = self._keys
         start, end = 0, len(keys)
         if namespace:
             start, end = bisect_left(keys, f"{namespace}/"), bisect_left(keys, f"{namespace}0")  # "0" follows "/"
@@ -95,25 +99,15 @@ class Collection:
         objects = self.objects
         return [objects[key] for key in keys[start:end]]
 
-    def _ordered_keys(self) -> list[str]:
-        if self._unsorted:
-            self._keys = [key for key in self._keys if key in self.objects]
-            self._keys.sort()
-            self._unsorted = False
-        return self._keys
-
     def record(self, change: Change) -> None:
         """Makes a change the newest: in the objects, in the history, and known to who waits."""
         entry, previous = change.entry, change.previous
         if change.type == "DELETED":
             del self.objects[entry.key]
-            self._unsorted = True
+            del self._keys[bisect_left(self._keys, entry.key)]
         else:
             if previous is None:
-                if self._unsorted:
-                    self._ordered_keys()
-                self._keys.append(entry.key)
-                self._unsorted = True
+                insort(self._keys, entry.key)
             self.objects[entry.key] = entry
         history = self._history
         history.append(change)

@@ -20,7 +20,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request
 
 if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver.handler import Request
+    from bayplan.devcluster.apiserver.requesting import Request
 
 BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")
 EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=True, model="policy_v1.Eviction")
@@ -61,7 +61,9 @@ def _scale(workload: Object) -> Object:
     for one in selector.get("matchExpressions", ()):
         key, operator = one["key"], one["operator"]
         values = ",".join(one.get("values", ()))
-        terms.append(f"{key} {words[operator]} ({values})" if operator in words else key if operator == "Exists" else f"!{key}")
+        terms.append(
+            f"{key} {words[operator]} ({values})" if operator in words else key if operator == "Exists" else f"!{key}"
+        )
     if terms:
         status["selector"] = ",".join(terms)
     kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -131,9 +133,7 @@ def _no_log(registry: Registry, resource: Resource, request: Request) -> Object:
     raise StatusError(501, "NotImplemented", message)
 
 
-_SCALE = Subresource(
-    {"get": _read_scale, "update": _write_scale, "patch": _write_scale}, "Scale", "autoscaling/v1"
-)
+_SCALE = Subresource({"get": _read_scale, "update": _write_scale, "patch": _write_scale}, "Scale", "autoscaling/v1")
 
 SUBRESOURCES: dict[tuple[str, str], Subresource] = {
     ("pods", "binding"): Subresource({"create": _bind}, "Binding"),
@@ -149,7 +149,7 @@ SUBRESOURCES: dict[tuple[str, str], Subresource] = {
 }
 
 
-def _bind_from_collection(registry: Registry, info: RequestInfo, user: str, document: Any) -> Object:
+def _bind_from_collection(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
     pods = registry.resource("", "v1", POD.plural)
     name = (document.get("metadata") or {}).get("name", "") if isinstance(document, dict) else ""
     if pods is None or not name:

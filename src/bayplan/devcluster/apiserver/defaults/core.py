@@ -111,7 +111,7 @@ def default_priority_class(priority_class: Object) -> None:
 
 def default_secret(secret: Object) -> None:
     """An opaque one; texts are stored as the bytes that they are."""
-    import base64  # noqa: PLC0415 - the one kind that needs it
+    import base64
 
     secret.setdefault("type", "Opaque")
     for key, text in secret.pop("stringData", {}).items():

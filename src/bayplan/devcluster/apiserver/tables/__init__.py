@@ -43,7 +43,7 @@ def table(
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects as they are stored. `include` says what of each object a row carries: None, Metadata, Object."""
+    """A Table of objects as they are stored. `include` is what of its object a row carries: None, Metadata or Object."""
     definitions, cells = TABLES.get(kind, GENERIC)
     rows = []
     for entry in entries:

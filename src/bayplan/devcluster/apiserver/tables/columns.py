@@ -10,7 +10,7 @@ from typing import Any
 
 from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
-from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.schema import Model, Object
 
 Cells = Callable[[Object, datetime], list[Any]]
 """(object as it is stored, the time) -> its row."""
@@ -42,7 +42,8 @@ class Column:
         if len(parts) != 3 or " " in self.about:
             return self.about
         module, model, field = parts
-        return describe(getattr(import_module(f"lightkube.models.{module}"), model), field)
+        found: Model = getattr(import_module(f"lightkube.models.{module}"), model)
+        return describe(found, field)
 
 
 NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")

@@ -85,7 +85,7 @@ def _csi_driver(driver: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _capacity(capacity: Object, now: datetime) -> list[Any]:
+def _capacity(capacity: Object, _now: datetime) -> list[Any]:
     return [capacity["metadata"]["name"], capacity["storageClassName"], capacity.get("capacity", "<unset>")]
 
 
@@ -116,7 +116,11 @@ def _slice(resource_slice: Object, now: datetime) -> list[Any]:
     return [resource_slice["metadata"]["name"], where, spec["driver"], spec["pool"]["name"], age(resource_slice, now)]
 
 
-_VOLUME, _CLAIM, _CLAIM_STATUS = "core_v1.PersistentVolumeSpec", "core_v1.PersistentVolumeClaimSpec", "core_v1.PersistentVolumeClaimStatus"
+_VOLUME, _CLAIM, _CLAIM_STATUS = (
+    "core_v1.PersistentVolumeSpec",
+    "core_v1.PersistentVolumeClaimSpec",
+    "core_v1.PersistentVolumeClaimStatus",
+)
 
 TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
     kinds.PERSISTENT_VOLUME: (

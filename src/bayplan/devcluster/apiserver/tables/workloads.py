@@ -63,12 +63,23 @@ def _replica_set(replica_set: Object, now: datetime) -> list[Any]:
 def _stateful_set(stateful_set: Object, now: datetime) -> list[Any]:
     spec, status = stateful_set["spec"], stateful_set.get("status", {})
     ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [stateful_set["metadata"]["name"], ready, age(stateful_set, now), *names_and_images(spec["template"]["spec"])]
+    return [
+        stateful_set["metadata"]["name"],
+        ready,
+        age(stateful_set, now),
+        *names_and_images(spec["template"]["spec"]),
+    ]
 
 
 def _daemon_set(daemon_set: Object, now: datetime) -> list[Any]:
     spec, status = daemon_set["spec"], daemon_set.get("status", {})
-    fields = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "updatedNumberScheduled", "numberAvailable")
+    fields = (
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
     return [
         daemon_set["metadata"]["name"],
         *(status.get(field, 0) for field in fields),
@@ -179,7 +190,10 @@ TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
         (NAME, *_counts("core_v1.ReplicationControllerSpec", "core_v1.ReplicationControllerStatus")),
         _replica_set,
     ),
-    kinds.STATEFUL_SET: ((NAME, Column("Ready", "Number of the pod with ready state"), AGE, *CONTAINERS), _stateful_set),
+    kinds.STATEFUL_SET: (
+        (NAME, Column("Ready", "Number of the pod with ready state"), AGE, *CONTAINERS),
+        _stateful_set,
+    ),
     kinds.DAEMON_SET: (
         (
             NAME,

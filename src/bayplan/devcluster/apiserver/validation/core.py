@@ -56,8 +56,8 @@ def _taints(taints: Sequence[Object], where: str) -> Iterator[FieldError]:
         elif taint["effect"] not in EFFECTS:
             yield not_supported(f"{at}.effect", taint["effect"], EFFECTS)
         if (taint["key"], taint["effect"]) in seen:
-            error = duplicate(at, taint)
-            yield FieldError(error.reason, at, f"{error.message}: taints must be unique by key and effect pair")
+            twice = duplicate(at, taint)
+            yield FieldError(twice.reason, at, f"{twice.message}: taints must be unique by key and effect pair")
         seen.add((taint["key"], taint["effect"]))
 
 
@@ -96,7 +96,9 @@ def validate_service(service: Object) -> Iterator[FieldError]:
         yield not_supported("spec.type", spec["type"], kinds)
     for index, port in enumerate(ports):
         if not 1 <= port.get("port", 0) <= 65535:
-            yield invalid_value(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
+            yield invalid_value(
+                f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive"
+            )
         if len(ports) > 1 and not port.get("name"):
             yield required(f"spec.ports[{index}].name")
 

@@ -74,10 +74,8 @@ def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Itera
         added = sorted(set(metadata.get("finalizers", ())) - set(was.get("finalizers", ())))
         if added:
             shown = ", ".join(f'"{name}"' for name in added)
-            yield forbidden_field(
-                "metadata.finalizers",
-                f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{shown}}}",
-            )
+            detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
+            yield forbidden_field("metadata.finalizers", f"{detail}[]string{{{shown}}}")
 
 
 def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:

@@ -1,13 +1,11 @@
-"""Rules for pods and pod templates. Mirrors the parts of Kubernetes' pkg/apis/core/validation/validation.go that concern
-what schedulers, kubelets and their users read; rules for volumes' and security contexts' details are left out.
+"""Rules for pods and pod templates, as far as they concern what schedulers, kubelets and their users read.
+
+Mirrors Kubernetes' pkg/apis/core/validation/validation.go; the details of volumes and security contexts are left out.
 """
 
 from __future__ import annotations
 
-import difflib
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from bayplan.api import quantity
 from bayplan.api.labels import label_key_errors, label_value_errors
@@ -181,7 +179,9 @@ def _resources(resources: Object, claims: set[str], where: str) -> Iterator[Fiel
     for name, amount in requests.items():
         yield from _amount(name, amount, f"{where}.requests")
         if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
-            yield invalid_value(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
+            yield invalid_value(
+                f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}"
+            )
         elif name in limits and not _overcommits(name) and amount != limits[name]:
             yield invalid_value(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
         if name not in limits and not _overcommits(name):
@@ -219,7 +219,10 @@ def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:
         yield from validate_node_affinity(affinity["nodeAffinity"], f"{where}.nodeAffinity")
     for kind in ("podAffinity", "podAntiAffinity"):
         rules = affinity.get(kind, {})
-        needed, wanted = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+        needed, wanted = (
+            "requiredDuringSchedulingIgnoredDuringExecution",
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        )
         for index, term in enumerate(rules.get(needed, ())):
             yield from _pod_term(term, f"{where}.{kind}.{needed}[{index}]")
         for index, weighted in enumerate(rules.get(wanted, ())):
@@ -303,7 +306,9 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
             yield invalid_value(f"{at}.topologyKey", key, error)
         if action not in {"DoNotSchedule", "ScheduleAnyway"}:
             yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
-        later = ((other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :])
+        later = (
+            (other.get("topologyKey", ""), other.get("whenUnsatisfiable", "")) for other in constraints[index + 1 :]
+        )
         if (key, action) in later:
             yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}")
         if "minDomains" in constraint:
@@ -326,100 +331,3 @@ def _gates(gates: Sequence[Object], where: str) -> Iterator[FieldError]:
         if gate["name"] in seen:
             yield duplicate(f"{where}[{index}]", gate["name"])
         seen.add(gate["name"])
-
-
-# Updates
-
-UPDATABLE = (
-    "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
-    "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
-    "previously negative)"
-)
-
-
-def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a pod: few fields of its spec may change."""
-    new_spec, old_spec = pod["spec"], old["spec"]
-    if new_spec == old_spec:
-        return
-    for field in ("containers", "initContainers"):
-        if len(new_spec.get(field) or ()) != len(old_spec.get(field) or ()):
-            yield forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
-            return
-    yield from _deadline(new_spec, old_spec)
-    kept = [toleration for toleration in old_spec.get("tolerations", ()) if toleration not in new_spec.get("tolerations", ())]
-    if kept:
-        yield forbidden_field("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    gates = {gate["name"] for gate in old_spec.get("schedulingGates", ())}
-    for index, gate in enumerate(new_spec.get("schedulingGates", ())):
-        if gate["name"] not in gates:
-            detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            yield forbidden_field(f"spec.schedulingGates[{index}].name", detail)
-    munged, gated = _munged(new_spec, old_spec), bool(gates)
-    if gated:
-        yield from _narrowed(munged, old_spec)
-    if munged != old_spec:
-        yield forbidden_field("spec", f"pod updates may not change fields other than {UPDATABLE}\n{_diff(old_spec, munged)}")
-
-
-def _deadline(new_spec: Object, old_spec: Object) -> Iterator[FieldError]:
-    new, old = new_spec.get("activeDeadlineSeconds"), old_spec.get("activeDeadlineSeconds")
-    if old is not None and new is None:
-        yield invalid_value("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
-    elif old is not None and new is not None and new > old:
-        yield invalid_value("spec.activeDeadlineSeconds", new, "must be less than or equal to previous value")
-
-
-def _munged(new_spec: Object, old_spec: Object) -> Object:
-    """The new spec with the old values in all fields that may change."""
-    munged = dict(new_spec)
-    for field in ("containers", "initContainers"):
-        pairs = zip(new_spec.get(field) or (), old_spec.get(field) or (), strict=True)
-        containers = [{**new, "image": old.get("image", "")} for new, old in pairs]
-        if containers:
-            munged[field] = containers
-    for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        munged.pop(field, None)
-        if field in old_spec:
-            munged[field] = old_spec[field]
-    if old_spec.get("terminationGracePeriodSeconds", 0) < 0 and munged.get("terminationGracePeriodSeconds") == 1:
-        munged["terminationGracePeriodSeconds"] = old_spec["terminationGracePeriodSeconds"]
-    return munged
-
-
-def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
-    """A gated pod's node selector and node affinity may become stricter; takes allowed changes out of `munged`."""
-    old_selector, new_selector = old_spec.get("nodeSelector", {}), munged.get("nodeSelector", {})
-    if any(new_selector.get(key) != value for key, value in old_selector.items()):
-        detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        yield invalid_value("spec.nodeSelector", new_selector, detail)
-    _put(munged, "nodeSelector", old_selector)
-    old_affinity, new_affinity = old_spec.get("affinity", {}), dict(munged.get("affinity", {}))
-    needed = "requiredDuringSchedulingIgnoredDuringExecution"
-    old_terms = old_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
-    new_terms = new_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
-    where = f"spec.affinity.nodeAffinity.{needed}"
-    if old_terms and len(old_terms) != len(new_terms):
-        yield invalid_value(f"{where}.nodeSelectorTerms", new_terms, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
-    elif any(
-        requirement not in new.get(field, ())
-        for old, new in zip(old_terms, new_terms, strict=False)
-        for field in ("matchExpressions", "matchFields")
-        for requirement in old.get(field, ())
-    ):
-        yield invalid_value(f"{where}.nodeSelectorTerms[0]", new_terms[0], "only additions are allowed (no mutations or deletions)")
-    _put(new_affinity, "nodeAffinity", old_affinity.get("nodeAffinity", {}))
-    _put(munged, "affinity", new_affinity)
-    if "affinity" in old_spec:
-        munged.setdefault("affinity", {})
-
-
-def _put(obj: Object, field: str, value: Any) -> None:
-    obj.pop(field, None)
-    if value:
-        obj[field] = value
-
-
-def _diff(old: Object, new: Object) -> str:
-    before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (old, new))
-    return "\n".join(list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]) + "\n"

@@ -78,7 +78,9 @@ def _node_requirement(requirement: Object, where: str) -> Iterator[FieldError]:
             yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            yield forbidden_field(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            yield forbidden_field(
+                f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            )
     elif operator in {"Gt", "Lt"}:
         if len(values) != 1:
             yield required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")

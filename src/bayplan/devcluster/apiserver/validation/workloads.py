@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import UTC, datetime
 
 from cronsim import CronSim, CronSimError
 
@@ -19,7 +20,11 @@ from bayplan.devcluster.apiserver.validation.pods import validate_template
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
 IMMUTABLE = "field is immutable"
-_ANY_MOMENT = "2026-01-01T00:00:00+00:00"
+_ANY_MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
+PERCENT_RULE = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
@@ -54,16 +59,20 @@ def validate_selected_template(spec: Object) -> Iterator[FieldError]:
 
 
 def _selects(selector: Object, labels: dict[str, str]) -> bool:
-    checks: dict[str, Callable[[str | None, list[str]], bool]] = {
-        "In": lambda value, values: value in values,
-        "NotIn": lambda value, values: value not in values,
-        "Exists": lambda value, values: value is not None,
-        "DoesNotExist": lambda value, values: value is None,
-    }
-    return all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items()) and all(
-        checks.get(one["operator"], lambda value, values: False)(labels.get(one["key"]), one.get("values", []))
-        for one in selector.get("matchExpressions", ())
-    )
+    plain = all(labels.get(key) == value for key, value in selector.get("matchLabels", {}).items())
+    return plain and all(_meets(one, labels.get(one["key"])) for one in selector.get("matchExpressions", ()))
+
+
+def _meets(expression: Object, value: str | None) -> bool:
+    match expression["operator"]:
+        case "In":
+            return value in expression.get("values", ())
+        case "NotIn":
+            return value not in expression.get("values", ())
+        case "Exists":
+            return value is not None
+        case operator:
+            return operator == "DoesNotExist" and value is None
 
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
@@ -123,8 +132,6 @@ def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
 
 def schedule_problem(schedule: str) -> str:
     """Why a schedule is none, "" if it is one."""
-    from datetime import datetime
-
     if "TZ=" in schedule:
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     if schedule in {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}:
@@ -132,10 +139,12 @@ def schedule_problem(schedule: str) -> str:
     if re.fullmatch(r"@every (\d+(\.\d+)?(h|m|s|ms))+", schedule):
         return ""
     try:
-        CronSim(schedule, datetime.fromisoformat(_ANY_MOMENT))
+        CronSim(schedule, _ANY_MOMENT)
     except CronSimError:
         fields = len(schedule.split())
-        return f"expected exactly 5 fields, found {fields}: [{schedule}]" if fields != 5 else f"failed to parse {schedule}"
+        return (
+            f"expected exactly 5 fields, found {fields}: [{schedule}]" if fields != 5 else f"failed to parse {schedule}"
+        )
     return ""
 
 
@@ -150,8 +159,7 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
         if isinstance(value, int):
             yield from validate_not_negative(value, f"spec.{field}")
         elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
-            detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-            yield invalid_value(f"spec.{field}", value, detail)
+            yield invalid_value(f"spec.{field}", value, PERCENT_RULE)
         elif isinstance(value, str) and int(value[:-1]) > 100:
             yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
