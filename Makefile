@@ -41,6 +41,13 @@ demo: install ## Watch a scheduler at work on an embedded cluster
 test: install ## Run all tests; ARGS=... for pytest
 	$(PYTEST) $(ARGS)
 
+test-apiserver: install ## Run the tests that need a real control plane, found in KUBEBUILDER_ASSETS
+	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, as envtest's setup-envtest makes one" >&2; exit 1; }
+	$(PYTEST) -m apiserver $(ARGS)
+
+soak: install ## Run the outages of the end-to-end tests at full length: minutes
+	$(BIN)/python -m pytest -m soak --timeout 600 $(ARGS) tests/end_to_end
+
 lint: install ## ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,7 +62,7 @@ conformance: install ## Compare decisions with kube-scheduler's, recorded
 	$(BIN)/bayplan conformance $(FAMILIES:%=--family %) tests/data/oracle/*.jsonl.gz
 
 perf: install ## How many pods a second the decision core places
-	$(BIN)/bayplan perf --on core SchedulingBasic/5000Nodes_10000Pods
+	$(BIN)/bayplan perf --on core misc SchedulingBasic/5000Nodes_10000Pods
 
 examples: install ## Run the tests of the examples
 	$(PYTEST) tests/examples
