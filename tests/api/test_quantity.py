@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayplan.api import quantity
+
+NANO = quantity.NANO
+
+
+@pytest.mark.parametrize(
+    ("text", "nanos"),
+    [
+        ("0", 0),
+        ("1", NANO),
+        ("+2", 2 * NANO),
+        ("-3", -3 * NANO),
+        ("500m", 5 * 10**8),
+        ("100n", 100),
+        ("1u", 1000),
+        ("1.5", 15 * 10**8),
+        (".5", 5 * 10**8),
+        ("2.", 2 * NANO),
+        ("1k", 1000 * NANO),
+        ("1Ki", 1024 * NANO),
+        ("1.5Gi", 3 * 2**29 * NANO),
+        ("1E", 10**18 * NANO),
+        ("1Ei", 2**60 * NANO),
+        ("12e6", 12 * 10**6 * NANO),
+        ("12E6", 12 * 10**6 * NANO),
+        ("5e-1", 5 * 10**8),
+        pytest.param("0.0000000001", 1, id="finer than a billionth rounds away from zero"),
+        pytest.param("-0.0000000001", -1, id="and so below zero"),
+    ],
+)
+def test_parse(text, nanos):
+    assert quantity.parse(text) == nanos
+
+
+@pytest.mark.parametrize("text", ["", "m", "1 Gi", "1gi", "0x10", "1e", "1e99", "--1", "1,5", "١", "1Gi1", None])
+def test_what_is_no_quantity_says_what_would_be(text):
+    with pytest.raises(quantity.InvalidQuantity, match="expected a number with an optional suffix"):
+        quantity.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("nanos", "whole", "milli"), [(1, 1, 1), (NANO, 1, 1000), (NANO + 1, 2, 1001), (0, 0, 0), (-NANO - 1, -1, -1000)]
+)
+def test_units_round_up(nanos, whole, milli):
+    assert quantity.value(nanos) == whole
+    assert quantity.milli_value(nanos) == milli
+
+
+@given(st.integers(0, 10**15), st.sampled_from(["", "m", "k", "Ki", "Mi", "G"]))
+def test_sums_are_exact(number, suffix):
+    assert quantity.parse(f"{number}{suffix}") * 3 == quantity.parse(f"{3 * number}{suffix}")

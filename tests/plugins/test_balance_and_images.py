@@ -1,0 +1,86 @@
+"""NodeResourcesBalancedAllocation and ImageLocality."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import Code
+from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs, ResourceSpec
+from bayplan.plugins.image_locality import ImageLocality
+from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+MB = 1024 * 1024
+
+
+def balance(pod, *objects, resources=("cpu", "memory")):
+    args = NodeResourcesBalancedAllocationArgs(resources=[ResourceSpec(name) for name in resources])
+    plugin, cluster = NodeResourcesBalancedAllocation(args), make_cluster(*objects)
+    assert plugin.pre_score(CycleState(), pod, cluster.state.nodes) is None
+    return plugin.score_nodes(CycleState(), pod, cluster.state.nodes).tolist()
+
+
+def test_75_where_nothing_changes_more_where_it_evens_out_less_where_not():
+    nodes = [make_node(name, cpu="4", memory="4Gi") for name in ("even", "evens", "tilts")]
+    there = [make_pod("b", cpu="2", node="evens"), make_pod("c", memory="2Gi", node="tilts")]
+    assert balance(make_pod("p", cpu="1", memory="1Gi"), *nodes, *there) == [75, 75, 75]
+    assert balance(make_pod("p", memory="2Gi"), *nodes, *there) == [62, 87, 62]
+
+
+@pytest.mark.parametrize(
+    ("resources", "score"),
+    [
+        pytest.param(("cpu",), 75, id="one has nothing to balance"),
+        pytest.param(("cpu", "memory", "ephemeral-storage"), 51, id="three: shares 1, 0, 0 deviate by 0.47"),
+        pytest.param(("cpu", "memory", "example.com/gpu"), 50, id="two of three, the third not asked for"),
+    ],
+)
+def test_other_numbers_of_resources(resources, score):
+    node = make_node("n", cpu="4", memory="4Gi", resources={"ephemeral-storage": "4Gi"})
+    assert balance(make_pod("p", cpu="4"), node, resources=resources) == [score]
+
+
+def test_a_pod_that_requests_nothing_of_it_is_skipped():
+    plugin, cluster = NodeResourcesBalancedAllocation(), make_cluster(make_node("n"))
+    assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes).code is Code.SKIP
+
+
+def images(pod, *nodes):
+    return ImageLocality().score_nodes(CycleState(), pod, make_cluster(*nodes).state.nodes).tolist()
+
+
+@pytest.mark.parametrize(
+    ("image", "scores"),
+    [
+        pytest.param("big:v1", [48, 0], id="big, on half of the nodes"),
+        pytest.param("small:v1", [0, 0], id="too small to matter"),
+        pytest.param("everywhere", [48, 48], id="no tag means latest"),
+        pytest.param("none:v1", [0, 0], id="nowhere"),
+        pytest.param("host:5000/tool", [0, 23], id="a port is no tag"),
+    ],
+)
+def test_scores_by_size_and_spread(image, scores):
+    first = make_node("a", images={"big:v1": 1000 * MB, "small:v1": 20 * MB, "everywhere:latest": 500 * MB})
+    second = make_node("b", images={"everywhere:latest": 500 * MB, "host:5000/tool:latest": 500 * MB})
+    assert images(make_pod("p", image=image), first, second) == scores
+
+
+def test_image_volumes_and_init_containers_count():
+    spec = {
+        "containers": [{"name": "c", "image": "a:1"}],
+        "initContainers": [{"name": "i", "image": "a:1"}],
+        "volumes": [{"name": "v", "image": {"reference": "data:1"}}],
+    }
+    node = make_node("n", images={"a:1": 300 * MB, "data:1": 400 * MB})
+    assert images(make_pod("p", spec=spec), node) == [100 * (1000 - 23) // (2000 - 23)]
+
+
+def test_what_it_rests_on_changes_with_the_images_of_any_node():
+    cluster = make_cluster(make_node("a", images={"a:1": 300 * MB}))
+    plugin, pod = ImageLocality(), make_pod("p", image="a:1")
+    before = plugin.rests_on(pod, cluster.state.nodes)
+    cluster.state.set_node(make_node("a", images={"a:1": 300 * MB}))
+    assert plugin.rests_on(pod, cluster.state.nodes) == before
+    cluster.state.set_node(make_node("b"))
+    assert plugin.rests_on(pod, cluster.state.nodes) != before

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import pytest
+
+from bayplan.config.documents import convert
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState, NodeNames
+from bayplan.framework.status import Code
+from bayplan.plugins.arguments import NodeAffinityArgs
+from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.scheduling import Outcome
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+ZONE_A = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+ZONE_B = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+
+
+def named(*names):
+    return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]}
+
+
+def requiring(*terms, name="p", **more):
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": list(terms)}}
+    return make_pod(name, affinity={"nodeAffinity": required}, **more)
+
+
+def preferring(*weighted, name="p"):
+    terms = [{"weight": weight, "preference": term} for weight, term in weighted]
+    return make_pod(name, affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}})
+
+
+@pytest.fixture
+def cluster():
+    return make_cluster(
+        make_node("one", labels={"zone": "a"}),
+        make_node("two", labels={"zone": "b"}),
+        make_node("three", labels={"zone": "b", "disk": "ssd"}),
+    )
+
+
+def feasible(decision, cluster):
+    return {cluster.state.table.names[row] for row in decision.feasible}
+
+
+@pytest.mark.parametrize(
+    ("pod", "names"),
+    [
+        pytest.param(make_pod("p", node_selector={"zone": "b"}), {"two", "three"}, id="selector"),
+        pytest.param(make_pod("p", node_selector={"zone": "b", "disk": "ssd"}), {"three"}, id="all of the selector"),
+        pytest.param(requiring(ZONE_A), {"one"}, id="affinity"),
+        pytest.param(requiring(ZONE_A, ZONE_B), {"one", "two", "three"}, id="one of the terms"),
+        pytest.param(requiring(ZONE_B, node_selector={"disk": "ssd"}), {"three"}, id="both"),
+        pytest.param(requiring(), set(), id="no terms match nothing"),
+        pytest.param(requiring({}), set(), id="an empty term matches nothing"),
+        pytest.param(
+            requiring({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}),
+            set(),
+            id="odd",
+        ),
+        pytest.param(requiring(named("two")), {"two"}, id="by name"),
+        pytest.param(requiring({**named("two"), **ZONE_A}), set(), id="by name and label"),
+        pytest.param(requiring(named("two"), ZONE_A), {"one", "two"}, id="by name or label"),
+    ],
+)
+def test_filter(cluster, pod, names):
+    decision = cluster.decide(pod)
+    assert feasible(decision, cluster) == names
+    if not names:
+        assert decision.outcome is Outcome.UNSCHEDULABLE
+        assert "NodeAffinity" in decision.diagnosis.unschedulable_plugins
+
+
+@pytest.mark.parametrize(
+    ("pod", "answer"),
+    [
+        pytest.param(make_pod("p"), Code.SKIP, id="asks for nothing"),
+        pytest.param(requiring(named("two")), NodeNames(frozenset({"two"})), id="one"),
+        pytest.param(requiring(named("two"), named("one")), NodeNames(frozenset({"one", "two"})), id="either"),
+        pytest.param(requiring(named("two", "one")), Code.UNSCHEDULABLE_AND_UNRESOLVABLE, id="both at once"),
+        pytest.param(requiring(named("two"), ZONE_A), None, id="or by label"),
+    ],
+)
+def test_pre_filter_narrows_by_name(cluster, pod, answer):
+    got = NodeAffinity().pre_filter(CycleState(), pod, cluster.state.nodes)
+    assert (got.code if isinstance(answer, Code) else got) == answer
+
+
+def test_nodes_that_were_not_looked_at_are_counted(cluster):
+    decision = cluster.decide(requiring({**named("two"), **ZONE_A}))
+    assert decision.message == (
+        "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
+        "2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+
+
+def scores(cluster, pod):
+    found = cluster.decide(pod).scores
+    names = [cluster.state.table.names[row] for row in found.rows]
+    plugin = found.plugins.get("NodeAffinity")
+    return None if plugin is None else dict(zip(names, plugin.tolist(), strict=True))
+
+
+def test_preferences_add_up_and_are_scaled_to_the_best(cluster):
+    ssd = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    assert scores(cluster, preferring((1, ZONE_A), (2, ZONE_B), (5, ssd))) == {"one": 28, "two": 56, "three": 200}
+
+
+def test_a_pod_that_prefers_nothing_is_not_scored(cluster):
+    assert scores(cluster, make_pod("p")) is None
+
+
+def test_a_preference_that_cannot_be_read_fails_the_attempt(cluster):
+    decision = cluster.decide(preferring((1, {"matchExpressions": [{"key": "zone", "operator": "Near"}]})))
+    assert decision.outcome is Outcome.ERROR
+    assert decision.failed_plugin == "NodeAffinity"
+    assert "[0].matchExpressions[0].operator: Unsupported value" in decision.message
+
+
+def added(required=None, preferred=None):
+    affinity = {}
+    if required:
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [required]}
+    if preferred:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 3, "preference": preferred}]
+    return NodeAffinity(convert({"addedAffinity": affinity}, NodeAffinityArgs))
+
+
+def test_an_added_affinity_is_enforced_first(cluster):
+    plugin = added(required=ZONE_B)
+    rejections = plugin.filter_nodes(CycleState(), make_pod("p", node_selector={"disk": "ssd"}), cluster.state.nodes)
+    said = [rejections.statuses[index - 1].message if index else "" for index in rejections.index]
+    assert said == [
+        "node(s) didn't match scheduler-enforced node affinity",
+        "node(s) didn't match Pod's node affinity/selector",
+        "",
+    ]
+    assert plugin.pre_filter(CycleState(), make_pod("p"), cluster.state.nodes) is None
+
+
+def test_an_added_preference_counts_for_every_pod(cluster):
+    plugin = added(preferred=ZONE_B)
+    assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes) is None
+    assert plugin.score_nodes(CycleState(), preferring((4, ZONE_A)), cluster.state.nodes).tolist() == [4, 3, 3]
+
+
+NEEDS_B = make_pod("p", node_selector={"zone": "b"})
+
+
+@pytest.mark.parametrize(
+    ("plugin", "old", "new", "hint"),
+    [
+        (NodeAffinity(), None, make_node("n", labels={"zone": "b"}), Hint.QUEUE),
+        (NodeAffinity(), None, make_node("n", labels={"zone": "a"}), Hint.SKIP),
+        (NodeAffinity(), make_node("n"), make_node("n", labels={"zone": "b"}), Hint.QUEUE),
+        (NodeAffinity(), make_node("n", labels={"zone": "b"}), make_node("n", labels={"zone": "b"}), Hint.SKIP),
+        (added(required=ZONE_A), None, make_node("n", labels={"zone": "b"}), Hint.SKIP),
+    ],
+    ids=["new", "new but wrong", "changed to match", "matched before", "not enforced"],
+)
+def test_which_node_changes_help(plugin, old, new, hint):
+    assert plugin.after_node_change(NEEDS_B, old, new) is hint

@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import pytest
+from lightkube.models.resource_v1 import DeviceClass
+
+from bayplan.api.objects import convert
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import Code
+from bayplan.plugins.arguments import (
+    NodeResourcesFitArgs,
+    RequestedToCapacityRatioParam,
+    ResourceSpec,
+    ScoringStrategy,
+    UtilizationShapePoint,
+)
+from bayplan.plugins.node_resources import fit
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+GPU = "example.com/gpu"
+
+
+def said(cluster, pod, plugin=None):
+    plugin = plugin or NodeResourcesFit()
+    cycle = CycleState()
+    plugin.pre_filter(cycle, pod, cluster.state.nodes)
+    rejections = plugin.filter_nodes(cycle, pod, cluster.state.nodes)
+    if rejections is None:
+        return {}
+    names = cluster.state.table.names
+    statuses = {names[row]: rejections.statuses[index - 1] for row, index in enumerate(rejections.index) if index}
+    return {name: (status.code is Code.UNSCHEDULABLE, *status.reasons) for name, status in statuses.items()}
+
+
+@pytest.mark.parametrize(
+    ("pod", "statuses"),
+    [
+        pytest.param(make_pod("p", cpu="1"), {}, id="fits"),
+        pytest.param(make_pod("p", cpu="2", memory="2Gi"), {}, id="exactly"),
+        pytest.param(make_pod("p", cpu="2001m"), {"n": (True, "Insufficient cpu")}, id="another pod is in the way"),
+        pytest.param(make_pod("p", cpu="5"), {"n": (False, "Insufficient cpu")}, id="more than the node has"),
+        pytest.param(
+            make_pod("p", cpu="3", memory="3Gi"),
+            {"n": (True, "Insufficient cpu", "Insufficient memory")},
+            id="all reasons are told",
+        ),
+        pytest.param(
+            make_pod("p", cpu="3", memory="30Gi"),
+            {"n": (False, "Insufficient cpu", "Insufficient memory")},
+            id="one is beyond help",
+        ),
+        pytest.param(make_pod("p", resources={GPU: "2"}), {"n": (True, f"Insufficient {GPU}")}, id="extended"),
+        pytest.param(
+            make_pod("p", resources={"example.com/fpga": "1"}),
+            {"n": (False, "Insufficient example.com/fpga")},
+            id="that no node has",
+        ),
+        pytest.param(make_pod("p", resources={"example.com/fpga": "0"}), {}, id="none of what no node has"),
+        pytest.param(make_pod("p", resources={"widgets": "7"}), {}, id="a name that means nothing"),
+        pytest.param(
+            make_pod("p", resources={"ephemeral-storage": "1Gi"}),
+            {"n": (False, "Insufficient ephemeral-storage")},
+            id="storage",
+        ),
+    ],
+)
+def test_filter(pod, statuses):
+    cluster = make_cluster(
+        make_node("n", cpu="4", memory="4Gi", resources={GPU: "2"}),
+        make_pod("there", cpu="2", memory="2Gi", node="n", resources={GPU: "1"}),
+    )
+    assert said(cluster, pod) == statuses
+
+
+def test_too_many_pods_comes_first():
+    cluster = make_cluster(make_node("n", pods=1), make_pod("there", node="n"))
+    assert said(cluster, make_pod("p", cpu="9")) == {"n": (False, "Too many pods", "Insufficient cpu")}
+    assert said(cluster, make_pod("p")) == {"n": (True, "Too many pods")}
+
+
+@pytest.mark.parametrize(
+    ("args", "ignored"),
+    [
+        (NodeResourcesFitArgs(ignoredResources=[GPU]), True),
+        (NodeResourcesFitArgs(ignoredResourceGroups=["example.com"]), True),
+        (NodeResourcesFitArgs(ignoredResources=["cpu"], ignoredResourceGroups=["other.com"]), False),
+    ],
+)
+def test_ignored_resources(args, ignored):
+    cluster = make_cluster(make_node("n"))
+    assert (said(cluster, make_pod("p", resources={GPU: "1"}), NodeResourcesFit(args)) == {}) is ignored
+    assert said(cluster, make_pod("p", cpu="99"), NodeResourcesFit(args))
+
+
+def test_the_status_of_a_waiting_pod_does_not_count():
+    statuses = [
+        {
+            "name": "main",
+            "image": "",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "resources": {"requests": {"cpu": "9"}},
+        }
+    ]
+    pod = make_pod("p", cpu="1", status={"containerStatuses": statuses})
+    assert pod.requested["cpu"] == 9000
+    assert fit.fit_request(pod)["cpu"] == 1000
+
+
+def test_scoring_takes_defaults_and_no_pod_level_resources():
+    pod = make_pod("p", spec={"resources": {"requests": {"cpu": "3"}}})
+    assert fit.fit_request(pod) == {"cpu": 3000}
+    assert fit.scoring_request(pod) == {"cpu": 100, "memory": 200 * 2**20}
+
+
+def strategy(kind, *resources, shape=()):
+    points = [UtilizationShapePoint(*point) for point in shape]
+    return NodeResourcesFitArgs(
+        scoringStrategy=ScoringStrategy(
+            kind,
+            [ResourceSpec(*each) for each in resources],
+            RequestedToCapacityRatioParam(points) if points else None,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "scores"),
+    [
+        pytest.param(strategy("LeastAllocated"), [74, 0], id="least: 50 of cpu and 99 of memory; nothing left"),
+        pytest.param(strategy("LeastAllocated", ("cpu", 3), ("memory", 1)), [62, 0], id="least, weighted"),
+        pytest.param(strategy("MostAllocated"), [25, 100], id="most: overcommitted counts as full"),
+        pytest.param(strategy("LeastAllocated", (GPU, 1)), [0, 0], id="not asked for"),
+        pytest.param(
+            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 0), (100, 10)]), [50, 100], id="ratio rises"
+        ),
+        pytest.param(
+            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 10), (100, 0)]), [50, 0], id="ratio falls"
+        ),
+        pytest.param(
+            strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(60, 7), (90, 10)]),
+            [70, 100],
+            id="flat ends",
+        ),
+    ],
+)
+def test_strategies(args, scores):
+    cluster = make_cluster(
+        make_node("half", cpu="4", memory="1Ti"),
+        make_node("full", cpu="2", memory="201Mi"),
+        make_pod("there", cpu="1", node="full"),
+    )
+    plugin, pod = NodeResourcesFit(args), make_pod("p", cpu="2", memory="1Mi")
+    got = plugin.score_nodes(CycleState(), pod, cluster.state.nodes).tolist()
+    assert got == scores
+
+
+def test_a_node_without_a_resource_is_scored_by_the_others():
+    cluster = make_cluster(make_node("with", resources={GPU: "4"}), make_node("without"))
+    plugin = NodeResourcesFit(strategy("LeastAllocated", ("cpu", 1), (GPU, 3)))
+    pod = make_pod("p", cpu="2", resources={GPU: "1"})
+    assert plugin.score_nodes(CycleState(), pod, cluster.state.nodes).tolist() == [(50 + 75 * 3) // 4, 50]
+
+
+NEEDS = make_pod("p", cpu="2")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        pytest.param(make_pod("o", cpu="1", node="n"), None, Hint.QUEUE, id="gone"),
+        pytest.param(make_pod("o", cpu="1"), None, Hint.SKIP, id="gone, but had no node"),
+        pytest.param(make_pod("o", status={"nominatedNodeName": "n"}), None, Hint.QUEUE, id="gone, was nominated"),
+        pytest.param(make_pod("o", cpu="2", node="n"), make_pod("o", cpu="1", node="n"), Hint.QUEUE, id="shrank"),
+        pytest.param(
+            make_pod("o", memory="2Gi", node="n"), make_pod("o", memory="1Gi", node="n"), Hint.SKIP, id="in another way"
+        ),
+        pytest.param(make_pod("o", cpu="2"), make_pod("o", cpu="1"), Hint.SKIP, id="shrank, but has no node"),
+        pytest.param(NEEDS, make_pod("p", cpu="1"), Hint.QUEUE, id="shrank itself"),
+    ],
+)
+def test_which_pod_events_help(old, new, hint):
+    assert fit.after_pod_event(NEEDS, old, new) is hint
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        pytest.param(None, make_node("n", cpu="2"), Hint.QUEUE, id="new"),
+        pytest.param(None, make_node("n", cpu="1"), Hint.SKIP, id="new, but small"),
+        pytest.param(None, make_node("n", pods=0), Hint.SKIP, id="new, but takes none"),
+        pytest.param(make_node("n", cpu="2"), make_node("n", cpu="3"), Hint.QUEUE, id="grew"),
+        pytest.param(make_node("n", memory="1Gi"), make_node("n", memory="2Gi"), Hint.SKIP, id="grew in another way"),
+        pytest.param(make_node("n", pods=1), make_node("n", pods=2), Hint.QUEUE, id="takes more pods"),
+        pytest.param(make_node("n", cpu="3"), make_node("n", cpu="2"), Hint.SKIP, id="shrank"),
+    ],
+)
+def test_which_node_changes_help(old, new, hint):
+    assert fit.after_node_change(NEEDS, old, new) is hint
+
+
+def device_class(name, resource=None):
+    return convert(
+        DeviceClass, {"metadata": {"name": name}, "spec": {"extendedResourceName": resource} if resource else {}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "hint"),
+    [
+        (None, device_class("c", GPU), Hint.QUEUE),
+        (None, device_class("c", "example.com/other"), Hint.SKIP),
+        (device_class("c"), device_class("c", GPU), Hint.QUEUE),
+        (device_class("c", GPU), device_class("c", GPU), Hint.SKIP),
+        (None, device_class("gpu-class"), Hint.QUEUE),
+        (device_class("gpu-class"), device_class("gpu-class"), Hint.SKIP),
+    ],
+)
+def test_which_device_classes_help(old, new, hint):
+    pod = make_pod("p", resources={GPU: "1", "deviceclass.resource.kubernetes.io/gpu-class": "1"})
+    assert fit.after_device_class_change(pod, old, new) is hint

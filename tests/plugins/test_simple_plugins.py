@@ -1,0 +1,146 @@
+"""PrioritySort, SchedulingGates, NodeName, NodePorts, DefaultBinder."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import Code
+from bayplan.plugins import node_ports, scheduling_gates
+from bayplan.plugins.default_binder import DefaultBinder
+from bayplan.plugins.node_name import NodeName
+from bayplan.plugins.node_ports import NodePorts
+from bayplan.plugins.priority_sort import PrioritySort
+from bayplan.plugins.scheduling_gates import SchedulingGates
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+
+def rejected(plugin, pod, cluster):
+    rejections = plugin.filter_nodes(CycleState(), pod, cluster.state.nodes)
+    if rejections is None:
+        return {}
+    names = cluster.state.table.names
+    return {names[row]: rejections.statuses[index - 1] for row, index in enumerate(rejections.index) if index}
+
+
+class TestPrioritySort:
+    def test_priority_before_waiting_time(self):
+        sort = PrioritySort()
+        waiting = [(make_pod("a", priority=0), 1.0), (make_pod("b", priority=5), 9.0), (make_pod("c", priority=5), 2.0)]
+        assert [pod.name for pod, _ in sorted(waiting, key=lambda each: sort.sort_key(*each))] == ["c", "b", "a"]
+
+
+class TestSchedulingGates:
+    def test_a_gated_pod_does_not_enter_the_queue(self):
+        pod = make_pod("p", spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})
+        status = SchedulingGates().pre_enqueue(pod)
+        assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+        assert status.message == "waiting for scheduling gates: [a b]"
+
+    def test_others_do(self):
+        assert SchedulingGates().pre_enqueue(make_pod("p")) is None
+
+    def test_only_its_own_update_helps(self):
+        pod = make_pod("p")
+        assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("p")) is Hint.QUEUE
+        assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("other")) is Hint.SKIP
+
+
+class TestNodeName:
+    def test_every_other_node_is_out(self):
+        cluster = make_cluster(make_node("a"), make_node("b"))
+        statuses = rejected(NodeName(), make_pod("p", node="b"), cluster)
+        assert set(statuses) == {"a"}
+        assert statuses["a"].reasons == ("node(s) didn't match the requested node name",)
+
+    def test_a_node_that_is_not_there_leaves_none(self):
+        cluster = make_cluster(make_node("a"), make_node("b"))
+        assert set(rejected(NodeName(), make_pod("p", node="gone"), cluster)) == {"a", "b"}
+
+    def test_no_name_no_opinion(self):
+        assert NodeName().filter_nodes(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes) is None
+
+
+def port(number, ip=None, protocol="TCP"):
+    return {"containerPort": 1, "hostPort": number, "protocol": protocol, **({"hostIP": ip} if ip else {})}
+
+
+def with_ports(name, *ports, node="", sidecar=()):
+    return make_pod(
+        name,
+        node=node,
+        spec={
+            "containers": [{"name": "c", "ports": list(ports)}],
+            "initContainers": [{"name": "s", "restartPolicy": "Always", "ports": list(sidecar)}] if sidecar else [],
+        },
+    )
+
+
+class TestNodePorts:
+    @pytest.mark.parametrize(
+        ("taken", "wanted", "clashes"),
+        [
+            pytest.param(port(80), port(80), True, id="the same"),
+            pytest.param(port(80), port(81), False, id="another port"),
+            pytest.param(port(80), port(80, protocol="UDP"), False, id="another protocol"),
+            pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.2"), False, id="another address"),
+            pytest.param(port(80, "10.0.0.1"), port(80), True, id="any address wanted"),
+            pytest.param(port(80), port(80, "10.0.0.1"), True, id="any address taken"),
+            pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.1"), True, id="the same address"),
+        ],
+    )
+    def test_clashes(self, taken, wanted, clashes):
+        cluster = make_cluster(make_node("a"), make_node("b"), with_ports("there", taken, node="a"))
+        statuses = rejected(NodePorts(), with_ports("p", wanted), cluster)
+        assert set(statuses) == ({"a"} if clashes else set())
+        assert all(status.code is Code.UNSCHEDULABLE for status in statuses.values())
+
+    def test_sidecars_count_and_ports_are_freed(self):
+        there = with_ports("there", node="a", sidecar=[port(80)])
+        cluster = make_cluster(make_node("a"), there)
+        assert rejected(NodePorts(), with_ports("p", port(80)), cluster)
+        cluster.state.remove_pod(there.uid)
+        assert not rejected(NodePorts(), with_ports("p", port(80)), cluster)
+
+    def test_a_pod_without_ports_is_skipped(self):
+        answer = NodePorts().pre_filter(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes)
+        assert answer.code is Code.SKIP
+
+    @pytest.mark.parametrize(
+        ("gone", "hint"),
+        [
+            pytest.param(with_ports("gone", port(80), node="a"), Hint.QUEUE, id="it had the port"),
+            pytest.param(with_ports("gone", port(81), node="a"), Hint.SKIP, id="it had another"),
+            pytest.param(with_ports("gone", node="a"), Hint.SKIP, id="it had none"),
+            pytest.param(with_ports("gone", port(80)), Hint.SKIP, id="it had no node"),
+        ],
+    )
+    def test_which_deletions_help(self, gone, hint):
+        assert node_ports.after_pod_deletion(with_ports("p", port(80)), gone, None) is hint
+
+
+class Recording:
+    def __init__(self):
+        self.bound = []
+
+    async def bind(self, namespace, name, node, *, uid=None):
+        self.bound.append((namespace, name, node, uid))
+
+
+class TestDefaultBinder:
+    def handle(self, binder):
+        handle = make_cluster().profile.plugins  # any object does
+        return type("Handle", (), {"binder": binder, "plugins": handle})()
+
+    def test_binds_through_the_api(self):
+        binder = Recording()
+        answer = asyncio.run(DefaultBinder(self.handle(binder)).bind(CycleState(), make_pod("p"), "a"))
+        assert answer is None
+        assert binder.bound == [("default", "p", "a", "default-p")]
+
+    def test_says_so_where_there_is_no_api(self):
+        answer = asyncio.run(DefaultBinder(self.handle(None)).bind(CycleState(), make_pod("p"), "a"))
+        assert answer.code is Code.ERROR

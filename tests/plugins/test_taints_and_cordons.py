@@ -1,0 +1,96 @@
+"""TaintToleration and NodeUnschedulable."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.framework.events import Hint
+from bayplan.plugins import node_unschedulable, taint_toleration
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+GPU = {"key": "gpu", "operator": "Exists"}
+CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def reasons(decision):
+    nodes = decision.diagnosis.verdicts.nodes
+    return {nodes.name(row): status.message for row, status in decision.diagnosis.verdicts.rejected()}
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "out"),
+    [
+        pytest.param(["gpu=a:NoSchedule"], [], True, id="not tolerated"),
+        pytest.param(["gpu=a:NoExecute"], [], True, id="not tolerated to run"),
+        pytest.param(["gpu=a:PreferNoSchedule"], [], False, id="a preference"),
+        pytest.param(["gpu=a:NoSchedule"], [GPU], False, id="tolerated"),
+        pytest.param(["gpu=a:NoSchedule", "ssd=b:NoSchedule"], [GPU], True, id="one of two is not"),
+    ],
+)
+def test_taints_keep_pods_off(taints, tolerations, out):
+    cluster = make_cluster(make_node("a", taints=taints), make_node("b"))
+    decision = cluster.decide(make_pod("p", tolerations=tolerations))
+    assert reasons(decision) == ({"a": "node(s) had untolerated taint(s)"} if out else {})
+
+
+def test_taints_that_go_leave_no_trace():
+    cluster = make_cluster(make_node("a", taints=["gpu=a:NoSchedule"]))
+    assert not cluster.decide(make_pod("p")).node
+    cluster.state.set_node(make_node("a"))
+    assert cluster.decide(make_pod("p")).node == "a"
+
+
+def test_the_fewer_untolerated_preferences_the_better():
+    cluster = make_cluster(
+        make_node("none"),
+        make_node("one", taints=["x=1:PreferNoSchedule"]),
+        make_node("three", taints=["x=1:PreferNoSchedule", "y=1:PreferNoSchedule", "z=1:PreferNoSchedule"]),
+        make_node("tolerated", taints=["gpu=1:PreferNoSchedule"]),
+    )
+    scores = cluster.decide(make_pod("p", tolerations=[GPU])).scores
+    names = [cluster.state.table.names[row] for row in scores.rows]
+    assert dict(zip(names, scores.plugins["TaintToleration"].tolist(), strict=True)) == {
+        "none": 300,
+        "one": 201,  # 100 - 100 * 1 / 3 rounded down, times the weight
+        "three": 0,
+        "tolerated": 300,
+    }
+
+
+def test_tolerations_of_another_effect_do_not_count_for_preferences():
+    cluster = make_cluster(make_node("a", taints=["gpu=1:PreferNoSchedule"]), make_node("b"))
+    scores = cluster.decide(make_pod("p", tolerations=[{**GPU, "effect": "NoSchedule"}])).scores
+    assert scores.plugins["TaintToleration"].tolist() == [0, 300]
+
+
+@pytest.mark.parametrize(("tolerations", "out"), [([], True), ([CORDON], False), ([GPU], True)])
+def test_cordoned_nodes(tolerations, out):
+    cluster = make_cluster(make_node("a", unschedulable=True), make_node("b"))
+    decision = cluster.decide(make_pod("p", tolerations=tolerations))
+    assert reasons(decision) == ({"a": "node(s) were unschedulable"} if out else {})
+
+
+POD = make_pod("p", tolerations=[GPU])
+
+
+@pytest.mark.parametrize(
+    ("hint", "old", "new", "expected"),
+    [
+        (taint_toleration.after_node_change, None, make_node("a"), Hint.QUEUE),
+        (taint_toleration.after_node_change, None, make_node("a", taints=["x=:NoSchedule"]), Hint.SKIP),
+        (taint_toleration.after_node_change, make_node("a", taints=["x=:NoSchedule"]), make_node("a"), Hint.QUEUE),
+        (taint_toleration.after_node_change, make_node("a"), make_node("a"), Hint.SKIP),
+        (taint_toleration.after_node_change, None, make_node("a", taints=["gpu=:NoSchedule"]), Hint.QUEUE),
+        (taint_toleration.after_toleration_change, POD, POD, Hint.QUEUE),
+        (taint_toleration.after_toleration_change, None, make_pod("other"), Hint.SKIP),
+        (node_unschedulable.after_node_change, None, make_node("a"), Hint.QUEUE),
+        (node_unschedulable.after_node_change, None, make_node("a", unschedulable=True), Hint.SKIP),
+        (node_unschedulable.after_node_change, make_node("a", unschedulable=True), make_node("a"), Hint.QUEUE),
+        (node_unschedulable.after_node_change, make_node("a"), make_node("a"), Hint.SKIP),
+        (node_unschedulable.after_toleration_change, POD, make_pod("p", tolerations=[CORDON]), Hint.QUEUE),
+        (node_unschedulable.after_toleration_change, POD, POD, Hint.SKIP),
+        (node_unschedulable.after_toleration_change, None, make_pod("other", tolerations=[CORDON]), Hint.SKIP),
+    ],
+)
+def test_which_events_help(hint, old, new, expected):
+    assert hint(POD, old, new) is expected
