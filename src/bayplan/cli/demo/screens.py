@@ -135,7 +135,7 @@ def summary(show: Show) -> RenderableType:
         table.add_row("decisions", f"{rate}, with the whole cluster in one process")
     table.add_row("creation to binding", f"p50 {figures.p50 * 1000:.0f} ms, p99 {figures.p99 * 1000:.0f} ms")
     checks = [
-        Text("✓ ", "green") + Text(expectation.what)
+        Text.assemble(("✓ ", "green"), expectation.what)
         if expectation.met(show.seen)
         else Text(f"✗ not seen: {expectation.what}", "bold red")
         for expectation in EXPECTATIONS

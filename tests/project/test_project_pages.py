@@ -1,0 +1,105 @@
+"""What the project's pages say can be done: the commands exist, the links lead somewhere, the code runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import click
+import pytest
+
+from bayplan.cli import main
+from bayplan.config import load_plugins
+from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+
+
+def blocks(text, language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def commands():
+    """Every bayplan command line of every page, in blocks and in running text."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
+        lines += re.findall(r"`([^`\n]+)`", text)
+        for line in lines:
+            if re.match(r"bayplan [a-z]", line):
+                yield pytest.param(line, id=f"{page.name}: {line.partition('#')[0].strip()}")
+
+
+@pytest.mark.parametrize("line", list(commands()))
+def test_every_command_of_the_pages_can_be_called_so(line):
+    words = shlex.split(line, comments=True)[1:]
+    command = main.get_command(click.Context(main), words[0])
+    assert command is not None, f"there is no bayplan {words[0]}"
+    known = {option: each for each in command.params for option in each.opts + each.secondary_opts}
+    for word in words[1:]:
+        if word.startswith("-"):
+            assert word in known, f"bayplan {words[0]} has no {word}"
+
+
+def test_every_make_target_of_the_pages_exists():
+    named = {
+        (page.name, target)
+        for page in PAGES
+        for target in re.findall(r"(?:^|`)make ([a-z-]+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    }
+    assert {("README.md", "demo"), ("README.md", "test")} <= named
+    assert [(page, target) for page, target in sorted(named) if target not in TARGETS] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_of_a_page_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if target.startswith("#"):
+            assert target[1:] in anchors, target
+        elif "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("source", re.findall(r"`((?:src|tests|benchmarks|examples|deploy)/[\w./-]+)`", README))
+def test_every_path_in_the_readme_exists(source):
+    assert (ROOT / source).exists()
+
+
+def test_the_policy_of_the_readme_is_one(tmp_path):
+    code = blocks(README, "python")[0]
+    assert len([line for line in code.splitlines() if line.strip()]) <= 10
+    policy = tmp_path / "policy.py"
+    policy.write_text(code, encoding="utf-8")
+    assert [plugin.name for plugin in load_plugins([str(policy)])] == ["tier", "cheap"]
+
+
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_the_readme_is_honest_about_plugins(plugin):
+    rows = [row for row in README.splitlines() if row.startswith("|") and re.search(rf"\b{plugin}\b", row)]
+    if plugin in NOT_IMPLEMENTED:
+        assert not any("| yes" in row for row in rows), f"{plugin} is not there yet"
+    else:
+        assert rows, f"{plugin} is not in the table"
+        assert all("| yes" in row for row in rows), f"{plugin} is there"
+
+
+def test_the_picture_is_one():
+    picture = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
+    assert ET.fromstring(picture).tag.endswith("svg")
+    assert "bound" in picture
+
+
+def test_make_help_names_every_target_that_has_something_to_say():
+    done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
+    said = set(re.findall(r"make ([a-z-]+)", done.stdout))
+    assert {"help", "install", "demo", "test", "lint", "conformance", "perf"} <= said <= TARGETS

@@ -1,0 +1,107 @@
+"""The rules of the house, as far as a machine can hold them and ruff and import-linter do not."""
+
+from __future__ import annotations
+
+import ast
+import re
+import resource
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
+MODULES = [*SOURCES, *sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
+NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
+LONGEST = 450
+"""Lines: about 400, as CONTRIBUTING.md has it."""
+
+
+def short(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=short)
+def test_a_file_is_short_and_says_what_it_is_for(path):
+    text = path.read_text(encoding="utf-8")
+    assert text.count("\n") <= LONGEST
+    docstring = ast.get_docstring(ast.parse(text))
+    assert docstring
+    if path in SOURCES and path.name != "__init__.py":
+        assert len(docstring.splitlines()) <= 12
+    assert path.stem not in NAMELESS
+    assert not NAMELESS & set(path.relative_to(ROOT).parts)
+
+
+def test_no_two_test_files_have_the_same_name():
+    names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def test_no_file_knows_where_it_lies_on_this_machine():
+    if len(ROOT.parts) < 3:
+        pytest.skip(f"{ROOT} could be a part of any other path")
+    tracked = subprocess.run(
+        ["git", "grep", "--files-with-matches", "--fixed-strings", f"{ROOT}/"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tracked.returncode > 1:
+        pytest.skip(f"this is no clone: {tracked.stderr.strip()}")
+    assert tracked.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["runtime", "dev"])
+def test_requirements_are_pinned_with_hashes_and_name_no_registry(name):
+    text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8")
+    assert "://" not in text
+    pinned = re.findall(r"^([\w.-]+)==\S+.*?((?:\n {4}--hash=\S+.*)+)", text, re.MULTILINE)
+    assert len(pinned) == len(re.findall(r"^[\w.-]+\b", text, re.MULTILINE)) > 0
+
+
+def test_every_dependency_is_pinned():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)
+    for name, wanted in (
+        ("runtime", project["project"]["dependencies"]),
+        ("dev", [*project["project"]["dependencies"], *project["dependency-groups"]["dev"]]),
+    ):
+        text = (ROOT / "requirements" / f"{name}.txt").read_text(encoding="utf-8").lower()
+        pinned = set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
+        assert {re.match(r"[\w.-]+", each)[0].lower() for each in wanted} <= pinned
+
+
+@pytest.mark.parametrize(
+    ("command", "seconds"),
+    [(["-c", "import bayplan"], 0.3), (["-m", "bayplan", "--help"], 0.5), (["-m", "bayplan", "--version"], 0.5)],
+    ids=["import bayplan", "bayplan --help", "bayplan --version"],
+)
+def test_it_is_quick_to_start(command, seconds):
+    assert min(cpu_seconds(command) for _ in range(3)) < seconds
+
+
+def cpu_seconds(command):
+    """CPU time, which tells the same on a machine that has other things to do."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, *command], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_the_checks_stop_at_the_first_failure_and_say_which():
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    steps = re.findall(r"^step (.*)", script, re.MULTILINE)
+    assert steps == ["make install", "make lint", "make test", "make conformance", "make demo"]
+    trial = re.sub(r"^step .*\n", "", script, flags=re.MULTILINE).replace(
+        "printf '\\n==> all passed", "step true\nstep sh -c 'exit 7'\nstep echo unreachable\nprintf '\\n==> all passed"
+    )
+    done = subprocess.run(["bash", "-c", trial, ".ci/run"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 7
+    assert "FAILED with status 7" in done.stderr
+    assert "unreachable" not in done.stdout
