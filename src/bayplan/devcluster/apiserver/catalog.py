@@ -26,8 +26,10 @@ EVENT_FIELDS = {
     "source": path("source", "component"),
     "type": path("type"),
 }
-NEW_EVENT_FIELDS = {name.replace("involvedObject", "regarding"): read for name, read in EVENT_FIELDS.items()}
-NEW_EVENT_FIELDS["reportingController"] = EVENT_FIELDS["reportingComponent"]
+NEW_EVENT_FIELDS = {
+    **{name.replace("involvedObject", "regarding"): name for name in EVENT_FIELDS if name != "source"},
+    "reportingController": "reportingComponent",
+}
 
 RULES: tuple[Resource, ...] = (
     Resource(
@@ -92,7 +94,8 @@ RULES: tuple[Resource, ...] = (
         validate_new=events.validate_event,
         validate_update=events.validate_event_update,
         create_on_update=True,
-        fields=NEW_EVENT_FIELDS,
+        fields=EVENT_FIELDS,
+        field_names=NEW_EVENT_FIELDS,
         storage=kinds.CORE_EVENT,
         from_storage=events.from_core,
         to_storage=events.to_core,

@@ -43,6 +43,8 @@ class Answer:
     body: bytes = b""
     content_type: str = JSON_TYPE
     warnings: list[str] = field(default_factory=list)
+    retry_after: int = 0
+    """Seconds, told in a header unless 0."""
     stream: AsyncIterator[bytes] | None = None
 
 

@@ -63,6 +63,8 @@ def read_selection(resource: Resource, namespace: str, name: str, parameters: di
     try:
         labels = parse_label_selector(parameters.get("labelSelector", ""))
         fields = parse_field_selector(parameters.get("fieldSelector", ""), resource.supports_field)
+        terms = [(resource.field_names.get(name, name), equal, value) for name, equal, value in fields.terms]
+        fields = FieldSelector(tuple(terms))
     except InvalidSelector as error:
         raise bad_request(str(error)) from error
     if name:

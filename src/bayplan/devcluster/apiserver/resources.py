@@ -60,6 +60,8 @@ class Resource:
     validate_update: Callable[[Object, Object], Iterable[FieldError]] = _valid_change
     fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     """Selectable fields besides metadata.name and metadata.namespace, read from the object as it is stored."""
+    field_names: Mapping[str, str] = field(default_factory=dict)
+    """What requests call these fields, and what they are called above, where that differs."""
     hidden_fields: frozenset[str] = frozenset()
     """Of these, the ones that are for the server itself."""
     name_rule: str = "subdomain"
@@ -92,7 +94,8 @@ class Resource:
         """Whether lists and watches may select by the field."""
         if name == "metadata.namespace":
             return self.kind.namespaced
-        return name == "metadata.name" or (name in self.fields and name not in self.hidden_fields)
+        known = self.field_names or self.fields
+        return name == "metadata.name" or (name in known and name not in self.hidden_fields)
 
     def read_fields(self, obj: Object) -> dict[str, str]:
         """What the object can be selected by."""

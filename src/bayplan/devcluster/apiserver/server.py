@@ -283,11 +283,14 @@ def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: async
 
 
 def _failure(error: StatusError) -> Answer:
-    return Answer(error.code, encode(error.body()))
+    retry_after = (error.details or {}).get("retryAfterSeconds", 0)
+    return Answer(error.code, encode(error.body()), retry_after=retry_after)
 
 
 def _response(answer: Answer) -> web.Response:
     response = web.Response(status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type})
+    if answer.retry_after:
+        response.headers["Retry-After"] = str(answer.retry_after)
     for warning in answer.warnings:
         response.headers.add("Warning", warning)
     return response

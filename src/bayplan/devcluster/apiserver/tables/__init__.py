@@ -43,7 +43,7 @@ def table(
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects as they are stored. `include` is what of its object a row carries: None, Metadata or Object."""
+    """A Table of objects as they are stored. A row carries what `include` says: None, Metadata, Object."""
     definitions, cells = TABLES.get(kind, GENERIC)
     rows = []
     for entry in entries:

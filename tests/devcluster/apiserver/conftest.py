@@ -1,0 +1,115 @@
+"""A server, and requests to it that say what they got."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+
+from bayplan.devcluster.apiserver import ApiServer
+
+PODS = "/api/v1/namespaces/default/pods"
+MEDIA = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+
+
+class StoppedClock:
+    """Stands still, so that tests can name the times that are written."""
+
+    def now(self):
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Requests:
+    """Requests to one server: each returns the status and the decoded answer."""
+
+    def __init__(self, session):
+        self.session = session
+
+    async def __call__(self, method, path, body=None, **headers):
+        data = body if isinstance(body, bytes | str | None) else json.dumps(body)
+        async with self.session.request(method, path, data=data, headers=headers) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if response.content_type == "application/json" else text
+
+    async def create(self, path, body, status=201):
+        found, answer = await self("POST", path, body, **{"Content-Type": "application/json"})
+        assert found == status, answer
+        return answer
+
+    async def get(self, path, status=200, **headers):
+        found, answer = await self("GET", path, **headers)
+        assert found == status, answer
+        return answer
+
+    async def put(self, path, body, status=200):
+        found, answer = await self("PUT", path, body, **{"Content-Type": "application/json"})
+        assert found == status, answer
+        return answer
+
+    async def patch(self, path, body, status=200, kind="merge"):
+        found, answer = await self("PATCH", path, body, **{"Content-Type": MEDIA[kind]})
+        assert found == status, answer
+        return answer
+
+    async def delete(self, path, body=None, status=200):
+        found, answer = await self("DELETE", path, body, **{"Content-Type": "application/json"})
+        assert found == status, answer
+        return answer
+
+    async def gone(self, path):
+        """Waits until there is nothing at a path."""
+        async with asyncio.timeout(5):
+            while (await self("GET", path))[0] != 404:
+                pass
+
+    @asynccontextmanager
+    async def watch(self, path):
+        """The events of a watch, as a function that waits for the next (None once the watch has ended)."""
+        async with self.session.get(path) as response:
+
+            async def following():
+                line = await asyncio.wait_for(response.content.readline(), 5)
+                return json.loads(line) if line else None
+
+            yield following
+
+
+@pytest.fixture
+async def server():
+    async with ApiServer(clock=StoppedClock()) as running:
+        yield running
+
+
+@pytest.fixture
+async def api(server):
+    async with aiohttp.ClientSession(server.url) as session:
+        yield Requests(session)
+
+
+def pod(name="p", node=None, **spec):
+    """A small pod."""
+    containers = [{"name": "c", "image": "nginx:1"}]
+    placed = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **placed, **spec}}
+
+
+def config_map(name="m", **metadata):
+    """An object of a kind without rules."""
+    return {"metadata": {"name": name, **metadata}, "data": {"a": "1"}}
+
+
+@pytest.fixture
+def make_pod():
+    return pod
+
+
+@pytest.fixture
+def make_config_map():
+    return config_map

@@ -1,0 +1,128 @@
+"""Patches as functions: what each of the four kinds makes of an object."""
+
+import pytest
+
+from bayplan.api.kinds import POD, SERVICE
+from bayplan.devcluster.apiserver.patch import (
+    apply_configuration,
+    apply_json_patch,
+    apply_merge_patch,
+    apply_strategic_patch,
+)
+from bayplan.devcluster.apiserver.status import StatusError
+
+
+@pytest.mark.parametrize(
+    ("patch", "result"),
+    [
+        ({"a": None}, {"b": {"c": 1}}),
+        ({"b": {"d": 2}}, {"a": [1], "b": {"c": 1, "d": 2}}),
+        ({"a": [2]}, {"a": [2], "b": {"c": 1}}),
+        ({"b": 3}, {"a": [1], "b": 3}),
+        ({"x": {"y": None, "z": 1}}, {"a": [1], "b": {"c": 1}, "x": {"z": 1}}),
+    ],
+    ids=["remove", "merge", "replace a list", "replace an object", "nulls in what is new"],
+)
+def test_merge_patch(patch, result):
+    original = {"a": [1], "b": {"c": 1}}
+    assert apply_merge_patch(original, patch) == result
+    assert original == {"a": [1], "b": {"c": 1}}
+
+
+def names(items):
+    return [item["name"] for item in items]
+
+
+SPEC = {"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}, {"name": "c", "image": "3"}]}
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ([{"name": "b", "image": "9"}], [("a", "1"), ("b", "9"), ("c", "3")]),
+        ([{"name": "d", "image": "4"}], [("d", "4"), ("a", "1"), ("b", "2"), ("c", "3")]),
+        ([{"name": "b", "$patch": "delete"}], [("a", "1"), ("c", "3")]),
+        ([{"name": "z", "image": "0"}, {"$patch": "replace"}], [("z", "0")]),
+        ([], [("a", "1"), ("b", "2"), ("c", "3")]),
+    ],
+    ids=["change one", "add one", "delete one", "replace all", "nothing"],
+)
+def test_strategic_patch_merges_containers_by_name(patch, expected):
+    patched = apply_strategic_patch(POD, {"spec": SPEC}, {"spec": {"containers": patch}})
+    assert [(item["name"], item["image"]) for item in patched["spec"]["containers"]] == expected
+
+
+@pytest.mark.parametrize(
+    ("order", "patch", "expected"),
+    [
+        (["c", "b", "a"], [], "cba"),
+        (["c", "d", "a"], [{"name": "d"}], "bcda"),
+        (["b", "a"], [{"name": "a", "image": "5"}], "bac"),
+    ],
+    ids=["order alone", "order with a new one", "order of a part"],
+)
+def test_strategic_patch_orders_elements(order, patch, expected):
+    body = {"spec": {"$setElementOrder/containers": [{"name": name} for name in order], "containers": patch}}
+    if not patch:
+        del body["spec"]["containers"]
+    patched = apply_strategic_patch(POD, {"spec": SPEC}, body)
+    assert "".join(names(patched["spec"]["containers"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("patch", "expected"),
+    [
+        ({"finalizers": ["b"]}, {"finalizers": ["a", "b"]}),
+        ({"$deleteFromPrimitiveList/finalizers": ["a"]}, {"finalizers": []}),
+        ({"labels": {"x": None, "y": "2"}}, {"finalizers": ["a"], "labels": {"y": "2"}}),
+        ({"labels": {"$patch": "replace", "z": "3"}}, {"finalizers": ["a"], "labels": {"z": "3"}}),
+        ({"labels": {"$patch": "delete"}}, {"finalizers": ["a"], "labels": {}}),
+    ],
+    ids=["add to plain values", "delete from plain values", "null", "replace a map", "delete a map"],
+)
+def test_strategic_directives_in_metadata(patch, expected):
+    metadata = {"finalizers": ["a"], "labels": {"x": "1"}}
+    patched = apply_strategic_patch(POD, {"metadata": metadata}, {"metadata": patch})["metadata"]
+    assert {key: value for key, value in patched.items() if key in expected} == expected
+
+
+def test_volumes_keep_the_keys_that_the_patch_retains():
+    spec = {"volumes": [{"name": "v", "emptyDir": {}}]}
+    volume = {"name": "v", "hostPath": {"path": "/x"}, "$retainKeys": ["name", "hostPath"]}
+    patched = apply_strategic_patch(POD, {"spec": spec}, {"spec": {"volumes": [volume]}})
+    assert patched["spec"]["volumes"] == [{"name": "v", "hostPath": {"path": "/x"}}]
+
+
+def test_lists_without_a_merge_key_are_replaced():
+    spec = {"tolerations": [{"key": "a"}]}
+    patched = apply_strategic_patch(POD, {"spec": spec}, {"spec": {"tolerations": [{"key": "b"}]}})
+    assert patched["spec"]["tolerations"] == [{"key": "b"}]
+
+
+def test_elements_without_their_key_are_refused():
+    with pytest.raises(StatusError, match="does not contain declared merge key: port"):
+        apply_strategic_patch(SERVICE, {"spec": {}}, {"spec": {"ports": [{"name": "x"}]}})
+
+
+def test_json_patch():
+    operations = [{"op": "add", "path": "/a/-", "value": 2}, {"op": "test", "path": "/a/1", "value": 2}]
+    original = {"a": [1]}
+    assert apply_json_patch(original, operations) == {"a": [1, 2]}
+    assert original == {"a": [1]}
+
+
+@pytest.mark.parametrize(
+    ("operations", "code"),
+    [({"op": "add"}, 400), ([{"op": "fly", "path": "/a"}], 400), ([{"op": "remove", "path": "/x/y"}], 422)],
+    ids=["no list", "no operation", "no such path"],
+)
+def test_json_patches_that_do_not_apply(operations, code):
+    with pytest.raises(StatusError) as caught:
+        apply_json_patch({"a": [1]}, operations)
+    assert caught.value.code == code
+
+
+def test_applied_configurations_are_merged():
+    applied = {"spec": {"containers": [{"name": "a", "image": "2"}]}}
+    merged = apply_configuration(POD, {"spec": SPEC}, applied)
+    assert names(merged["spec"]["containers"]) == ["a", "b", "c"]

@@ -1,0 +1,83 @@
+"""Bodies in protobuf, as Go clients send them."""
+
+import pytest
+
+from bayplan.devcluster.apiserver.protobuf import MAGIC, PROTOBUF, _numbers
+from bayplan.devcluster.apiserver.schema import field_model
+
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+def varint(number):
+    text = b""
+    while number > 0x7F:
+        text += bytes([number & 0x7F | 0x80])
+        number >>= 7
+    return text + bytes([number])
+
+
+def field(number, value):
+    """A field of a message: texts, numbers, and messages that are bytes already."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def entry(key, value):
+    return field(1, key) + field(2, value)
+
+
+def envelope(version, kind, raw):
+    return MAGIC + field(1, field(1, version) + field(2, kind)) + field(2, raw) + field(3, "") + field(4, "")
+
+
+LABELS = field(11, entry("app", "web"))
+RESOURCES = field(2, entry("cpu", field(1, "500m")))
+PROBE = field(1, field(2, field(1, "/ready") + field(2, field(1, 1) + field(3, "http")))) + field(2, 5)
+CONTAINER = field(1, "c") + field(2, "nginx") + field(8, RESOURCES) + field(10, PROBE)
+VOLUME = field(1, "v") + field(2, field(2, field(1, "")))
+TEMPLATE = field(1, LABELS) + field(2, field(1, VOLUME) + field(2, CONTAINER))
+SPEC = field(1, 3) + field(2, field(1, entry("app", "web"))) + field(3, TEMPLATE)
+DEPLOYMENT = field(1, field(1, "d") + field(3, "")) + field(2, SPEC)
+
+
+async def test_a_deployment(api):
+    body = envelope("apps/v1", "Deployment", DEPLOYMENT)
+    status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
+    assert status == 201, answer
+    assert answer["spec"]["replicas"] == 3
+    assert answer["spec"]["selector"] == {"matchLabels": {"app": "web"}}
+    container = answer["spec"]["template"]["spec"]["containers"][0]
+    assert container["resources"] == {"requests": {"cpu": "500m"}}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/ready", "port": "http", "scheme": "HTTP"}
+    assert container["livenessProbe"]["initialDelaySeconds"] == 5
+    assert answer["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{}", MAGIC + b"\xff\xff", envelope("apps/v1", "Deployment", b"\x0a\x7f")],
+    ids=["empty", "json", "garbage", "truncated"],
+)
+async def test_bodies_that_are_none(api, body):
+    status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
+    assert (status, answer["reason"]) == (400, "BadRequest")
+
+
+async def test_another_kind_is_refused(api):
+    body = envelope("v1", "Pod", b"")
+    status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
+    assert status == 400
+    assert "cannot be handled as a Deployment" in answer["message"]
+
+
+def test_the_table_of_numbers_knows_the_models_fields():
+    import lightkube.models.core_v1 as core
+
+    numbers = _numbers()
+    for name in ("Pod", "PodSpec", "Container", "Node", "NodeStatus", "ContainerStatus"):
+        model = getattr(core, name)
+        known = set(numbers[f"core_v1.{name}"].values())
+        assert set(model.__struct_encode_fields__) - {"kind", "apiVersion"} <= known
+    assert field_model(core.Pod, "spec") is core.PodSpec

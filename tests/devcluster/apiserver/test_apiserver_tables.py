@@ -1,0 +1,85 @@
+"""What `kubectl get` shows: ages, and the status of a pod."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bayplan.devcluster.apiserver.tables import TABLES
+from bayplan.devcluster.apiserver.tables.columns import duration
+from bayplan.devcluster.apiserver.tables.pods import pod_cells, pod_conditions
+
+NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"), (-0.5, "0s"), (0, "0s"), (119, "119s"), (120, "2m"), (125, "2m5s"), (600, "10m"),
+        (179 * 60, "179m"), (3 * 3600 + 60, "3h1m"), (8 * 3600, "8h"), (47 * 3600, "47h"), (48 * 3600, "2d"),
+        (50 * 3600, "2d2h"), (200 * 3600, "8d"), (800 * 86400, "2y70d"), (3000 * 86400, "8y"),
+    ],
+)  # fmt: skip
+def test_durations_have_two_units_at_most(seconds, text):
+    assert duration(seconds) == text
+
+
+def container(name, restarts=0, *, ready=False, **state):
+    return {"name": name, "ready": ready, "restartCount": restarts, "state": state, "lastState": {}}
+
+
+def pod(status, *, deleted=False, **spec):
+    metadata = {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    if deleted:
+        metadata["deletionTimestamp"] = "2026-01-01T00:10:00Z"
+    return {"metadata": metadata, "spec": {"containers": [{"name": "a"}, {"name": "b"}], **spec}, "status": status}
+
+
+RUNNING = {"startedAt": "2026-01-01T00:00:00Z"}
+SIDECAR = {"initContainers": [{"name": "s", "restartPolicy": "Always"}]}
+
+
+@pytest.mark.parametrize(
+    ("given", "ready", "status"),
+    [
+        (pod({"phase": "Pending"}), "0/2", "Pending"),
+        (pod({"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False",
+              "reason": "SchedulingGated"}]}), "0/2", "SchedulingGated"),
+        (pod({"phase": "Running", "containerStatuses": [container("a", ready=True, running=RUNNING),
+              container("b", waiting={"reason": "CrashLoopBackOff"})]}), "1/2", "CrashLoopBackOff"),
+        (pod({"phase": "Succeeded", "containerStatuses": [container("a", terminated={"reason": "Completed"}),
+              container("b", terminated={"reason": "Completed"})]}), "0/2", "Completed"),
+        (pod({"phase": "Failed", "containerStatuses": [container("a", terminated={"exitCode": 3}),
+              container("b", terminated={"reason": "Completed"})]}), "0/2", "ExitCode:3"),
+        (pod({"phase": "Failed", "reason": "OutOfcpu"}), "0/2", "OutOfcpu"),
+        (pod({"phase": "Running"}, deleted=True), "0/2", "Terminating"),
+        (pod({"phase": "Succeeded"}, deleted=True), "0/2", "Succeeded"),
+        (pod({"phase": "Pending", "initContainerStatuses": [container("i")]}, initContainers=[{"name": "i"}]),
+         "0/2", "Init:0/1"),
+        (pod({"phase": "Pending", "initContainerStatuses": [container("i", terminated={"exitCode": 1})]},
+             initContainers=[{"name": "i"}]), "0/2", "Init:ExitCode:1"),
+        (pod({"phase": "Running", "initContainerStatuses": [{**container("s", ready=True, running=RUNNING),
+              "started": True}], "containerStatuses": [container("a", ready=True, running=RUNNING)]}, **SIDECAR),
+         "2/3", "Running"),
+    ],
+    ids=["pending", "gated", "crashing", "completed", "failed", "rejected", "terminating", "ended and deleted",
+         "init waits", "init failed", "sidecar"],
+)  # fmt: skip
+def test_the_status_of_a_pod(given, ready, status):
+    assert pod_cells(given, NOW)[:5] == ["p", ready, status, "0", "60m"]
+
+
+def test_restarts_tell_when_the_last_was():
+    restarted = container("a", 3, ready=True, running=RUNNING)
+    restarted["lastState"] = {"terminated": {"finishedAt": "2026-01-01T00:50:00Z"}}
+    assert pod_cells(pod({"phase": "Running", "containerStatuses": [restarted]}), NOW)[3] == "3 (10m ago)"
+
+
+def test_a_pod_that_has_ended_says_so():
+    assert pod_conditions(pod({"phase": "Succeeded"}))[0]["reason"] == "Succeeded"
+    assert pod_conditions(pod({"phase": "Running"})) == []
+
+
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.resource)
+def test_every_column_is_described(kind):
+    columns, _ = TABLES[kind]
+    assert [column.name for column in columns if not column.definition()["description"]] == []

@@ -1,0 +1,164 @@
+"""Creating and changing objects over HTTP, beyond what the recorded conversation shows."""
+
+import io
+
+import pytest
+
+PODS = "/api/v1/namespaces/default/pods"
+MAPS = "/api/v1/namespaces/default/configmaps"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+def deployment(labels, selector=None):
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    return {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": selector or labels}, "template": template}}
+
+
+async def test_a_write_that_changes_nothing_is_none(api, make_config_map):
+    created = await api.create(MAPS, make_config_map())
+    assert await api.patch(f"{MAPS}/m", {"data": {"a": "1"}}) == created
+    changed = await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
+    assert int(changed["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
+
+
+async def test_generation_counts_changes_of_the_spec_alone(api):
+    await api.create(DEPLOYMENTS, deployment({"a": "b"}))
+    assert (await api.patch(f"{DEPLOYMENTS}/d", {"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"] == 1
+    assert (await api.patch(f"{DEPLOYMENTS}/d", {"spec": {"replicas": 2}}))["metadata"]["generation"] == 2
+    status = {"status": {"replicas": 2}}
+    assert (await api.patch(f"{DEPLOYMENTS}/d/status", status))["metadata"]["generation"] == 2
+    assert (await api.patch(f"{DEPLOYMENTS}/d", {"status": {"replicas": 7}}))["status"]["replicas"] == 2
+
+
+async def test_scale_reads_and_writes_replicas(api):
+    await api.create(DEPLOYMENTS, deployment({"a": "b"}))
+    scale = await api.get(f"{DEPLOYMENTS}/d/scale")
+    assert (scale["spec"], scale["status"]) == ({"replicas": 1}, {"replicas": 0, "selector": "a=b"})
+    scale["spec"]["replicas"] = 5
+    assert (await api.put(f"{DEPLOYMENTS}/d/scale", scale))["spec"] == {"replicas": 5}
+    assert (await api.get(f"{DEPLOYMENTS}/d"))["spec"]["replicas"] == 5
+    await api.put(f"{DEPLOYMENTS}/d/scale", {**scale, "spec": {"replicas": 1}}, status=409)
+
+
+async def test_uids_and_versions_are_preconditions_of_an_update(api, make_config_map):
+    created = await api.create(MAPS, make_config_map())
+    created["metadata"]["uid"] = "another"
+    answer = await api.put(f"{MAPS}/m", created, status=409)
+    assert "Precondition failed: UID in precondition: another" in answer["message"]
+
+
+async def test_leases_insist_on_a_version_and_may_be_created_by_an_update(api):
+    lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
+    await api.put(f"{LEASES}/l", lease, status=201)
+    answer = await api.put(f"{LEASES}/l", lease, status=422)
+    assert "must be specified for an update" in answer["message"]
+
+
+async def test_dry_runs_store_nothing(api, make_config_map):
+    await api.create(f"{MAPS}?dryRun=All", make_config_map())
+    await api.get(f"{MAPS}/m", status=404)
+    await api.create(MAPS, make_config_map())
+    assert (await api.patch(f"{MAPS}/m?dryRun=All", {"data": {"b": "2"}}))["data"] == {"a": "1", "b": "2"}
+    await api.delete(f"{MAPS}/m?dryRun=All")
+    assert (await api.get(f"{MAPS}/m"))["data"] == {"a": "1"}
+
+
+async def test_a_bound_pod_takes_the_labels_of_its_nodes_place(api, make_pod):
+    labels = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "disk": "ssd"}
+    await api.create("/api/v1/nodes", {"metadata": {"name": "n", "labels": labels}})
+    await api.create(PODS, make_pod())
+    target = {"kind": "Node", "name": "n"}
+    await api.create(f"{PODS}/p/binding", {"metadata": {"name": "p"}, "target": target})
+    bound = await api.get(f"{PODS}/p")
+    assert bound["metadata"]["labels"] == {key: value for key, value in labels.items() if key != "disk"}
+    assert bound["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
+
+
+async def test_priority_classes_give_pods_their_priority(api, make_pod):
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await api.create(classes, {"metadata": {"name": "low"}, "value": -5, "globalDefault": True})
+    await api.create(classes, {"metadata": {"name": "meek"}, "value": 9, "preemptionPolicy": "Never"})
+    assert (await api.create(PODS, make_pod("a")))["spec"]["priority"] == -5
+    named = (await api.create(PODS, make_pod("b", priorityClassName="meek")))["spec"]
+    assert (named["priority"], named["preemptionPolicy"]) == (9, "Never")
+    await api.create(PODS, make_pod("c", priorityClassName="meek", priority=10), status=403)
+    assert (await api.patch(f"{PODS}/b", {"spec": {"priority": None}}))["spec"]["priority"] == 9
+
+
+async def test_bodies_over_the_limit_are_refused(api):
+    body = io.BytesIO(b"x" * (3 * 1024 * 1024 + 1))
+    async with api.session.post(MAPS, data=body, headers={"Content-Type": "application/json"}) as response:
+        assert (response.status, (await response.json())["reason"]) == (413, "RequestEntityTooLarge")
+
+
+async def test_yaml_is_read_and_written(api):
+    status, _ = await api("POST", MAPS, "metadata: {name: m}\ndata: {a: b}", **{"Content-Type": "application/yaml"})
+    assert status == 201
+    status, answer = await api("GET", f"{MAPS}/m", Accept="application/yaml")
+    assert status == 200
+    assert "data:\n  a: b\n" in answer
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"metadata": {"name": "m"}, "data": {"a": "b", "a": "c"}}', 'duplicate field "data.a"'),
+        ('{"metadata": {"name": "m", "colour": 1}}', 'unknown field "metadata.colour"'),
+        ('{"metadata": {"name": "m"}, "data": {"a": "b"}', "unexpected end of JSON input"),
+        ('["a"]', "an object is expected"),
+        ("", "unexpected end of JSON input"),
+        ("k8s", "invalid character 'k' looking for beginning of value"),
+    ],
+)
+async def test_bodies_that_make_no_sense_are_refused(api, body, message):
+    answer = await api.create(f"{MAPS}?fieldValidation=Strict", body, status=400)
+    assert message in answer["message"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"tolerations": [{"operator": "Equal"}]}, "spec.tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "effect": "Never"}]}, "spec.tolerations[0].effect"),
+        ({"nodeSelector": {"a b": "c"}}, "spec.nodeSelector"),
+        ({"schedulingGates": [{"name": "a/b"}], "nodeName": "n"}, "spec.nodeName"),
+        ({"containers": [{"name": "c", "image": "i"}, {"name": "c", "image": "i"}]}, "spec.containers[1].name"),
+        ({"containers": [{"name": "c"}]}, "spec.containers[0].image"),
+        ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": ""}]}}},
+         "spec.affinity.podAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].topologyKey"),
+        ({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}},
+         "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"),
+        ({"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}]},
+         "spec.topologySpreadConstraints[0].maxSkew"),
+    ],
+)  # fmt: skip
+async def test_pods_that_break_a_rule_are_refused_with_the_field(api, make_pod, spec, field):
+    answer = await api.create(PODS, make_pod(**spec), status=422)
+    assert field in [cause["field"] for cause in answer["details"]["causes"]]
+
+
+async def test_workloads_have_to_select_their_own_pods(api):
+    answer = await api.create(DEPLOYMENTS, deployment({"a": "b"}, {"a": "c"}), status=422)
+    assert "`selector` does not match template `labels`" in answer["message"]
+
+
+async def test_services_get_addresses_of_their_own(api):
+    services = "/api/v1/namespaces/default/services"
+    body = {"spec": {"ports": [{"port": 80}]}}
+    first = await api.create(services, {"metadata": {"name": "a"}, **body})
+    second = await api.create(services, {"metadata": {"name": "b"}, **body})
+    assert first["spec"]["clusterIP"] != second["spec"]["clusterIP"]
+    kept = await api.put(f"{services}/a", {"metadata": {"name": "a"}, "spec": {"ports": [{"port": 81}]}})
+    assert kept["spec"]["clusterIP"] == first["spec"]["clusterIP"]
+
+
+async def test_a_request_that_breaks_the_server_is_answered(api, server, monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("oops")
+
+    monkeypatch.setattr(type(server.registry), "find", broken)
+    answer = await api.get(f"{PODS}/p", status=500)
+    assert answer["reason"] == "InternalError"
+    assert "oops" in caplog.text
