@@ -51,6 +51,11 @@ class Books:
         for name, amount in requests.items():
             self.used[name] -= amount
 
+    def requests(self, uid: str) -> dict[str, int] | None:
+        """What the pod has been promised."""
+        promised = self.pods.get(uid)
+        return promised[0] if promised is not None else None
+
     def judge(self, node: Node, pod: Pod) -> Rejection | None:
         """Why the pod cannot be taken, or None."""
         try:

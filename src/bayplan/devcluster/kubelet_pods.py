@@ -20,7 +20,7 @@ from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Node, Pod
-from bayplan.devcluster.kubelet_admission import Books, Rejection
+from bayplan.devcluster.kubelet_admission import Books, Rejection, requests_of
 from bayplan.devcluster.kubelet_status import Addresses, Patch
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
@@ -54,8 +54,12 @@ class _Tenant:
     node: str
     rejection: Rejection | None
     starts: datetime
+    generation: int | None
+    """The pod's generation when its requests were looked at last."""
     leaves: datetime | None = None
     """When the containers of a deleted pod will have stopped."""
+    deferred: bool = False
+    """Whether it waits for room to grow."""
     reported: str = "Pending"
     """The phase that has been reported or was found."""
 
@@ -64,7 +68,7 @@ class PodManager(Controller):
     """The pods of all simulated nodes."""
 
     name: ClassVar[str] = "kubelet"
-    workers: ClassVar[int] = 16
+    workers: ClassVar[int] = 64
 
     def __init__(
         self,
@@ -109,6 +113,7 @@ class PodManager(Controller):
         elif tenant.reported == "Pending":
             await self._start(key, pod, tenant, now)
         elif tenant.reported == "Running":
+            await self._resize(pod, tenant, now)
             await self._end(key, pod, tenant, now)
 
     def _take_in(self, pod: Pod) -> _Tenant:
@@ -121,7 +126,7 @@ class PodManager(Controller):
         if rejection is None and not pods.is_finished(pod):
             books.enter(pod)
         starts = self.clock.now() + timedelta(seconds=0 if rejection else self._delays.start)
-        tenant = _Tenant(name, rejection, starts, reported=phase)
+        tenant = _Tenant(name, rejection, starts, pod.metadata.generation, reported=phase)
         self._tenants[pod.metadata.uid] = tenant
         return tenant
 
@@ -137,6 +142,28 @@ class PodManager(Controller):
         host = self._address(tenant.node)
         addresses = Addresses(host if pod.spec.hostNetwork else self._next_address(), host)
         await self._report(pod, tenant, kubelet_status.running(pod, addresses, whole_seconds(now)))
+
+    async def _resize(self, pod: Pod, tenant: _Tenant, now: datetime) -> None:
+        """A change of what a running pod requests is granted, deferred until there is room, or infeasible."""
+        node: Node | None = self._nodes.get(tenant.node)
+        books = self.books(tenant.node)
+        if node is None or (tenant.generation == pod.metadata.generation and not tenant.deferred):
+            return
+        tenant.generation = pod.metadata.generation
+        if books.requests(pod.metadata.uid) == requests_of(pod):
+            return
+        rejection = books.judge(node, pod)
+        if rejection is None:
+            books.enter(pod)
+            tenant.deferred = False
+            await self._report(pod, tenant, kubelet_status.resized(pod))
+            return
+        tenant.deferred = Books().judge(node, pod) is None
+        reason = "Deferred" if tenant.deferred else "Infeasible"
+        known = pods.condition(pod, kubelet_status.RESIZE_PENDING)
+        if known is None or (known.reason, known.observedGeneration) != (reason, pod.metadata.generation):
+            patch = kubelet_status.resize_pending(pod, reason, rejection.message, whole_seconds(now))
+            await self._report(pod, tenant, patch)
 
     async def _end(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
         """A running pod ends when its containers have run their time, or its deadline has passed."""
@@ -184,12 +211,14 @@ class PodManager(Controller):
     async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
         metadata = pod.metadata
         try:
-            await self.client.patch(
+            written = await self.client.patch(
                 POD, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
             )
         except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+            if error.status != 404:  # gone already
                 raise
+        else:
+            await self._pods.observe([written])
         tenant.reported = patch["status"].get("phase", tenant.reported)
 
     def _run_seconds(self, pod: Pod) -> float | None:
@@ -215,12 +244,19 @@ class PodManager(Controller):
         if new is None or pods.is_finished(new):
             tenant = self._tenants.get(uid)
             if tenant is not None:
-                self.books(tenant.node).strike(uid)
+                self._make_room(tenant.node, uid)
                 tenant.reported = pods.phase(new) if new is not None else tenant.reported
         if new is None:
             self._tenants.pop(uid, None)
         elif new.spec.nodeName:
             self.queue.add(key_of(new))
+
+    def _make_room(self, node: str, uid: str) -> None:
+        self.books(node).strike(uid)
+        for pod in self._by_node.get(node):
+            tenant = self._tenants.get(pod.metadata.uid)
+            if tenant is not None and tenant.deferred:
+                self.queue.add(key_of(pod))
 
     def _node_changed(self, old: Node, new: Node) -> None:
         if new is None:

@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from bayplan.devcluster.controllers.served import Pod
 from bayplan.devcluster.kubelet_admission import Rejection
 
 Patch = dict[str, Any]
+
+RESIZE_PENDING = "PodResizePending"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,32 @@ def restarted(pod: Pod, exit_code: int, now: datetime) -> Patch:
         last = _terminated(exit_code, "Error", began, now)
         statuses.append(status | {"restartCount": one.restartCount + 1, "lastState": last})
     return _patch(pod, containerStatuses=statuses)
+
+
+def resized(pod: Pod) -> Patch:
+    """What the pod asks for now has been granted and is in place."""
+    asked = {one.name: one.resources for one in pod.spec.containers}
+    statuses = [
+        msgspec.structs.replace(
+            one, resources=asked[one.name], allocatedResources=asked[one.name] and asked[one.name].requests
+        )
+        for one in (pod.status.containerStatuses if pod.status else None) or ()
+    ]
+    return _patch(pod, containerStatuses=statuses, conditions=[{"type": RESIZE_PENDING, "$patch": "delete"}])
+
+
+def resize_pending(pod: Pod, reason: str, message: str, now: datetime) -> Patch:
+    """What the pod asks for now cannot be granted."""
+    condition = {
+        "type": RESIZE_PENDING,
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "observedGeneration": pod.metadata.generation,
+    }
+    return _patch(pod, conditions=[condition])
 
 
 def ended(pod: Pod, exit_code: int, now: datetime, *, reason: str = "", message: str = "") -> Patch:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.api.kinds import LEASE, NODE, POD
+from bayplan.client import PatchType
 from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers import pods
@@ -105,6 +106,39 @@ async def test_an_ended_pod_makes_room(world):
     await world.until(lambda: phase(world, "short") == "Succeeded", step=0.5)
     await world.create(POD, pod("next", containers=[container]))
     await world.until(lambda: phase(world, "next") == "Running", step=0.5)
+
+
+def sized(cpu: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]}
+
+
+async def resize(world, name: str, cpu: str) -> None:
+    patch = {"spec": sized(cpu)}
+    await world.client.patch(POD, name, patch, "default", type=PatchType.STRATEGIC, subresource="resize")
+
+
+def granted(world, name: str) -> str:
+    return world.one(POD, name).status.containerStatuses[0].allocatedResources["cpu"]
+
+
+def pending(world, name: str) -> str | None:
+    condition = pods.condition(world.one(POD, name), "PodResizePending")
+    return condition.reason if condition is not None else None
+
+
+async def test_a_running_pod_is_resized_when_there_is_room(world):
+    for name in ("a", "b"):
+        await world.create(POD, pod(name, **sized("3")))
+    await world.until(lambda: phase(world, "a") == phase(world, "b") == "Running", step=0.5)
+    await resize(world, "a", "5")
+    await world.until(lambda: granted(world, "a") == "5")
+    await resize(world, "b", "4")
+    await world.until(lambda: pending(world, "b") == "Deferred")
+    assert granted(world, "b") == "3"
+    await world.client.delete(POD, "a", "default", grace_period_seconds=0)
+    await world.until(lambda: granted(world, "b") == "4" and pending(world, "b") is None)
+    await resize(world, "b", "9")
+    await world.until(lambda: pending(world, "b") == "Infeasible")
 
 
 async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):

@@ -16,6 +16,10 @@ from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
 
+MANY_PODS = 500
+GATHER_PER_POD = 0.0001
+"""Seconds."""
+
 log = logging.getLogger(__name__)
 
 
@@ -62,6 +66,16 @@ class Controller(ABC):
     def enqueue(self, old: Any, new: Any) -> None:
         """Queue the key of a changed object: the listener for the kind that a controller is there for."""
         self.queue.add(key_of(new if new is not None else old))
+
+    def enqueue_for(self, key: str, pods: int) -> None:
+        """Queue a key because of one of its pods, of which there are so many.
+
+        A look at many costs much: then changes gather for a while before it.
+        """
+        if pods < MANY_PODS:
+            self.queue.add(key)
+        else:
+            self.queue.add_after(key, pods * GATHER_PER_POD)
 
     async def run(self) -> None:
         """Work until cancelled, once all informers have their first list."""

@@ -49,8 +49,9 @@ class DisruptionController(Controller):
         self._scales: dict[str, Informer] = {
             kind.kind: self.watch(kind) for kind in (REPLICA_SET, DEPLOYMENT, REPLICATION_CONTROLLER, STATEFUL_SET)
         }
-        self._pods = self.watch(POD, self._pod_changed)
-        self._pods_by_namespace = self._pods.index(lambda one: (one.metadata.namespace,))
+        pods_view = self.watch(POD)
+        self._pods_by_namespace = pods_view.index(lambda one: (one.metadata.namespace,))
+        pods_view.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
         """Bring one budget's status up to date."""
@@ -114,10 +115,12 @@ class DisruptionController(Controller):
         return reference.uid, 1 if owner.spec.replicas is None else owner.spec.replicas
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        for pod in (old, new):
-            for budget in self._budgets_by_namespace.get(pod.metadata.namespace) if pod is not None else ():
-                if Selector(budget.spec.selector).matches(pod.metadata.labels):
-                    self.queue.add(key_of(budget))
+        namespace = (new if new is not None else old).metadata.namespace
+        neighbours = self._pods_by_namespace.count(namespace)
+        for budget in self._budgets_by_namespace.get(namespace):
+            selector = Selector(budget.spec.selector)
+            if any(pod is not None and selector.matches(pod.metadata.labels) for pod in (old, new)):
+                self.enqueue_for(key_of(budget), neighbours)
 
 
 def still_disrupted(budget: PodDisruptionBudget, covered: Iterable[Pod], now: datetime) -> dict[str, datetime]:

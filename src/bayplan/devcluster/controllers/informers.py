@@ -138,6 +138,10 @@ class Index:
         """The objects that have the value."""
         return list(self._objects.get(value, {}).values())
 
+    def count(self, value: Hashable) -> int:
+        """How many objects have the value."""
+        return len(self._objects.get(value, ()))
+
     def change(self, old: Any, new: Any) -> None:
         """Take in a change."""
         if old is not None:

@@ -305,7 +305,8 @@ class JobController(Controller):
         for pod in (old, new):
             reference = controller_of(pod) if pod is not None else None
             if reference is not None and reference.kind == JOB.kind:
-                self.queue.add(f"{pod.metadata.namespace}/{reference.name}")
+                owned = self._by_controller.count(reference.uid)
+                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
 
 
 def wanted_active(job: Job, active: int, succeeded: int) -> int:

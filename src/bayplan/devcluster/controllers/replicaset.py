@@ -154,7 +154,8 @@ class ReplicaSetController(Controller):
         for pod in (old, new):
             reference = controller_of(pod) if pod is not None else None
             if reference is not None and reference.kind == REPLICA_SET.kind:
-                self.queue.add(f"{pod.metadata.namespace}/{reference.name}")
+                owned = self._by_controller.count(reference.uid)
+                self.enqueue_for(f"{pod.metadata.namespace}/{reference.name}", owned)
         if new is not None and controller_of(new) is None and not pods.is_terminating(new):
             for one in self._sets_by_namespace.get(new.metadata.namespace):
                 if Selector(one.spec.selector).matches(new.metadata.labels):
