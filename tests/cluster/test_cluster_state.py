@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+
+from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.state import ClusterState
+from bayplan.testing.builders import make_node, make_pod
+
+
+@pytest.fixture
+def state():
+    state = ClusterState()
+    state.set_node(make_node("a"))
+    state.set_node(make_node("b"))
+    return state
+
+
+def requested(state):
+    return state.nodes.requested("cpu").tolist()
+
+
+def test_an_assumed_pod_counts_and_is_confirmed(state):
+    assumed = state.assume(make_pod("p", cpu="1"), "a")
+    assert (assumed.node_name, assumed.spec.nodeName) == ("a", "a")
+    assert (requested(state), state.assumed_count) == ([1000, 0], 1)
+    state.set_pod(make_pod("p", cpu="1", node="a"))
+    assert (requested(state), state.assumed_count, state.pod_count) == ([1000, 0], 0, 1)
+    state.forget(assumed.uid)
+    assert requested(state) == [1000, 0]
+
+
+def test_forgetting_gives_back(state):
+    pod = state.assume(make_pod("p", cpu="1"), "a")
+    state.forget(pod.uid)
+    assert (requested(state), state.pod(pod.uid)) == ([0, 0], None)
+
+
+def test_what_the_server_says_wins(state):
+    state.assume(make_pod("p", cpu="1"), "a")
+    state.set_pod(make_pod("p", cpu="2", node="b"))
+    assert (requested(state), state.assumed_count) == ([0, 2000], 0)
+
+
+def test_a_pod_is_not_assumed_twice(state):
+    state.assume(make_pod("p"), "a")
+    with pytest.raises(ValueError, match="default/p is on node a already"):
+        state.assume(make_pod("p"), "b")
+
+
+def test_updates_replace_and_terminated_pods_are_dropped(state):
+    state.set_pod(make_pod("p", cpu="1", node="a"))
+    state.set_pod(make_pod("p", cpu="1", node="a", labels={"new": "label"}))
+    assert state.pod("default-p").labels == {"new": "label"}
+    assert state.nodes.pods(0)[0].labels == {"new": "label"}
+    state.set_pod(make_pod("p", cpu="1", node="a", status={"phase": "Succeeded"}))
+    assert (requested(state), state.pod_count) == ([0, 0], 0)
+    state.remove_pod("default-p")
+
+
+def nominee(name, node=""):
+    return make_pod(name, status={"nominatedNodeName": node} if node else {})
+
+
+def test_a_pod_is_nominated_to_one_node():
+    nominations = Nominations()
+    nominations.add(nominee("p", "a"))
+    nominations.add(nominee("p", "b"))
+    assert (nominations.on("a"), [pod.name for pod in nominations.on("b")]) == ([], ["p"])
+    nominations.remove("default-p")
+    assert not nominations.nodes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "node"),
+    [
+        pytest.param("", "", "a", id="decided here, not written yet: it stays"),
+        pytest.param("a", "", None, id="the server knew, and it was cleared"),
+        pytest.param("a", "b", "b", id="it was moved"),
+    ],
+)
+def test_updates_of_nominated_pods(old, new, node):
+    nominations = Nominations()
+    nominations.add(nominee("p", old), "a")
+    nominations.update(nominee("p", old), nominee("p", new))
+    assert nominations.node_of("default-p") == node
+
+
+def versioned(version):
+    node = make_node("s")
+    node.metadata.resourceVersion = str(version)
+    return node
+
+
+def test_an_assumed_object_is_seen_until_the_server_is_as_new():
+    store = ObjectStore()
+    store.set("s", versioned(3))
+    store.assume("s", versioned(5))
+    store.set("s", versioned(4))
+    assert store["s"].metadata.resourceVersion == "5"
+    store.set("s", versioned(5))
+    store.restore("s")
+    assert (store["s"].metadata.resourceVersion, list(store), len(store)) == ("5", ["s"], 1)
+    with pytest.raises(KeyError):
+        store.assume("other", versioned(1))

@@ -1,0 +1,257 @@
+"""Plugins of the user's: loaded from files and modules, built with arguments, put into a profile."""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+import pytest
+
+from bayplan import Plugin, filter_plugin, score_plugin
+from bayplan.cluster.state import ClusterState
+from bayplan.config import (
+    ConfigurationError,
+    KubeSchedulerProfile,
+    PluginLoadError,
+    build_profile,
+    default_profile,
+    load_plugins,
+)
+from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
+from bayplan.framework.profile import Point
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+POLICY = '''
+from bayplan import filter_plugin, score_plugin, Plugin
+
+@filter_plugin
+def tier(pod, node):
+    """Keep ordinary pods off the control plane."""
+    if node.labels.get("tier") == "control":
+        return "node is reserved for the control plane"
+
+@score_plugin
+def cheap(pod, node):
+    return 100 - int(node.labels.get("example.com/price", 100))
+
+class Namespaces(Plugin):
+    name = "Namespaces"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return "not from here" if pod.namespace == "other" else None
+'''
+
+
+CLASS = "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n"
+
+
+def handle():
+    return OfflineHandle(ClusterState())
+
+
+def write(tmp_path, text, name="policy.py"):
+    path = tmp_path / name
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_file_with_functions_and_a_class_decides(tmp_path):
+    plugins = load_plugins([write(tmp_path, POLICY)])
+    assert [plugin.name for plugin in plugins] == ["tier", "cheap", "Namespaces"]
+    cluster = make_cluster(
+        make_node("control", labels={"tier": "control", "example.com/price": "0"}),
+        make_node("dear", labels={"example.com/price": "90"}),
+        make_node("fair", labels={"example.com/price": "50"}),
+        plugins=plugins,
+    )
+    decision = cluster.decide(make_pod("p"))
+    assert decision.node == "fair"
+    assert decision.scores.plugins["cheap"].tolist() == [10, 50]
+    assert not cluster.decide(make_pod("p", namespace="other")).node
+    assert [plugin.name for plugin in cluster.profile.at(Point.FILTER)][-1] == "tier"
+
+
+@pytest.mark.parametrize(("name", "found"), [("tier", "tier"), ("Namespaces", "Namespaces")])
+def test_one_of_several(tmp_path, name, found):
+    assert [plugin.name for plugin in load_plugins([f"{write(tmp_path, POLICY)}:{name}"])] == [found]
+
+
+def test_two_files_of_one_name_are_two_modules(tmp_path):
+    (tmp_path / "sub").mkdir()
+    first = write(tmp_path, POLICY.replace("tier(", "first("))
+    second = write(tmp_path / "sub", POLICY.replace("tier(", "second("))
+    assert [load_plugins([f"{first}:first"])[0].name, load_plugins([f"{second}:second"])[0].name] == ["first", "second"]
+    assert "policy" not in sys.modules
+
+
+def test_a_module_by_name(tmp_path, monkeypatch):
+    write(tmp_path, POLICY, "policy_module_for_test.py")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert load_plugins(["policy_module_for_test:cheap"])[0].name == "cheap"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("x = 1\n", "no plugin in it: expected a function with @filter_plugin", id="no plugin"),
+        pytest.param("def f(:\n", "line 1: ", id="no Python"),
+        pytest.param("\n\n1 / 0\n", "line 3: ZeroDivisionError", id="raises"),
+        pytest.param(
+            "import nonesuch_module\n", "line 1: ModuleNotFoundError: No module named 'nonesuch_module'", id="import"
+        ),
+        pytest.param("raise SystemExit(3)\n", "SystemExit: 3", id="exits"),
+        pytest.param(
+            "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
+            "line 3: filter plugin 'f': is called with (pod, node), but too many positional arguments",
+            id="function with too few arguments",
+        ),
+        pytest.param(
+            CLASS + "    def filter(self, pod, node): pass\n",
+            "plugin 'P': filter is called with (cycle, pod, node), but too many positional arguments; "
+            "expected def filter(self, cycle, pod, node)",
+            id="method with too few arguments",
+        ),
+        pytest.param(
+            "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n",
+            "plugin 'P' takes part in nothing",
+            id="idle",
+        ),
+        pytest.param(
+            CLASS + "    def reserve(self, cycle, pod, node_name): pass\n",
+            "plugin 'P' has reserve, but lacks unreserve",
+            id="half of a pair",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_told(tmp_path, text, message):
+    path = write(tmp_path, text)
+    with pytest.raises(PluginLoadError) as refusal:
+        load_plugins([path])
+    assert str(refusal.value).startswith(f"{path}: ")
+    assert message in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("reference", "message"),
+    [
+        ("./nonesuch.py", "nonesuch.py: no such file"),
+        ("nonesuch_module", "nonesuch_module: no such module; a file is given with its ending"),
+        ("bayplan.framework:Nonesuch", "no plugin in it"),
+    ],
+)
+def test_what_cannot_be_found_is_named(reference, message):
+    with pytest.raises(PluginLoadError) as refusal:
+        load_plugins([reference])
+    assert message in str(refusal.value)
+
+
+def test_a_name_that_is_not_in_the_file_lists_those_that_are(tmp_path):
+    with pytest.raises(PluginLoadError, match="no plugin 'odd' in it; there are tier, cheap, Namespaces"):
+        load_plugins([f"{write(tmp_path, POLICY)}:odd"])
+
+
+class Limits(msgspec.Struct):
+    most: int = 10
+
+
+class Limited(Plugin):
+    name = "Limited"
+    arguments = Limits
+
+    def __init__(self, args, handle):
+        self.most = args.most
+        self.handle = handle
+
+    def filter(self, cycle, pod, node):
+        return None if len(node.pods) < self.most else "full"
+
+
+def profile_with(args=None, enabled=("Limited",)):
+    return KubeSchedulerProfile(
+        schedulerName="x",
+        plugins=Plugins(multiPoint=PluginSet([PluginReference(name) for name in enabled])),
+        pluginConfig=[PluginConfig("Limited", args)] if args else [],
+    )
+
+
+def test_arguments_are_typed_and_the_handle_is_passed():
+    given = handle()
+    built = build_profile(profile_with({"most": 3}), given, [Limited]).at(Point.FILTER)[-1]
+    assert (built.most, built.handle) == (3, given)
+    assert build_profile(profile_with(), given, [Limited]).at(Point.FILTER)[-1].most == 10
+
+
+@pytest.mark.parametrize("args", [{"most": "many"}, {"least": 1}])
+def test_wrong_arguments_are_refused_with_their_path(args):
+    with pytest.raises(ConfigurationError, match=r"pluginConfig\[Limited\].args"):
+        build_profile(profile_with(args), handle(), [Limited])
+
+
+class Needy(Plugin):
+    name = "Needy"
+
+    def __init__(self, weather):
+        self.weather = weather
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+class Failing(Plugin):
+    name = "Failing"
+
+    def __init__(self):
+        raise RuntimeError("no luck today")
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+class TakesIt(Plugin):
+    name = "NodeName"
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "message"),
+    [
+        (Needy, "plugin 'Needy': __init__ wants an argument 'weather'"),
+        (Failing, "plugin 'Failing' failed to start: RuntimeError: no luck today"),
+        (TakesIt, "plugin 'NodeName' has the name of an in-tree plugin"),
+    ],
+)
+def test_a_plugin_that_cannot_be_built_is_named(plugin, message):
+    with pytest.raises(PluginLoadError, match=message):
+        default_profile("x", handle(), [plugin])
+
+
+class ByName(Plugin):
+    name = "ByName"
+
+    def sort_key(self, pod, queued_at):
+        return pod.name
+
+    def bind(self, cycle, pod, node_name):
+        return None
+
+
+def test_a_queue_order_of_ones_own_replaces_the_default_and_binders_come_first():
+    profile = default_profile("x", handle(), [ByName])
+    assert [plugin.name for plugin in profile.at(Point.QUEUE_SORT)] == ["ByName"]
+    assert [plugin.name for plugin in profile.at(Point.BIND)] == ["ByName", "DefaultBinder"]
+
+
+def test_functions_can_be_called_named_and_weighted():
+    @filter_plugin(name="Tier")
+    def tier(pod, node):
+        return f"{pod} not on {node}"
+
+    @score_plugin(weight=7)
+    def cheap(pod, node):
+        return len(pod) + len(node)
+
+    assert (tier.name, tier("p", "n"), cheap("p", "n")) == ("Tier", "p not on n", 2)
+    assert default_profile("x", handle(), [tier, cheap]).weights["cheap"] == 7

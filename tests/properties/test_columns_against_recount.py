@@ -1,0 +1,141 @@
+"""Columns after random changes of nodes and pods, against a plain recount."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
+
+from bayplan.cluster.pod_info import HostPort
+from bayplan.cluster.state import ClusterState
+from bayplan.testing.builders import make_node, make_pod
+
+NAMES = [f"n{number}" for number in range(6)]
+GPU = "example.com/gpu"
+node_names = st.sampled_from(NAMES)
+
+
+class Columns(RuleBasedStateMachine):
+    """The model: nodes and pods in two dictionaries."""
+
+    pods_made = Bundle("pods_made")
+
+    def __init__(self):
+        super().__init__()
+        self.state = ClusterState()
+        self.nodes = {}
+        self.pods = {}
+        self.version = 0
+        self.before = {}
+
+    @rule(
+        name=node_names,
+        cpu=st.sampled_from(["1", "4"]),
+        zone=st.sampled_from(["a", "b"]),
+        taint=st.sampled_from([None, "x=1:NoSchedule"]),
+        gpu=st.sampled_from([None, "2"]),
+        image=st.sampled_from([None, "web:1"]),
+        cordoned=st.booleans(),
+    )
+    def set_node(self, name, cpu, zone, taint, gpu, image, cordoned):
+        node = make_node(
+            name,
+            cpu=cpu,
+            labels={"zone": zone},
+            taints=[taint] if taint else [],
+            unschedulable=cordoned,
+            images={image: 7} if image else {},
+            resources={GPU: gpu} if gpu else {},
+        )
+        self.nodes[name] = node
+        self.state.set_node(node)
+
+    @rule(name=node_names)
+    def remove_node(self, name):
+        self.nodes.pop(name, None)
+        self.state.remove_node(name)
+
+    @rule(
+        target=pods_made,
+        number=st.integers(0, 8),
+        node=node_names,
+        cpu=st.sampled_from([None, "1", "250m"]),
+        gpu=st.sampled_from([None, "1"]),
+        port=st.sampled_from([None, 80]),
+    )
+    def set_pod(self, number, node, cpu, gpu, port):
+        name = f"p{number}"
+        resources = {GPU: gpu} if gpu else {}
+        pod = make_pod(name, node=node, cpu=cpu, resources=resources, host_ports=[port] if port else [])
+        self.pods[pod.uid] = pod
+        self.state.set_pod(pod)
+        return pod.uid
+
+    @rule(uid=pods_made)
+    def remove_pod(self, uid):
+        self.pods.pop(uid, None)
+        self.state.remove_pod(uid)
+
+    @rule(number=st.integers(9, 12), node=node_names)
+    def assume(self, number, node):
+        pod = make_pod(f"p{number}", cpu="1")
+        if pod.uid not in self.pods:
+            self.pods[pod.uid] = self.state.assume(pod, node)
+
+    @rule(number=st.integers(9, 12))
+    def forget(self, number):
+        uid = f"default-p{number}"
+        if uid in self.pods and self.state.is_assumed(uid):
+            del self.pods[uid]
+        self.state.forget(uid)
+
+    @invariant()
+    def columns_say_what_a_recount_says(self):
+        nodes, table = self.state.nodes, self.state.table
+        assert table.live_count == len(self.nodes)
+        assert {nodes.name(row) for row in range(len(nodes)) if nodes.live[row]} == set(self.nodes)
+        wanted = HostPort("0.0.0.0", "TCP", 80)
+        taken = nodes.port_conflicts(wanted)
+        for row in range(len(nodes)):
+            name = nodes.name(row)
+            if table.row_of.get(name) != row:
+                continue
+            pods = [pod for pod in self.pods.values() if pod.node_name == name]
+            assert {pod.uid for pod in nodes.pods(row)} == {pod.uid for pod in pods}
+            assert nodes.pod_count[row] == len(pods)
+            for resource in ("cpu", GPU):
+                assert nodes.requested(resource)[row] == sum(pod.requested.get(resource, 0) for pod in pods)
+            assert nodes.nonzero_requested("cpu")[row] == sum(pod.nonzero_cpu for pod in pods)
+            assert bool(taken is not None and taken[row]) == any(wanted in pod.host_ports for pod in pods)
+            if name in self.nodes:
+                self._node_is_told(row, self.nodes[name])
+
+    def _node_is_told(self, row, node):
+        nodes = self.state.nodes
+        zone = node.metadata.labels["zone"]
+        assert nodes.allocatable("cpu")[row] == int(node.status.allocatable["cpu"]) * 1000
+        assert nodes.allocatable(GPU)[row] == int(node.status.allocatable.get(GPU, 0))
+        assert nodes.label_in("zone", {zone})[row]
+        assert nodes.unschedulable[row] == node.spec.unschedulable
+        assert nodes.taints_where(bool)[row] == bool(node.spec.taints)
+        image = nodes.has_image("web:1")
+        assert bool(image is not None and image[row]) == bool(node.status.images)
+
+    @invariant()
+    def every_change_is_told(self):
+        table = self.state.table
+        now = {row: self._seen(row) for row in range(table.size)}
+        changed = table.changed_since(self.version)
+        if changed is not None:
+            different = {row for row, seen in now.items() if self.before.get(row) != seen and row in self.before}
+            assert different <= set(changed.tolist())
+        self.version, self.before = table.version, now
+
+    def _seen(self, row):
+        nodes = self.state.nodes
+        columns = (nodes.allocatable("cpu"), nodes.requested("cpu"), nodes.pod_count, nodes.unschedulable, nodes.live)
+        return tuple(column[row].item() for column in columns)
+
+
+TestColumns = Columns.TestCase
+TestColumns.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
