@@ -87,6 +87,15 @@ def test_it_can_be_stopped(number):
     assert "Traceback" not in output
 
 
+def test_it_ends_when_nobody_reads_any_more():
+    process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    assert "the scheduler gets to know" in process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(timeout=15) == 130
+    process.stderr.close()
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

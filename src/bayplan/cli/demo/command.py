@@ -8,7 +8,8 @@ import logging
 import re
 import signal
 import tempfile
-from contextlib import AsyncExitStack
+from collections.abc import Callable
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 
@@ -54,12 +55,13 @@ def demo(keep: bool, clock_rate: float, save_svg: Path | None) -> None:
     if save_svg is not None and not save_svg.parent.is_dir():
         raise click.BadParameter(f"{save_svg.parent} is no folder", param_hint="--save-svg")
     logging.basicConfig(level=logging.ERROR)
-    raise SystemExit(asyncio.run(_demo(Console(), clock_rate, keep=keep, svg=save_svg)))
+    raise SystemExit(asyncio.run(_demo(clock_rate, keep=keep, svg=save_svg)))
 
 
-async def _demo(console: Console, clock_rate: float, *, keep: bool, svg: Path | None) -> int:
+async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
     """The exit status: 0 if all went as expected, 1 if not, 130 if somebody stopped it before that was known."""
     stop = asyncio.Event()
+    console = _Audience(leaves=stop.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     nodes, clock = stage.nodes(), RunningClock(clock_rate)
@@ -82,6 +84,20 @@ async def _demo(console: Console, clock_rate: float, *, keep: bool, svg: Path | 
             click.echo(f"export KUBECONFIG={kubeconfig}\n\nkubectl works with this, until Ctrl-C.")
             await stop.wait()
         return 0 if show.succeeded else 1
+
+
+class _Audience(Console):
+    """Standard output; `leaves` is called when nobody reads it any more."""
+
+    def __init__(self, leaves: Callable[[], None]) -> None:
+        super().__init__()
+        self._leaves = leaves
+
+    def on_broken_pipe(self) -> None:
+        """Write no more, and leave the rest to `leaves`: exiting here would tear the cluster's tasks apart."""
+        with suppress(SystemExit):
+            super().on_broken_pipe()
+        self._leaves()
 
 
 async def _play(show: Show, screen: Screen, stop: asyncio.Event, limit: float) -> None:
