@@ -1,0 +1,140 @@
+"""Recorded decisions of kube-scheduler 1.36, and what `bayplan conformance` says of files good and bad."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from bayplan.cli.conformance import conformance
+from bayplan.testing.conformance import replay
+from bayplan.testing.scenarios import family_of, read_scenarios
+
+ORACLE = Path(__file__).parents[1] / "data" / "oracle"
+COMPLETE = ("node-affinity", "ports-images", "resources", "taints")
+"""The families that agree completely."""
+
+
+@pytest.mark.parametrize("family", COMPLETE)
+def test_complete_families(family):
+    results = [replay(scenario) for scenario in read_scenarios(ORACLE / f"{family}.jsonl.gz")]
+    assert len(results) == 60
+    differing = {result.scenario.name: [step for step in result.steps if step.differences] for result in results}
+    assert {name: steps for name, steps in differing.items() if steps} == {}
+
+
+@pytest.mark.parametrize("path", sorted(ORACLE.glob("*.jsonl.gz")), ids=family_of)
+def test_plugins_that_exist_score_alike_on_nodes_that_both_find_feasible(path):
+    """NodeAffinity normalises over the feasible nodes, so that it depends on plugins that do not exist yet."""
+    for scenario in read_scenarios(path, limit=20):
+        for step in replay(scenario).steps:
+            for each in step.differences:
+                if each.plugin and each.plugin not in {*scenario.missing, "NodeAffinity", "TaintToleration"}:
+                    assert each.expected is None or each.got is None, (scenario.place, step.pod, each)
+
+
+def run(*arguments):
+    return CliRunner().invoke(conformance, [str(argument) for argument in arguments])
+
+
+def test_agreement():
+    result = run(ORACLE, "--family", "taints", "--limit", 3)
+    assert result.exit_code == 0
+    assert "taints" in result.stdout
+    assert "3 of 3" in result.stdout
+    assert "Not implemented yet" in result.stdout
+
+
+@pytest.fixture
+def lines():
+    with gzip.open(ORACLE / "taints.jsonl.gz") as file:
+        return [json.loads(line) for _, line in zip(range(3), file, strict=False)]
+
+
+def write(tmp_path, lines, name="made.jsonl"):
+    path = tmp_path / name
+    path.write_text("".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines))
+    return path
+
+
+def test_a_difference_is_told_so_that_one_can_act_on_it(tmp_path, lines):
+    step = next(step for step in lines[1]["decisions"] if step.get("scores"))
+    node = next(iter(step["scores"]))
+    step["scores"][node]["plugins"]["NodeResourcesFit"] += 1
+    result = run(write(tmp_path, lines))
+    assert result.exit_code == 1
+    assert f"scores[{node}].NodeResourcesFit" in result.stdout
+    assert "2 of 3" in result.stdout
+    assert step["pod"] in result.stdout
+    assert "made.jsonl:2" in result.stdout
+    assert "look at NodeResourcesFit" in result.stdout
+
+
+def test_for_machines(tmp_path, lines):
+    lines[0]["decisions"][0]["message"] = "something else"
+    result = run(write(tmp_path, lines), "--format", "json", "--differences", "1")
+    told = json.loads(result.stdout)
+    assert (result.exit_code, told["agrees"], told["total"]["scenarios"]) == (1, False, 3)
+    assert told["differences"][0]["fields"][0]["field"] == "message"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        pytest.param(lambda lines: lines.insert(1, '{"scenario": '), "made.jsonl:2: ", id="broken off"),
+        pytest.param(
+            lambda lines: lines[2].pop("decisions"), "made.jsonl:3: Object missing required", id="no decisions"
+        ),
+        pytest.param(
+            lambda lines: lines[0]["scenario"]["objects"][0]["status"]["allocatable"].update(cpu="lots"),
+            "made.jsonl:1: 'lots' is not a quantity",
+            id="a bad quantity",
+        ),
+        pytest.param(
+            lambda lines: lines[0]["scenario"]["objects"][0].update(kind="Widget"),
+            "made.jsonl:1: no such kind: v1 Widget",
+            id="an unknown kind",
+        ),
+        pytest.param(
+            lambda lines: lines[0]["decisions"][0].update(pod="default/stranger"),
+            "made.jsonl:1: decision for pod default/stranger, which is not pending",
+            id="an unknown pod",
+        ),
+        pytest.param(
+            lambda lines: lines[0]["scenario"].update(config={"apiVersion": "v0"}),
+            "made.jsonl:1: apiVersion: Unsupported value",
+            id="a bad configuration",
+        ),
+        pytest.param(lambda lines: lines.clear(), "made.jsonl: no scenario in it", id="empty"),
+    ],
+)
+def test_an_unreadable_file_is_named_with_the_line(tmp_path, lines, spoil, message):
+    spoil(lines)
+    result = run(write(tmp_path, lines))
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        pytest.param(lambda path: path / "nonesuch.jsonl", "nonesuch.jsonl: No such file", id="missing"),
+        pytest.param(lambda path: path, "no file", id="an empty folder"),
+        pytest.param(lambda path: write(path, ["{}"], "x.jsonl.gz"), "Not a gzipped file", id="not gzipped"),
+    ],
+)
+def test_files_that_are_none(tmp_path, make, message):
+    result = run(make(tmp_path))
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_a_truncated_archive_is_named(tmp_path):
+    path = tmp_path / "cut.jsonl.gz"
+    path.write_bytes((ORACLE / "taints.jsonl.gz").read_bytes()[:3000])
+    result = run(path)
+    assert result.exit_code == 2
+    assert "the file ends or breaks off here" in result.stderr

@@ -1,0 +1,236 @@
+"""How the runner brings the answers of plugins together, and what becomes of those that break."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayplan import Plugin, Rejections, Status, Wait
+from bayplan.framework.interface import CycleState, NodeNames, PostFilterResult
+from bayplan.framework.profile import Point, Profile, takes_part
+from bayplan.framework.runner import (
+    run_filter,
+    run_permit,
+    run_post_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_reserve,
+    run_score,
+    run_unreserve,
+)
+from bayplan.framework.status import SKIP, Code, PluginError
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+POD = make_pod("p")
+METHODS = {
+    Point.PRE_FILTER: "pre_filter",
+    Point.FILTER: "filter",
+    Point.POST_FILTER: "post_filter",
+    Point.PRE_SCORE: "pre_score",
+    Point.SCORE: "score",
+    Point.PERMIT: "permit",
+}
+
+
+@pytest.fixture
+def nodes():
+    return make_cluster(make_node("a"), make_node("b"), make_node("c")).state.nodes
+
+
+def answering(point, answer, name="P", method=""):
+    """A plugin that gives one answer at one point; a callable is asked, an exception raised."""
+
+    def give(_, *arguments):
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(*arguments) if callable(answer) else answer
+
+    return type(name, (Plugin,), {"name": name, method or METHODS[point]: give})()
+
+
+def profile(point, *plugins, weights=None):
+    return Profile("test", {point: plugins}, weights or {})
+
+
+class TestPreFilter:
+    def run(self, nodes, *answers):
+        plugins = [answering(Point.PRE_FILTER, answer, name=f"P{n}") for n, answer in enumerate(answers)]
+        cycle = CycleState()
+        return run_pre_filter(profile(Point.PRE_FILTER, *plugins), cycle, POD, nodes), cycle
+
+    def test_skip_spares_the_filter(self, nodes):
+        outcome, cycle = self.run(nodes, SKIP, None)
+        assert (outcome.refusal, outcome.names, cycle.skip_filter) == (None, None, {"P0"})
+
+    def test_narrowing_intersects(self, nodes):
+        outcome, _ = self.run(nodes, NodeNames(frozenset("ab")), NodeNames(frozenset("bc")))
+        assert (outcome.names, outcome.narrowed_by) == (frozenset("b"), frozenset({"P0", "P1"}))
+
+    @pytest.mark.parametrize(
+        ("answers", "reason"),
+        [
+            ([NodeNames(frozenset())], "node(s) didn't satisfy plugin P0"),
+            (
+                [NodeNames(frozenset("a")), NodeNames(frozenset("b"))],
+                "node(s) didn't satisfy plugin(s) [P0 P1] simultaneously",
+            ),
+        ],
+    )
+    def test_nothing_left_is_unresolvable(self, nodes, answers, reason):
+        outcome, _ = self.run(nodes, *answers)
+        assert (outcome.refusal.code, outcome.refusal.message) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+
+    def test_unresolvable_ends_it_unschedulable_does_not(self, nodes):
+        asked = []
+        late = lambda *_: asked.append("late")  # noqa: E731
+        outcome, _ = self.run(nodes, Status.unresolvable("no"), late)
+        assert (outcome.refusal.message, asked) == ("no", [])
+        outcome, _ = self.run(nodes, "not now", late)
+        assert (outcome.refusal.message, outcome.refusal.plugin, asked) == ("not now", "P0", ["late"])
+
+
+class TestFilter:
+    def reject(self, *names):
+        return lambda _, __, node: f"not {node.name}" if node.name in names else None
+
+    def test_later_plugins_are_asked_about_nodes_that_stand(self, nodes):
+        asked = []
+        first = answering(Point.FILTER, self.reject("a"), name="First")
+        second = answering(Point.FILTER, lambda *arguments: asked.append(arguments[-1].name), name="Second")
+        verdicts = run_filter(profile(Point.FILTER, first, second), CycleState(), POD, nodes)
+        assert (asked, verdicts.feasible().tolist()) == (["b", "c"], [1, 2])
+        assert (verdicts.of(0).plugin, verdicts.of(0).message) == ("First", "not a")
+
+    def test_the_first_to_reject_counts_and_errors_on_lost_nodes_do_not(self, nodes):
+        first = answering(Point.FILTER, self.reject("a"), name="First")
+        failing = Rejections(
+            np.array([1, 0, 2], dtype=np.int32), (Status.error("broken"), Status.unschedulable("full"))
+        )
+        second = answering(Point.FILTER, failing, name="Second", method="filter_nodes")
+        verdicts = run_filter(profile(Point.FILTER, first, second), CycleState(), POD, nodes)
+        assert verdicts.error() is None
+        assert {position: (status.plugin, status.message) for position, status in verdicts.rejected()} == {
+            0: ("First", "not a"),
+            2: ("Second", "full"),
+        }
+
+    def test_a_skipped_filter_is_not_asked(self, nodes):
+        cycle = CycleState(skip_filter={"P"})
+        plugin = answering(Point.FILTER, "never")
+        assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).standing.all()
+
+    @pytest.mark.parametrize(
+        ("plugin", "problem"),
+        [
+            (answering(Point.FILTER, ValueError("odd")), "plugin P failed in Filter: ValueError: odd"),
+            (answering(Point.FILTER, 7), "answered 7; expected None, a reason"),
+            (answering(Point.FILTER, SKIP), "answered Skip, expected success or a refusal"),
+            (
+                answering(Point.FILTER, np.zeros(3), method="filter_nodes"),
+                "filter_nodes must return None or Rejections of 3 nodes",
+            ),
+        ],
+    )
+    def test_nonsense_names_the_plugin(self, nodes, plugin, problem):
+        with pytest.raises(PluginError) as error:
+            run_filter(profile(Point.FILTER, plugin), CycleState(), POD, nodes)
+        assert problem in str(error.value)
+        assert error.value.plugin == "P"
+
+
+class TestScore:
+    def scores(self, nodes, *plugins, **weights):
+        found = run_score(profile(Point.SCORE, *plugins, weights=weights), CycleState(), POD, nodes)
+        return {name: scores.tolist() for name, scores in found.items()}
+
+    def test_both_forms_with_weights(self, nodes):
+        single = answering(Point.SCORE, lambda _, __, node: ord(node.name) - ord("a"), name="Single")
+        whole = answering(Point.SCORE, np.array([5, 6, 7]), name="Whole", method="score_nodes")
+        assert self.scores(nodes, single, whole, Single=3) == {"Single": [0, 3, 6], "Whole": [5, 6, 7]}
+
+    @pytest.mark.parametrize(
+        ("answer", "method", "problem"),
+        [
+            (101, "score", "scores must be 0 to 100"),
+            (-1, "score", "scores must be 0 to 100"),
+            ("best", "score", "expected an integer"),
+            (np.array([1.5, 2, 3]), "score_nodes", "expected an array of 3 integers, got float64[3]"),
+            (np.array([1, 2]), "score_nodes", "expected an array of 3 integers, got int64[2]"),
+            ([1, 2, 3], "score_nodes", "expected an array of 3 integers, got list"),
+        ],
+    )
+    def test_nonsense_names_the_plugin(self, nodes, answer, method, problem):
+        with pytest.raises(PluginError, match="plugin P failed in Score") as error:
+            self.scores(nodes, answering(Point.SCORE, answer, method=method))
+        assert problem in str(error.value)
+
+    def test_pre_score_may_skip_the_score(self, nodes):
+        cycle = CycleState()
+        run_pre_score(profile(Point.PRE_SCORE, answering(Point.PRE_SCORE, SKIP)), cycle, POD, nodes)
+        assert cycle.skip_score == {"P"}
+
+
+class TestPostFilter:
+    def run(self, *results):
+        plugins = [answering(Point.POST_FILTER, result, name=f"P{n}") for n, result in enumerate(results)]
+        return run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1))
+
+    def test_reasons_add_up_until_one_succeeds(self):
+        no = PostFilterResult(Status.unschedulable("no claims"))
+        assert self.run() is None
+        assert self.run(no, PostFilterResult(Status.unschedulable("no victims"), "")).status.message == (
+            "no claims, no victims"
+        )
+        assert self.run(no, PostFilterResult(Status(Code.SUCCESS), "a")).nominated_node == "a"
+
+    def test_nonsense_names_the_plugin(self):
+        with pytest.raises(PluginError, match="P0"):
+            self.run("maybe")
+
+
+class Reserving(Plugin):
+    def __init__(self, name, calls, answer=None):
+        self.name, self.calls, self.answer = name, calls, answer
+
+    def reserve(self, cycle, pod, node_name):
+        self.calls.append(f"+{self.name}")
+        return self.answer
+
+    def unreserve(self, cycle, pod, node_name):
+        self.calls.append(f"-{self.name}")
+        if self.answer == "break":
+            raise RuntimeError("broken")
+
+
+def test_reserve_stops_at_a_refusal_and_unreserve_calls_all_in_reverse():
+    calls = []
+    plugins = [Reserving("A", calls), Reserving("B", calls, "break"), Reserving("C", calls)]
+    chosen = profile(Point.RESERVE, *plugins)
+    assert run_reserve(chosen, CycleState(), POD, "a").plugin == "B"
+    errors = run_unreserve(chosen, CycleState(), POD, "a")
+    assert (calls, [error.plugin for error in errors]) == (["+A", "+B", "-C", "-B", "-A"], ["B"])
+
+
+def test_permit_waits_for_every_plugin_that_wants_to_and_ends_with_a_refusal():
+    waits = [answering(Point.PERMIT, Wait(seconds), name=f"W{seconds}") for seconds in (3, 5)]
+    status, seconds = run_permit(profile(Point.PERMIT, *waits), CycleState(), POD, "a")
+    assert (status.code, seconds) == (Code.WAIT, {"W3": 3, "W5": 5})
+    refusing = answering(Point.PERMIT, "no", name="No")
+    status, seconds = run_permit(profile(Point.PERMIT, *waits, refusing), CycleState(), POD, "a")
+    assert (status.plugin, seconds) == ("No", {})
+
+
+def test_a_plugin_takes_part_where_it_has_the_methods():
+    plugin = answering(Point.FILTER, None)
+    assert [point for point in Point if takes_part(plugin, point)] == [Point.FILTER]
+
+
+def test_a_pod_waits_for_all_events_of_a_plugin_that_says_nothing_of_them():
+    chosen = profile(Point.FILTER, answering(Point.FILTER, None))
+    assert [hint.event.resource for hint in chosen.events()["P"]] == ["*"]
+
+
+def test_a_plugin_without_a_signature_switches_reuse_off():
+    assert make_cluster().profile.sign(POD) is not None
+    assert profile(Point.FILTER, answering(Point.FILTER, None)).sign(POD) is None

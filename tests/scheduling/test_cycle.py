@@ -1,0 +1,135 @@
+"""The scheduling cycle: outcomes, messages, nominated pods, extenders between its stages."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bayplan import Plugin, Status
+from bayplan.framework.interface import PostFilterResult
+from bayplan.scheduling import CycleOptions, ExtenderFilter, ExtenderScore, Outcome, decide, scheduling_cycle
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+
+def test_no_nodes():
+    decision = make_cluster().decide(make_pod("p"))
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "no nodes available to schedule pods")
+
+
+def test_the_message_counts_reasons_in_order():
+    cluster = make_cluster(
+        make_node("a", cpu="1"), make_node("b", cpu="1", pods=0), make_node("c", taints=["x=:NoSchedule"])
+    )
+    decision = cluster.decide(make_pod("p", cpu="2"))
+    assert decision.message == (
+        "0/3 nodes are available: 1 Too many pods, 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+    )
+    assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit", "TaintToleration"}
+
+
+def test_the_best_node_is_taken_and_ties_are_drawn():
+    cluster = make_cluster(make_node("small", cpu="2"), make_node("a", cpu="8"), make_node("b", cpu="8"))
+    drawn = {cluster.decide(make_pod("p", cpu="1"), seed).node for seed in range(20)}
+    assert drawn == {"a", "b"}
+
+
+def test_one_feasible_node_is_taken_without_scores():
+    cluster = make_cluster(make_node("a"), make_node("b", unschedulable=True))
+    decision = decide(cluster.profile, cluster.state, make_pod("p"), random.Random(0))
+    assert (decision.node, decision.scores) == ("a", None)
+
+
+class Gives(Plugin):
+    name = "Gives"
+    answer = None
+
+    def pre_filter(self, cycle, pod, nodes):
+        return self.answer
+
+
+def giving(answer):
+    return type("Gives", (Gives,), {"answer": answer})
+
+
+def test_a_refusal_before_any_node():
+    cluster = make_cluster(make_node("a"), plugins=[giving(Status.unresolvable("not this one"))])
+    decision = cluster.decide(make_pod("p"))
+    assert decision.message == "0/1 nodes are available: not this one."
+    assert decision.diagnosis.absent.plugin == "Gives"
+    assert decision.diagnosis.unschedulable_plugins == {"Gives"}
+
+
+class Broken(Plugin):
+    name = "Broken"
+
+    def filter(self, cycle, pod, node):
+        raise RuntimeError("out of order")
+
+
+def test_a_broken_plugin_fails_the_attempt():
+    decision = make_cluster(make_node("a"), plugins=[Broken]).decide(make_pod("p"))
+    assert (decision.outcome, decision.failed_plugin) == (Outcome.ERROR, "Broken")
+    assert "out of order" in decision.message
+
+
+class Evicts(Plugin):
+    name = "Evicts"
+
+    def post_filter(self, cycle, pod, diagnosis):
+        return PostFilterResult(Status.unschedulable("preemption: no."), "a")
+
+
+def test_what_post_filter_adds():
+    decision = make_cluster(make_node("a", cpu="1"), plugins=[Evicts]).decide(make_pod("p", cpu="2"))
+    assert decision.message == "0/1 nodes are available: 1 Insufficient cpu. preemption: no."
+    assert decision.nominated_node == "a"
+
+
+@pytest.mark.parametrize(
+    ("priority", "node"), [pytest.param(5, "", id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
+)
+def test_room_is_kept_for_nominated_pods(priority, node):
+    cluster = make_cluster(make_node("a", cpu="2"))
+    nominee = make_pod("vip", cpu="2", priority=5, status={"nominatedNodeName": "a"})
+    cluster.state.nominations.add(nominee)
+    assert cluster.decide(make_pod("p", cpu="1", priority=priority)).node == node
+    assert cluster.decide(nominee).node == "a"
+
+
+def test_a_nominated_node_is_looked_at_first_and_others_if_it_does_not_fit():
+    cluster = make_cluster(make_node("small", cpu="2"), make_node("big", cpu="64"))
+    assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"
+    assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "small"})).node == "big"
+    assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "gone"})).node == "big"
+
+
+def answered(cluster, pod, filtered, scored):
+    """Drives a cycle, answering its questions."""
+    options = CycleOptions(ask_extenders=True, explain=True)
+    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
+    questions, answer = [], None
+    while True:
+        try:
+            question = cycle.send(answer)
+        except StopIteration as end:
+            return end.value, questions
+        questions.append(question)
+        answer = filtered if isinstance(question, ExtenderFilter) else scored
+
+
+def test_extenders_are_asked_between_the_stages():
+    cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), make_node("d", unschedulable=True))
+    decision, questions = answered(cluster, make_pod("p"), {"a": Status.unschedulable("not for me")}, {"c": 50})
+    assert [(type(question), question.nodes) for question in questions] == [
+        (ExtenderFilter, ["a", "b", "c"]),
+        (ExtenderScore, ["b", "c"]),
+    ]
+    assert decision.node == "c"
+
+
+def test_a_pod_that_only_extenders_turn_down_waits_for_them():
+    cluster = make_cluster(make_node("a"))
+    decision, _ = answered(cluster, make_pod("p"), {"a": Status.unschedulable("no")}, {})
+    assert decision.message == "0/1 nodes are available: 1 no."
+    assert decision.diagnosis.unschedulable_plugins == {"Extender"}
