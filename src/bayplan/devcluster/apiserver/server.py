@@ -108,8 +108,14 @@ class ApiServer:
         for task in self._watches:
             task.cancel()
         if self._runner is not None:
+            server = self._runner.server
+            transports = [connection.transport for connection in server.connections] if server is not None else []
             await self._runner.cleanup()
             self._runner = None
+            for transport in transports:
+                if transport is not None:
+                    transport.abort()  # a TLS client that says no goodbye would keep it open
+            await asyncio.sleep(0)  # so that the transports have gone when the loop goes
 
     @property
     def url(self) -> str:
