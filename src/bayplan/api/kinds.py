@@ -102,6 +102,12 @@ CORE_EVENT = _kind("v1", "Event", "events", "ev")
 CONFIG_MAP = _kind("v1", "ConfigMap", "configmaps", "cm")
 SECRET = _kind("v1", "Secret", "secrets")
 SERVICE_ACCOUNT = _kind("v1", "ServiceAccount", "serviceaccounts", "sa")
+ROLE = _kind("rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLE_BINDING = _kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+CLUSTER_ROLE = _kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
+CLUSTER_ROLE_BINDING = _kind(
+    "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
 LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False)
 POD_DISRUPTION_BUDGET = _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", status=True)

@@ -108,6 +108,10 @@ RULES: tuple[Resource, ...] = (
         fields={"type": path("type")},
     ),
     Resource(kinds.SERVICE_ACCOUNT, returns_deleted=True),
+    *(
+        Resource(kind, name_rule="path", create_on_update=True)
+        for kind in (kinds.ROLE, kinds.ROLE_BINDING, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING)
+    ),
     Resource(kinds.LEASE, validate=core.validate_lease, create_on_update=True, unconditional_update=False),
     Resource(
         kinds.PRIORITY_CLASS,
