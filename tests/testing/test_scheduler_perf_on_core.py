@@ -33,6 +33,24 @@ CONFIG = """
     params: {nodes: 4, pods: 20}
   - name: Tight
     params: {nodes: 1, pods: 5}
+- name: Sets
+  defaultPodTemplatePath: ../templates/pod.yaml
+  workloadTemplate:
+  - opcode: createNodes
+    count: 2
+  - opcode: createAny
+    namespace: ns-1
+    templatePath: ../templates/service.yaml
+  - opcode: createPodSets
+    countParam: $namespaces
+    namespacePrefix: ns
+    createPodsOp:
+      opcode: createPods
+      countParam: $pods
+      collectMetrics: true
+  workloads:
+  - name: Any
+    params: {namespaces: 3, pods: 4}
 - name: Churning
   workloadTemplate:
   - opcode: churn
@@ -45,6 +63,7 @@ POD = """
 metadata: {generateName: p-}
 spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 100m}}}]}
 """
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {generateName: s-}\nspec: {selector: {app: web}}\n"
 ZONE_POD = """
 metadata: {generateName: z-}
 spec: {nodeSelector: {zone: b}, containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}
@@ -58,6 +77,7 @@ def folder(tmp_path):
         "templates/node.yaml": NODE,
         "templates/pod.yaml": POD,
         "templates/zone-pod.yaml": ZONE_POD,
+        "templates/service.yaml": SERVICE,
     }.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -81,6 +101,11 @@ def test_pods_are_placed_and_measured(folder):
 def test_pods_that_fit_nowhere_are_counted(folder):
     measured = run_workload(workload(folder, "Basic/Tight"))
     assert (measured.scheduled, measured.unschedulable) == (0, 5)
+
+
+def test_pods_are_made_in_many_namespaces(folder):
+    measured = run_workload(workload(folder, "Sets/Any"))
+    assert measured.scheduled == 12
 
 
 def test_a_test_case_stands_for_all_its_workloads(folder):
@@ -109,7 +134,7 @@ def test_what_is_not_supported_is_named_and_skipped(folder):
 
 def test_without_workloads_they_are_listed(folder):
     result = run("--place", folder, "misc")
-    assert result.stdout.splitlines() == ["Basic/Small", "Basic/Tight", "Churning/Any"]
+    assert result.stdout.splitlines() == ["Basic/Small", "Basic/Tight", "Sets/Any", "Churning/Any"]
 
 
 @pytest.mark.parametrize(

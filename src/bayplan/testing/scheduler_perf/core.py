@@ -11,7 +11,7 @@ import random
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import cycle
 from typing import Any
 
@@ -105,6 +105,14 @@ class _Run:
         if operation.code == "createPods":
             operation.require_only("podTemplatePath", "namespace", "collectMetrics", "skipWaitToCompletion")
             return self._create_pods
+        if operation.code == "createPodSets":
+            operation.require_only("namespacePrefix", "createPodsOp")
+            for each in _pod_sets(operation):
+                self.step(each)
+            return self._create_pod_sets
+        if operation.code == "createAny":
+            operation.require_only("namespace", "templatePath")
+            return self._create_any
         if operation.code == "barrier":  # every pod has been tried by then
             return lambda _: None
         if operation.code in {"startCollectingMetrics", "stopCollectingMetrics"}:
@@ -146,6 +154,28 @@ class _Run:
             for raw in raws:
                 self._place(raw)
 
+    def _create_pod_sets(self, operation: Operation) -> None:
+        for each in _pod_sets(operation):
+            self._create_pods(each)
+
+    def _create_any(self, operation: Operation) -> None:
+        template = operation.template("templatePath")
+        if template is None:
+            raise BenchmarkError(f"{self._workload.name}: createAny without a template")
+        number = operation.count() if "count" in operation.fields else 1
+        for index in range(number):
+            document = template.document(index, number)
+            kind = _KINDS.get((str(document.get("apiVersion")), str(document.get("kind"))))
+            if kind is None:
+                raise Unsupported(f"createAny with {document.get('kind')}")
+            metadata = dict(document.get("metadata") or {})
+            metadata.setdefault("name", f"{metadata.pop('generateName', '')}{index}")
+            key = metadata["name"]
+            if kind.namespaced:
+                metadata["namespace"] = operation.fields.get("namespace") or "default"
+                key = f"{metadata['namespace']}/{key}"
+            self._state.objects[kind].set(key, convert(kind.type, {**document, "metadata": metadata}))
+
     def _measure(self, raws: list[bytes]) -> None:
         measurement = self.measurement
         last = time.perf_counter()
@@ -181,10 +211,19 @@ class _Run:
             yield encode(_defaulted({**document, "metadata": metadata}))
 
 
+_KINDS = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS if kind not in {kinds.NODE, kinds.POD}}
 _BASE_NODE: dict[str, Any] = {
     "metadata": {"generateName": "node-"},
     "status": {"capacity": {"pods": "110", "cpu": "4", "memory": "32Gi"}},
 }
+
+
+def _pod_sets(operation: Operation) -> Iterator[Operation]:
+    """The createPods operations that one createPodSets stands for: one a namespace."""
+    fields = operation.fields.get("createPodsOp") or {}
+    for index in range(operation.count()):
+        namespace = f"{operation.fields.get('namespacePrefix', '')}-{index}"
+        yield replace(operation, code="createPods", fields={**fields, "namespace": namespace})
 
 
 def _node(document: Mapping[str, Any], number: int, labels: Mapping[str, str], more: Mapping[str, str]) -> core_v1.Node:

@@ -159,10 +159,12 @@ def _workload(case: _TestCase, workload: _Workload, folder: Path) -> Workload:
 
 
 def _filled(fields: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """`countParam: $initNodes` becomes `count`, and likewise for every field."""
+    """`countParam: $initNodes` becomes `count`, and likewise for every field, also of operations within operations."""
     filled = dict(fields)
     for name, value in fields.items():
         if name.endswith("Param") and isinstance(value, str) and value.startswith("$"):
             del filled[name]
             filled[name.removesuffix("Param")] = params.get(value[1:])
+        elif isinstance(value, dict):
+            filled[name] = _filled(value, params)
     return filled
