@@ -15,7 +15,7 @@ from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
 from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.informers import Informers
-from bayplan.devcluster.controllers.job import finished_condition
+from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.manager import ALL, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes

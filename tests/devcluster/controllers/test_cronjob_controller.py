@@ -4,7 +4,7 @@ from typing import Any
 
 from bayplan.api.kinds import CORE_EVENT, CRON_JOB, JOB, POD
 from bayplan.devcluster.controllers.cronjob import SCHEDULED_TIMESTAMP
-from bayplan.devcluster.controllers.job import finished_condition
+from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 
 MINUTE_2026 = 29_453_760

@@ -7,8 +7,8 @@ import pytest
 
 from bayplan.api.kinds import JOB, POD
 from bayplan.devcluster.controllers import job_indexes, pods
-from bayplan.devcluster.controllers.job import finished_condition
 from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER
+from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 
 

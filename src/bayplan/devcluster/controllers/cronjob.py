@@ -19,7 +19,7 @@ from bayplan.devcluster.controllers import cron_schedule
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedule
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.job import finished_condition
+from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids
 from bayplan.devcluster.controllers.served import CronJob, Job
 
@@ -68,12 +68,16 @@ class CronJobController(Controller):
             last_success=status.lastSuccessfulTime,
         )
         self._note_ends(current)
-        try:
-            if cron_job.metadata.deletionTimestamp is None:
+        failure = None
+        if cron_job.metadata.deletionTimestamp is None:
+            try:
                 await self._clean_up(current)
                 await self._start_what_is_due(current)
-        finally:
-            await self._report(current)
+            except ApiError as error:
+                failure = error
+        await self._report(current)
+        if failure is not None:
+            raise failure
 
     def _note_ends(self, current: _Round) -> None:
         jobs = {job.metadata.uid: job for job in current.jobs}

@@ -74,8 +74,13 @@ class Informer:
         await self._reflector.run()
 
     async def observe(self, written: Iterable[Any]) -> None:
-        """Wait until the view has reached these objects, as the server returned them."""
-        version = max((int(one.metadata.resourceVersion) for one in written), default=0)
+        """Wait until the view has reached these objects, as the server returned them.
+
+        Terminating ones are not waited for: the write may have been their last, and of what is gone the view tells no
+        version.
+        """
+        lasting = (one.metadata for one in written if one.metadata.deletionTimestamp is None)
+        version = max((int(metadata.resourceVersion) for metadata in lasting), default=0)
         if version > self._latest:
             reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             heapq.heappush(self._versions, (version, next(self._order), reached))

@@ -23,6 +23,13 @@ from bayplan.devcluster.controllers import job_indexes, pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.job_pods import TRACKING_FINALIZER, is_tracked, new_pod, removal_order
+from bayplan.devcluster.controllers.job_status import (
+    has_failed,
+    is_finished,
+    new_condition,
+    with_counted,
+    with_uncounted,
+)
 from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
 from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Job, Pod
@@ -83,7 +90,7 @@ class JobController(Controller):
         elif job.metadata.deletionTimestamp is None:
             await self._manage(current)
             if self._is_complete(current):
-                current.outcome = _condition("SuccessCriteriaMet", "CompletionsReached", _REACHED, current.now)
+                current.outcome = new_condition("SuccessCriteriaMet", "CompletionsReached", _REACHED, current.now)
             else:
                 self._note_suspension(current)
         await self._count(current)
@@ -124,12 +131,12 @@ class JobController(Controller):
             current.outcome = given
         elif limit is not None and (current.failed > limit or _restarts_exceed(job, current.pods, limit)):
             text = "Job has reached the specified backoff limit"
-            current.outcome = _condition("FailureTarget", "BackoffLimitExceeded", text, current.now)
+            current.outcome = new_condition("FailureTarget", "BackoffLimitExceeded", text, current.now)
         elif deadline is not None and current.start is not None and not job.spec.suspend:
             left = (current.start + timedelta(seconds=deadline) - current.now).total_seconds()
             if left <= 0:
                 text = "Job was active longer than specified deadline"
-                current.outcome = _condition("FailureTarget", "DeadlineExceeded", text, current.now)
+                current.outcome = new_condition("FailureTarget", "DeadlineExceeded", text, current.now)
             else:
                 self.queue.add_after(key_of(job), left)
 
@@ -161,13 +168,11 @@ class JobController(Controller):
             created.append(pod)
             self.recorder.normal(JOB, job, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
 
-        try:
-            await _in_batches(create, indexes)
-        except ApiError as error:
-            self.recorder.warning(JOB, job, "FailedCreate", f"Error creating: {error.message}")
-            raise
-        finally:
-            await self._pods.observe(created)
+        failure = await _in_batches(create, indexes)
+        await self._pods.observe(created)
+        if failure is not None:
+            self.recorder.warning(JOB, job, "FailedCreate", f"Error creating: {failure}")
+            raise failure
 
     async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
         async def delete(pod: Pod) -> None:
@@ -180,7 +185,9 @@ class JobController(Controller):
             else:
                 self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
 
-        await _in_batches(delete, surplus)
+        failure = await _in_batches(delete, surplus)
+        if failure is not None:
+            raise failure
         await self._pods.observe_deletions(surplus)
 
     def _is_complete(self, current: _Round) -> bool:
@@ -195,11 +202,11 @@ class JobController(Controller):
             return
         others = [one for one in current.conditions if one.type != "Suspended"]
         if current.job.spec.suspend:
-            condition = _condition("Suspended", "JobSuspended", "Job suspended", current.now)
+            condition = new_condition("Suspended", "JobSuspended", "Job suspended", current.now)
             current.start = None
             self.recorder.normal(JOB, current.job, "Suspended", "Job suspended")
         else:
-            condition = _condition("Suspended", "JobResumed", "Job resumed", current.now, status="False")
+            condition = new_condition("Suspended", "JobResumed", "Job resumed", current.now, status="False")
             current.start = current.now
             self.recorder.normal(JOB, current.job, "Resumed", "Job resumed")
         current.conditions = [*others, condition]
@@ -214,11 +221,11 @@ class JobController(Controller):
         ended = [pod for pod in latest if is_tracked(pod) and (pods.is_finished(pod) or failing or has_failed(pod))]
         ended = ended[:MOST_PODS]
         status = self._status(current, latest)
-        status = _with_uncounted(status, ended, indexed=is_indexed(job))
+        status = with_uncounted(status, ended, indexed=is_indexed(job))
         job = await self._write(job, status)
         await self._release(ended)
         held = {pod.metadata.uid for pod in self._by_controller.get(job.metadata.uid) if is_tracked(pod)}
-        status = _with_counted(job.status or status, held)
+        status = with_counted(job.status or status, held)
         status = self._with_outcome(current, status)
         if await self._write(job, status) is not job and is_finished(msgspec.structs.replace(job, status=status)):
             self._announce(job, status)
@@ -247,7 +254,7 @@ class JobController(Controller):
         if current.outcome is None or uncounted.succeeded or uncounted.failed or status.terminating or status.active:
             return status
         succeeded = current.outcome.type == "SuccessCriteriaMet"
-        final = _condition(
+        final = new_condition(
             "Complete" if succeeded else "Failed",
             current.outcome.reason or "",
             current.outcome.message or "",
@@ -296,10 +303,10 @@ class JobController(Controller):
             else:
                 released.append(written)
 
-        try:
-            await _in_batches(release, [pod for pod in held if is_tracked(pod)])
-        finally:
-            await self._pods.observe(released)
+        failure = await _in_batches(release, [pod for pod in held if is_tracked(pod)])
+        await self._pods.observe(released)
+        if failure is not None:
+            raise failure
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         for pod in (old, new):
@@ -326,35 +333,13 @@ def _tracking_job(pod: Pod) -> tuple[str, ...]:
     return (f"{pod.metadata.namespace}/{reference.name}",)
 
 
-def is_finished(job: Job) -> bool:
-    """Whether the Job has completed or failed."""
-    return finished_condition(job) is not None
-
-
-def finished_condition(job: Job) -> JobCondition | None:
-    """The condition that ends the Job."""
-    conditions = (job.status.conditions if job.status else None) or ()
-    return next((one for one in conditions if one.type in {"Complete", "Failed"} and one.status == "True"), None)
-
-
 def is_indexed(job: Job) -> bool:
     """Whether every completion has a number."""
     return bool(job.spec.completionMode == "Indexed")
 
 
-def has_failed(pod: Pod) -> bool:
-    """Whether a pod counts as failed: it has, or it is being deleted before it has ended."""
-    return pods.phase(pod) == "Failed" or (pods.is_terminating(pod) and not pods.is_finished(pod))
-
-
 _VERDICTS = frozenset({"FailureTarget", "SuccessCriteriaMet"})
 _REACHED = "Reached expected number of succeeded pods"
-
-
-def _condition(type_: str, reason: str, message: str, now: datetime, *, status: str = "True") -> JobCondition:
-    return JobCondition(
-        type=type_, status=status, reason=reason, message=message, lastProbeTime=now, lastTransitionTime=now
-    )
 
 
 def _restarts_exceed(job: Job, owned: Iterable[Pod], limit: int) -> bool:
@@ -390,39 +375,11 @@ def _ended_at(pod: Pod, now: datetime) -> datetime:
     return max(ends, default=pod.metadata.deletionTimestamp or now)
 
 
-def _with_uncounted(status: JobStatus, ended: Iterable[Pod], *, indexed: bool) -> JobStatus:
-    """The status with these pods noted as ended. Indexed Jobs know their successes by index."""
-    uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
-    succeeded, failed = list(uncounted.succeeded or ()), list(uncounted.failed or ())
-    for pod in ended:
-        uid = pod.metadata.uid
-        if uid in succeeded or uid in failed:
-            continue
-        if pods.phase(pod) == "Succeeded":
-            succeeded += [] if indexed else [uid]
-        else:
-            failed.append(uid)
-    noted = UncountedTerminatedPods(succeeded=succeeded or None, failed=failed or None)
-    return msgspec.structs.replace(status, uncountedTerminatedPods=noted)
-
-
-def _with_counted(status: JobStatus, held: set[str]) -> JobStatus:
-    """The status with those noted pods counted that no longer carry the finalizer."""
-    noted = status.uncountedTerminatedPods or UncountedTerminatedPods()
-    succeeded = [uid for uid in noted.succeeded or () if uid in held]
-    failed = [uid for uid in noted.failed or () if uid in held]
-    return msgspec.structs.replace(
-        status,
-        succeeded=(status.succeeded or 0) + len(noted.succeeded or ()) - len(succeeded) or None,
-        failed=(status.failed or 0) + len(noted.failed or ()) - len(failed) or None,
-        uncountedTerminatedPods=UncountedTerminatedPods(succeeded=succeeded or None, failed=failed or None),
-    )
-
-
-async def _in_batches(act: Callable[[Any], Awaitable[None]], items: Sequence[Any]) -> None:
-    """Act on all items, some at a time. The first error is raised once its batch is through."""
+async def _in_batches(act: Callable[[Any], Awaitable[None]], items: Sequence[Any]) -> BaseException | None:
+    """Act on all items, some at a time, until a batch has an error in it, which is returned."""
     for start in range(0, len(items), CONCURRENT):
         outcomes = await asyncio.gather(*map(act, items[start : start + CONCURRENT]), return_exceptions=True)
         for error in outcomes:
-            if isinstance(error, BaseException):
-                raise error
+            if error is not None:
+                return error
+    return None

@@ -8,7 +8,7 @@ from typing import ClassVar
 from bayplan.api.kinds import JOB
 from bayplan.client import ApiError
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
-from bayplan.devcluster.controllers.job import finished_condition
+from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.served import Job
 
 
