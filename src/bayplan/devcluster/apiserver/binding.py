@@ -4,8 +4,6 @@ PodTopologyLabels admission plugin.
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.clock import timestamp
 from bayplan.devcluster.apiserver.registry import Registry
@@ -19,7 +17,7 @@ SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 
 
 def bind(
-    registry: Registry, pods: Resource, namespace: str, name: str, binding: Any, *, dry_run: bool = False
+    registry: Registry, pods: Resource, namespace: str, name: str, binding: Object, *, dry_run: bool = False
 ) -> Object:
     """Carries out a Binding. Raises 404, 409 and, for a Binding that is none, 400 or 500."""
     target, metadata = _read(name, binding)
@@ -38,10 +36,8 @@ def bind(
     return SUCCESS
 
 
-def _read(name: str, binding: Any) -> tuple[Object, Object]:
-    if binding.__class__ is not dict or binding.get("kind", "Binding") != "Binding":
-        raise bad_request("the object provided is unrecognized (must be of type Binding)")
-    target, metadata = binding.get("target") or {}, binding.get("metadata") or {}
+def _read(name: str, binding: Object) -> tuple[Object, Object]:
+    target, metadata = binding["target"], binding["metadata"]
     if metadata.get("name", "") != name:
         raise bad_request("name in URL does not match name in Binding object")
     if target.get("kind", "") not in {"", "Node"}:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
@@ -33,11 +32,8 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def read_options(parameters: dict[str, str], body: Any) -> DeleteOptions:
-    """The options of a delete, from its body where it has one and else from the query. Raises 400."""
-    if body is not None and body.__class__ is not dict:
-        raise bad_request("the body of a delete must be DeleteOptions")
-    given: dict[str, Any] = body or {}
+def read_options(parameters: dict[str, str], given: Object) -> DeleteOptions:
+    """The options of a delete, from its body where it says something and else from the query. Raises 400."""
     grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
     policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))
     orphan = given.get("orphanDependents", parameters.get("orphanDependents"))

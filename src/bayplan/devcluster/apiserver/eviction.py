@@ -5,8 +5,6 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.devcluster.apiserver.binding import SUCCESS, set_condition
@@ -22,13 +20,11 @@ MOST_DISRUPTED = 2000
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
-def evict(registry: Registry, pods: Resource, namespace: str, name: str, eviction: Any, *, dry_run: bool) -> Object:
+def evict(registry: Registry, pods: Resource, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
     """Deletes the pod, or answers 429 where a budget says not now."""
-    if eviction.__class__ is not dict or eviction.get("kind", "Eviction") != "Eviction":
-        raise bad_request("the object provided is unrecognized (must be of type Eviction)")
-    if (eviction.get("metadata") or {}).get("name", "") != name:
+    if eviction["metadata"].get("name", "") != name:
         raise bad_request("name in URL does not match name in Eviction object")
-    options = read_options({"dryRun": "All"} if dry_run else {}, eviction.get("deleteOptions"))
+    options = read_options({"dryRun": "All"} if dry_run else {}, eviction.get("deleteOptions", {}))
     pod = registry.load(pods, namespace, name)
     if not _needs_no_budget(pod):
         _ask_budget(registry, pod, options)

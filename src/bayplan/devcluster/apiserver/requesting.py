@@ -22,7 +22,6 @@ from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
-    StatusError,
     bad_request,
     invalid,
     not_supported,
@@ -82,16 +81,14 @@ class Request:
             raise invalid(_OPTIONS[self.info.verb], "", [not_supported("fieldValidation", mode, supported)])
         return FieldValidation(mode)
 
-    def document(self, kind: Kind) -> Any:
-        """The body as plain values, None if there is none. Raises 400 or 415."""
+    def document(self, kind: Kind) -> Object:
+        """The body as an object of a kind that is not stored, normalized; empty without a body. Raises 400 or 415."""
         if not self.body:
-            return None
+            return {}
         document = read_document(kind, self.body, self.content_type)
-        if document is not None and not isinstance(document, dict):
-            raise bad_request(
-                f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected"
-            )
-        return document
+        if isinstance(document, dict):
+            document.pop("apiVersion", None)  # options and reviews come in the versions of many groups
+        return accept(kind, document, FieldValidation("Ignore"))
 
     def patch(self, kind: Kind) -> Any:
         """The patch that the body is. Raises 400, 415, or 422 for an apply without a manager."""
@@ -124,13 +121,13 @@ class Request:
         """The scale that an update or a patch of `old` makes."""
         if self.info.verb == "patch":
             return self.patched(_SCALE, old)
-        document = self.document(_SCALE)
-        if not isinstance(document, dict) or document.get("kind", "Scale") != "Scale":
-            raise StatusError(400, "BadRequest", "the object provided is unrecognized (must be of type Scale)")
-        return document
+        return self.document(_SCALE)
 
     def object(self, resource: Resource, old: Object) -> Object:
         """The object that an update or a patch of `old` makes, normalized."""
         kind = resource.kind
-        document = self.patched(kind, old) if self.info.verb == "patch" else self.document(kind)
-        return accept(kind, document, self.validation())
+        return (
+            accept(kind, self.patched(kind, old), self.validation())
+            if self.info.verb == "patch"
+            else self.document(kind)
+        )

@@ -5,8 +5,6 @@ Mirrors the shape of Kubernetes' authentication.k8s.io and authorization.k8s.io 
 
 from __future__ import annotations
 
-from typing import Any
-
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
@@ -14,7 +12,7 @@ from bayplan.devcluster.apiserver.schema import Object
 GROUPS = ["system:masters", "system:authenticated"]
 
 
-def review_access(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+def review_access(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
     """Answers a SubjectAccessReview or LocalSubjectAccessReview, whether somebody may do something."""
     spec = _spec(document)
     named = [spec.get("user", ""), *spec.get("groups", ())]
@@ -22,12 +20,12 @@ def review_access(registry: Registry, info: RequestInfo, _user: str, document: A
     return _answer(info, spec, {"allowed": allowed})
 
 
-def review_own_access(_registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+def review_own_access(_registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
     """Answers a SelfSubjectAccessReview: whoever gets this far may do everything."""
     return _answer(info, _spec(document), {"allowed": True})
 
 
-def review_own_rules(_registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+def review_own_rules(_registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
     """Answers a SelfSubjectRulesReview, what the asker may do."""
     rules = {
         "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
@@ -37,12 +35,12 @@ def review_own_rules(_registry: Registry, info: RequestInfo, _user: str, documen
     return _answer(info, _spec(document), rules)
 
 
-def review_self(_registry: Registry, info: RequestInfo, user: str, _document: Any) -> Object:
+def review_self(_registry: Registry, info: RequestInfo, user: str, _document: Object) -> Object:
     """Answers a SelfSubjectReview, who the asker is."""
     return _head(info) | {"status": {"userInfo": {"username": user, "groups": GROUPS}}}
 
 
-def review_token(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+def review_token(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
     """Answers a TokenReview, whose token it is."""
     spec = _spec(document)
     owner = registry.users_by_token.get(spec.get("token", ""))
@@ -61,9 +59,9 @@ _KINDS = {
 }
 
 
-def _spec(document: Any) -> Object:
-    spec = document.get("spec") if isinstance(document, dict) else None
-    return spec if isinstance(spec, dict) else {}
+def _spec(document: Object) -> Object:
+    spec: Object = document.get("spec", {})
+    return spec
 
 
 def _head(info: RequestInfo) -> Object:

@@ -51,12 +51,6 @@ def model_of(kind: Kind) -> Model:
     return model
 
 
-def normalize_as(model: Model, body: Any) -> Object:
-    """A part of an object as it is stored, for a type that is no kind (a pod template, an options object)."""
-    done: Object = _struct(model)(body, "", [])
-    return done
-
-
 OMITTED_ZEROS = frozenset({
     "active", "availableReplicas", "currentReplicas", "deprecatedCount", "failed", "failureThreshold",
     "fullyLabeledReplicas", "generation", "globalDefault", "healthCheckNodePort", "hostIPC", "hostNetwork", "hostPID",

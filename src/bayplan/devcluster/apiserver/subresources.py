@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import NAMESPACE, POD, Kind
 from bayplan.devcluster.apiserver import reviews
@@ -149,9 +149,9 @@ SUBRESOURCES: dict[tuple[str, str], Subresource] = {
 }
 
 
-def _bind_from_collection(registry: Registry, info: RequestInfo, _user: str, document: Any) -> Object:
+def _bind_from_collection(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
     pods = registry.resource("", "v1", POD.plural)
-    name = (document.get("metadata") or {}).get("name", "") if isinstance(document, dict) else ""
+    name = document["metadata"].get("name", "")
     if pods is None or not name:
         raise bad_request("name is required in a Binding")
     return bind(registry, pods, info.namespace, name, document)
@@ -162,7 +162,7 @@ class VirtualResource:
     """A resource of which nothing is stored: a create is a question, and its answer is all there is."""
 
     kind: str
-    answer: Callable[[Registry, RequestInfo, str, Any], Object]
+    answer: Callable[[Registry, RequestInfo, str, Object], Object]
     """(registry, the request, the user who asks, the body) -> the answer. Raises StatusError."""
     namespaced: bool = False
 
