@@ -55,6 +55,16 @@ async def test_a_deployment(api):
     assert answer["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
 
 
+async def test_a_binding_whose_empty_fields_are_written_out(api, make_pod):
+    await api.create("/api/v1/namespaces/default/pods", make_pod())
+    metadata = b"".join(field(number, text) for number, text in ((1, "p"), (3, "default"), (5, ""), (6, "")))
+    body = envelope("v1", "Binding", field(1, metadata) + field(2, field(1, "Node") + field(3, "n") + field(6, "")))
+    path = "/api/v1/namespaces/default/pods/p/binding"
+    status, answer = await api("POST", path, body, **{"Content-Type": PROTOBUF})
+    assert status == 201, answer
+    assert (await api.get("/api/v1/namespaces/default/pods/p"))["spec"]["nodeName"] == "n"
+
+
 @pytest.mark.parametrize(
     "body",
     [b"", b"{}", MAGIC + b"\xff\xff", envelope("apps/v1", "Deployment", b"\x0a\x7f")],
