@@ -26,10 +26,9 @@ def bound(cluster):
 )
 async def test_the_api_server_stops_in_the_middle_of_500_pods(cluster, proxy, outage, settings):
     await cluster.add_nodes(10, cpu="6")
+    await cluster.create_fast(pods("p", 500))
+    slow = proxy.inject("POST", "/binding$", times=None, delay=0.3)
     async with running_scheduler(proxy.access, settings=settings):
-        # All are there before the server goes, the scheduler has got so far.
-        slow = proxy.inject("POST", "/binding$", times=None, delay=0.3)
-        await cluster.create_fast(pods("p", 500))
         await cluster.witness.until(lambda: bound(cluster) >= 50)
         await cluster.stop_server()
         so_far = bound(cluster)
