@@ -39,6 +39,8 @@ from bayplan.devcluster.apiserver.status import (
 from bayplan.devcluster.apiserver.store import Change, Collection, Entry, encode, key_of
 
 BOOKMARK_SECONDS = 60.0
+PIECE = 1000
+"""How many events go out at once at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,18 +261,19 @@ async def watch(
     first = True
     if options.initial:
         entries = [entry for entry in _candidates(collection, selection, "") if selection.matches(entry)]
-        lines = [renderer.event("ADDED", entry, columns=index == 0) for index, entry in enumerate(entries)]
+        for start in range(0, len(entries), PIECE):
+            piece = entries[start : start + PIECE]
+            yield b"".join([renderer.event("ADDED", entry, columns=entry is entries[0]) for entry in piece])
         first = not entries
         if options.initial_end:
-            lines.append(renderer.bookmark(cursor, initial=True))
-        yield b"".join(lines)
+            yield renderer.bookmark(cursor, initial=True)
     next_bookmark = loop.time() + BOOKMARK_SECONDS
     while True:
         if cursor < collection.compacted:
             error = expired(f"too old resource version: {cursor} ({collection.compacted})")
             yield b'{"type":"ERROR","object":%b}\n' % encode(error.body())
             return
-        changes = collection.since(cursor)
+        changes = collection.since(cursor, PIECE)
         if changes:
             lines = [line for change in changes if (line := _line(selection, change, renderer, first))]
             cursor = changes[-1].version

@@ -58,6 +58,10 @@ class Entry:
         return Entry(self.load(), version, self.fields)
 
 
+LINES_KEPT = 1000
+"""For how many changes of a kind the lines of watches are kept; older ones are rendered anew for who lags behind."""
+
+
 class Change:
     """One step in the history of a kind."""
 
@@ -111,6 +115,9 @@ class Collection:
             self.objects[entry.key] = entry
         history = self._history
         history.append(change)
+        if len(history) > LINES_KEPT:
+            stale = history[-LINES_KEPT - 1]
+            stale.line = stale.converted = None
         if len(history) > self._capacity + self._capacity // 4:
             self.compact(len(history) - self._capacity)
         if self._waiters:
@@ -123,10 +130,10 @@ class Collection:
             self.compacted = self._history[count - 1].version
             del self._history[:count]
 
-    def since(self, version: int, limit: int = 1000) -> list[Change]:
+    def since(self, version: int, limit: int | None = None) -> list[Change]:
         """The changes after a version, the oldest `limit` of them."""
         start = bisect_right(self._history, version, key=_version_of)
-        return self._history[start : start + limit]
+        return self._history[start:] if limit is None else self._history[start : start + limit]
 
     @property
     def newest(self) -> int:
