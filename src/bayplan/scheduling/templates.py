@@ -43,6 +43,7 @@ class RawScores:
     def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Ask every scoring plugin about the nodes that the verdicts are about."""
         nodes, standing = verdicts.nodes, verdicts.standing
+        feasible = int(np.count_nonzero(standing))
         scores = cls(np.zeros(len(nodes), dtype=np.int64))
         for plugin in profile.at(Point.SCORE):
             if plugin.name in cycle.skip_score:
@@ -51,9 +52,8 @@ class RawScores:
             if implements(plugin, NormalizeScores):
                 scores.to_normalize.append((plugin, weight, raw))
             else:
-                number = int(np.count_nonzero(standing))
-                checked(raw if number == len(raw) else raw[standing], plugin, number)
-                scores.fixed += raw * weight
+                checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
+                scores.fixed += raw if weight == 1 else raw * weight
         return scores
 
     def replace(self, rows: Rows, others: RawScores) -> bool:
@@ -61,7 +61,7 @@ class RawScores:
         self.fixed[rows] = others.fixed
         changed = False
         for (_, _, raw), (_, _, new) in zip(self.to_normalize, others.to_normalize, strict=True):
-            changed = changed or not np.array_equal(raw[rows], new)
+            changed = changed or bool((raw[rows] != new).any())
             raw[rows] = new
         return changed
 
@@ -115,7 +115,7 @@ class Template:
             rescaled = self.scores.replace(changed, RawScores.of(profile, self.cycle, pod, verdicts))
         elif verdicts.standing.any():
             return False
-        if rescaled or not np.array_equal(self.verdicts.standing[changed], verdicts.standing):
+        if rescaled or (self.verdicts.standing[changed] != verdicts.standing).any():
             self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
