@@ -81,7 +81,7 @@ class Real:
                     try:
                         await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(nodes))
                     except ApiError as error:
-                        if error.status not in {404, 409}:
+                        if error.status not in {403, 404, 409}:  # 403: its namespace is going
                             raise
             await asyncio.sleep(0.02)
 
@@ -97,6 +97,8 @@ async def cluster(kubeconfig) -> AsyncIterator[Real]:
         finally:
             running.cancel()
             await asyncio.wait([running])
+            if not running.cancelled():
+                running.result()
 
 
 def deployment(namespace: str, replicas: int = 3) -> dict[str, Any]:
