@@ -1,0 +1,149 @@
+"""InterPodAffinity and PodTopologySpread as a whole against loops over nodes and pods, in random clusters."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightkube.models.core_v1 import Namespace, Node, Pod, TopologySpreadConstraint
+from plain_loops import (
+    HOSTNAME,
+    affinity_scores,
+    affinity_verdicts,
+    name,
+    namespace,
+    spread_scores,
+    spread_verdicts,
+)
+from random_clusters import RACK, ZONE, Maker
+
+from bayplan.api import kinds
+from bayplan.api.objects import convert
+from bayplan.cluster.nodes import PodChanges
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import SKIP
+from bayplan.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs
+from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.testing.offline import OfflineHandle
+
+anything = st.randoms(use_true_random=True).map(Maker)
+"""Seeds, not choices: what a failing example prints is enough to repeat it, and small enough to read."""
+
+
+def state_of(cluster):
+    state = ClusterState()
+    for each, labels in cluster.namespaces.items():
+        state.objects[kinds.NAMESPACE].set(each, convert(Namespace, {"metadata": {"name": each, "labels": labels}}))
+    for node in cluster.nodes:
+        state.set_node(convert(Node, {**node, "status": {"allocatable": {}}}))
+    for pod in cluster.pods:
+        state.set_pod(info(pod))
+    return state
+
+
+def info(pod):
+    return PodInfo(convert(Pod, pod))
+
+
+def verdicts(plugin, pod, state, changes):
+    """What the plugin says of every node, each under its own what-if; None where it is skipped."""
+    nodes, cycle = state.nodes, CycleState()
+    answer = plugin.pre_filter(cycle, pod, nodes)
+    if answer == SKIP:
+        return None
+    assert answer is None
+    live = np.flatnonzero(nodes.live)
+    what_ifs = {
+        position: PodChanges(tuple(map(info, added)), tuple(map(info, removed)))
+        for position, row in enumerate(live.tolist())
+        for added, removed in [changes.get(nodes.name(row), ((), ()))]
+        if added or removed
+    }
+    rejections = plugin.filter_nodes(cycle, pod, nodes.at(live).changed(what_ifs))
+    index = np.zeros(len(live), dtype=int) if rejections is None else rejections.index
+    return {
+        nodes.name(row): rejections.statuses[code - 1].message if code else ""
+        for row, code in zip(live.tolist(), index.tolist(), strict=True)
+    }
+
+
+def scores(plugin, pod, state, scored):
+    """The normalised scores of some nodes; None where scoring is skipped."""
+    everywhere, cycle = state.nodes, CycleState()
+    nodes = everywhere.at(np.array([everywhere.position(name(node)) for node in scored], dtype=np.intp))
+    if plugin.pre_score(cycle, pod, nodes) == SKIP:
+        return None
+    found = plugin.normalize_scores(cycle, pod, plugin.score_nodes(cycle, pod, nodes), nodes)
+    return {name(node): score for node, score in zip(scored, found.tolist(), strict=True)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(anything)
+def test_affinity_filter(make):
+    cluster, pod = make.cluster(), make.pod("pending")
+    changes, state = make.what_ifs(cluster), state_of(cluster)
+    plugin = InterPodAffinity(OfflineHandle(state))
+    assert verdicts(plugin, info(pod), state, {}) == affinity_verdicts(pod, cluster)
+    assert verdicts(plugin, info(pod), state, changes) == affinity_verdicts(pod, cluster, changes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(anything)
+def test_spread_filter(make):
+    cluster, pod = make.cluster(), make.pod("pending")
+    changes, state = make.what_ifs(cluster), state_of(cluster)
+    plugin = PodTopologySpread(OfflineHandle(state))
+    assert verdicts(plugin, info(pod), state, {}) == spread_verdicts(pod, cluster)
+    assert verdicts(plugin, info(pod), state, changes) == spread_verdicts(pod, cluster, changes)
+
+
+@settings(max_examples=300, deadline=None)
+@given(anything, st.sampled_from([0, 1, 3]), st.booleans())
+def test_affinity_scores(make, hard_weight, ignore):
+    cluster, pod = make.cluster(), make.pod("pending")
+    scored, state = make.some(cluster), state_of(cluster)
+    args = InterPodAffinityArgs(hardPodAffinityWeight=hard_weight, ignorePreferredTermsOfExistingPods=ignore)
+    found = scores(InterPodAffinity(OfflineHandle(state), args), info(pod), state, scored)
+    assert found == affinity_scores(pod, cluster, scored, hard_weight, ignore_existing=ignore)
+
+
+@settings(max_examples=300, deadline=None)
+@given(anything)
+def test_spread_scores(make):
+    cluster, pod = make.cluster(), make.pod("pending")
+    scored, state = make.some(cluster), state_of(cluster)
+    found = scores(PodTopologySpread(OfflineHandle(state)), info(pod), state, scored)
+    assert found == spread_scores(pod, cluster, scored)
+
+
+SYSTEM_DEFAULTS = [
+    {"maxSkew": 3, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"},
+    {"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": "ScheduleAnyway"},
+]
+LIST_DEFAULTS = [
+    {"maxSkew": 1, "topologyKey": RACK, "whenUnsatisfiable": "ScheduleAnyway"},
+    {"maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"},
+]
+
+
+@settings(max_examples=300, deadline=None)
+@given(anything, st.booleans())
+def test_default_spreading(make, system):
+    """A service picks the pods with the label app=a, and the defaults spread them."""
+    cluster, pod = make.cluster(), make.pod("pending")
+    scored, state = make.some(cluster), state_of(cluster)
+    pod["spec"].pop("topologySpreadConstraints", None)
+    at = namespace(pod)
+    service = {"metadata": {"name": "s", "namespace": at}, "spec": {"selector": {"app": "a"}}}
+    state.objects[kinds.SERVICE].set(f"{at}/s", convert(kinds.SERVICE.type, service))
+    listed = [] if system else [convert(TopologySpreadConstraint, each) for each in LIST_DEFAULTS]
+    args = PodTopologySpreadArgs(defaultConstraints=listed, defaultingType="System" if system else "List")
+    plugin = PodTopologySpread(OfflineHandle(state), args)
+    picked = pod["metadata"]["labels"].get("app") == "a"
+    defaults = SYSTEM_DEFAULTS if system else LIST_DEFAULTS
+    selecting = [{**each, "labelSelector": {"matchLabels": {"app": "a"}}} for each in defaults] if picked else []
+    assert verdicts(plugin, info(pod), state, {}) == spread_verdicts(pod, cluster, defaults=selecting)
+    assert scores(plugin, info(pod), state, scored) == spread_scores(pod, cluster, scored, selecting, system=system)
