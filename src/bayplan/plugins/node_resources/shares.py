@@ -22,7 +22,7 @@ _EXACT = 2**46
 """Below this, no quotient of integers lies so close under a percentage that float64 would round it up to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: four are made in every decision, and freezing triples what that takes
 class ScoredResource:
     """One resource that counts for a pod.
 
