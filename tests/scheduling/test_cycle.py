@@ -83,7 +83,7 @@ class Evicts(Plugin):
     name = "Evicts"
 
     def post_filter(self, cycle, pod, diagnosis, what_if):
-        return PostFilterResult(Status.unschedulable("preemption: no."), "a")
+        return PostFilterResult(Status.unschedulable("nobody to evict"), "a")
 
 
 def test_what_post_filter_adds():
