@@ -174,7 +174,7 @@ class TestScore:
 class TestPostFilter:
     def run(self, *results):
         plugins = [answering(Point.POST_FILTER, result, name=f"P{n}") for n, result in enumerate(results)]
-        return run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1))
+        return run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1), None)
 
     def test_reasons_add_up_until_one_succeeds(self):
         no = PostFilterResult(Status.unschedulable("no claims"))

@@ -19,6 +19,8 @@ from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.pod_info import HostPort, PodInfo
 from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGroups
 
+NO_PRIORITY = 2**31
+"""Above every priority that a pod can have."""
 _ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
 
 
@@ -64,6 +66,8 @@ class NodeTable:
         """cpu and memory as scoring counts them (defaults for containers that request none)."""
         self.pod_count: Int64 = np.zeros(capacity, dtype=np.int64)
         self.allowed_pods: Int64 = np.zeros(capacity, dtype=np.int64)
+        self.lowest_priority: Int64 = np.full(capacity, NO_PRIORITY, dtype=np.int64)
+        """The lowest priority of the row's pods; NO_PRIORITY where there are none."""
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)
         self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn(capacity, ())
         self.ports: dict[tuple[str, int], dict[str, Int32]] = {}
@@ -138,12 +142,15 @@ class NodeTable:
         """Put a pod on the row of its `node_name`, which need not be live."""
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
+        self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
         self._account(row, pod, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
         """Take a pod off its row. `pod` must be the value that was added, so that the sums return to what they were."""
         row = self.row_of[pod.node_name]
         del self.pods[row][pod.uid]
+        if pod.priority == self.lowest_priority[row]:
+            self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
 
@@ -296,6 +303,9 @@ class NodeTable:
         self.nonzero_requested = grown(self.nonzero_requested, self.capacity)
         self.pod_count = grown(self.pod_count, self.capacity)
         self.allowed_pods = grown(self.allowed_pods, self.capacity)
+        lowest_priority = np.full(self.capacity, NO_PRIORITY, dtype=np.int64)
+        lowest_priority[: len(self.lowest_priority)] = self.lowest_priority
+        self.lowest_priority = lowest_priority
         self.unschedulable = grown(self.unschedulable, self.capacity)
         self.taints.grow(self.capacity)
         self.terms.grow(self.capacity)

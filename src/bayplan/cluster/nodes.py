@@ -29,8 +29,8 @@ class PodChanges:
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Every changed pod with +1 or -1."""
-        yield from ((pod, 1) for pod in self.added)
         yield from ((pod, -1) for pod in self.removed)
+        yield from ((pod, 1) for pod in self.added)
 
 
 class Nodes:

@@ -6,6 +6,7 @@ Mirrors framework.PodInfo (pkg/scheduler/framework/types.go).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -60,6 +61,7 @@ class PodInfo:
         "resource_version",
         "scheduler_name",
         "scheduling_gates",
+        "start_time",
         "uid",
     )
 
@@ -83,6 +85,7 @@ class PodInfo:
         self.scheduling_gates: tuple[str, ...] = tuple(gate.name for gate in spec.schedulingGates or ())
         self.phase: str = (status.phase if status else None) or "Pending"
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
+        self.start_time: datetime | None = status.startTime if status else None
         self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
         amounts = requests.pod_requests(pod, use_status=True)
         self.requested: dict[str, int] = requests.counted(amounts)

@@ -12,10 +12,11 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import Objects
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.preemptions import Preemptions
 
 
 class ClusterState:
-    """Nodes, the pods on them, nominations and other objects.
+    """Nodes, the pods on them, nominations, preemptions that go on, and other objects.
 
     A pod on a node is in one of two states::
 
@@ -36,6 +37,7 @@ class ClusterState:
         self.table = NodeTable()
         self.nominations = Nominations()
         self.objects = Objects()
+        self.preemptions = Preemptions(self.pod)
         self._pods: dict[str, PodInfo] = {}
         self._assumed: set[str] = set()
 

@@ -8,6 +8,7 @@ where a Status is expected means "not here, for this reason".
 
 from __future__ import annotations
 
+import random
 from collections.abc import Awaitable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -19,7 +20,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
-from bayplan.framework.verdicts import Diagnosis, Rejections
+from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 MAX_NODE_SCORE = 100
 """Scores are 0 to 100 after normalisation, before weights."""
@@ -93,6 +94,9 @@ class Handle(Protocol):
     def objects(self, kind: Kind) -> Mapping[str, Any]:
         """The known objects of a kind by `namespace/name`."""
 
+    def preempting(self, uid: str) -> bool:
+        """Whether the victims of a pod are still being evicted."""
+
     @property
     def binder(self) -> Binder | None:
         """Where bindings are written; None where nothing is written, as in a simulation."""
@@ -103,6 +107,20 @@ class Binder(Protocol):
 
     async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
         """Bind a pod to a node; raises what the API client raises."""
+
+
+class WhatIf(Protocol):
+    """What a PostFilter may ask: whether nodes would take the pod if they were different.
+
+    `rng` is where everything random of the cycle comes from, so that a decision can be repeated.
+    """
+
+    @property
+    def rng(self) -> random.Random:
+        """The cycle's random generator."""
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
+        """What the profile's filters say of nodes under their what-ifs, with and without pods nominated there."""
 
 
 @runtime_checkable
@@ -153,7 +171,9 @@ class FilterNodes(Protocol):
 class PostFilter(Protocol):
     """Called when no node takes the pod: may make room."""
 
-    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult: ...
+    def post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> PostFilterResult: ...
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ through `call`, so that a plugin which raises or answers nonsense becomes a Plug
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
 
@@ -23,6 +23,7 @@ from bayplan.framework.interface import (
     NodeNames,
     PostFilterResult,
     Wait,
+    WhatIf,
 )
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, PluginError, Status
@@ -85,18 +86,21 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
     return verdicts
 
 
-def run_post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis) -> PostFilterResult | None:
-    """Ask the PostFilters until one succeeds or finds the case unresolvable; None where there are none."""
+def run_post_filter(
+    profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+) -> PostFilterResult | None:
+    """Ask the PostFilters until one succeeds, fails or finds the case unresolvable; None where there are none.
+
+    The status says which plugin it was. A failure only means that no room was made.
+    """
     refusals: list[PostFilterResult] = []
     for plugin in profile.at(Point.POST_FILTER):
-        result = call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis)
+        result = call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
-        code = result.status.code
-        if code in {Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}:
+        result = replace(result, status=result.status.by(plugin.name))
+        if result.status.code is not Code.UNSCHEDULABLE:
             return result
-        if code is not Code.UNSCHEDULABLE:
-            raise PluginError(plugin.name, "PostFilter", result.status.message or str(code))
         refusals.append(result)
     if not refusals:
         return None
@@ -104,7 +108,7 @@ def run_post_filter(profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis
         (result.nominated_node for result in reversed(refusals) if result.nominated_node is not None), None
     )
     reasons = tuple(reason for result in refusals for reason in result.status.reasons)
-    return PostFilterResult(Status.unschedulable(*reasons), nominated)
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, reasons, refusals[0].status.plugin), nominated)
 
 
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
@@ -284,13 +288,14 @@ def checked(scores: Any, plugin: Any, count: int) -> Int64:
     """Scores after normalisation, as they must be. Raises PluginError."""
     if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
         raise PluginError(plugin.name, "NormalizeScore", f"expected an array of {count} integers, got {_shape(scores)}")
-    if count and (scores.min() < 0 or scores.max() > MAX_NODE_SCORE):
+    checked_scores: Int64 = scores.astype(np.int64, copy=False)
+    if checked_scores.view(np.uint64).max(initial=0) > MAX_NODE_SCORE:  # as unsigned, a negative score is a huge one
         raise PluginError(
             plugin.name,
             "Score",
             f"scores must be 0 to {MAX_NODE_SCORE} after normalisation, got {scores.min()} to {scores.max()}",
         )
-    return scores.astype(np.int64, copy=False)
+    return checked_scores
 
 
 def _shape(value: object) -> str:

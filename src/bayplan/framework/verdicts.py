@@ -116,6 +116,13 @@ class Diagnosis:
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
 
+    def status_of(self, node_name: str) -> Status:
+        """What was said of a node; of one that does not exist, that nothing helps."""
+        position = self.verdicts.nodes.position(node_name) if self.verdicts is not None else None
+        if self.verdicts is not None and position is not None:
+            return self.verdicts.of(position)
+        return self.absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
     def explain(self) -> str:
         """The text of the PodScheduled condition and of the FailedScheduling event. Mirrors FitError.Error."""
         text = f"0/{self.total} nodes are available:"

@@ -14,22 +14,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayplan.cluster.columns import Int64, Rows
-from bayplan.cluster.nodes import Nodes, PodChanges
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.framework import interface
 from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.profile import Profile
 from bayplan.framework.runner import (
     run_filter,
     run_post_filter,
     run_pre_filter,
     run_pre_score,
     run_score,
-    status_of,
 )
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
+from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.scheduling.decision import Decision, Outcome, Scores
 from bayplan.scheduling.templates import Template, Templates
 
@@ -101,7 +100,7 @@ def scheduling_cycle(
     diagnosis = Diagnosis(total=state.table.live_count)
     decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(), diagnosis)
     if diagnosis.total == 0:
-        decision.message = NO_NODES
+        decision.message, decision.nominated_node = NO_NODES, ""
         return decision
     try:
         template = _template(state, pod, options)
@@ -111,7 +110,7 @@ def scheduling_cycle(
         else:
             nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
         if not len(feasible):
-            _post_filter(profile, pod, decision)
+            _post_filter(decision, ProfileWhatIf(profile, state.nominations, rng))
             decision.message = diagnosis.explain()
             return decision
         decision.feasible = _rows(nodes, feasible)
@@ -144,7 +143,7 @@ def _find_feasible_again(
     verdicts, feasible = template.verdicts, template.feasible()
     if state.nominations.nodes:
         verdicts = verdicts.copy()
-        _filter_nominated_rows(profile, state, decision.cycle, pod, verdicts)
+        filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
         _raise_error(verdicts)
         feasible = verdicts.feasible()
     if not len(feasible):
@@ -191,7 +190,7 @@ def _filter(
 ) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Verdicts]:
     verdicts = run_filter(profile, cycle, pod, nodes)
     if state.nominations.nodes:
-        _filter_nominated_rows(profile, state, cycle, pod, verdicts)
+        filter_nominated(profile, state.nominations, cycle, pod, verdicts)
     _raise_error(verdicts)
     if options.ask_extenders and verdicts.standing.any():
         names = [nodes.name(position) for position in verdicts.feasible().tolist()]
@@ -201,32 +200,6 @@ def _filter(
             if isinstance(status, Status) and position is not None:
                 verdicts.set(position, status.by(EXTENDER))
     return verdicts
-
-
-def _filter_nominated_rows(
-    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
-) -> None:
-    """Look again at the rows that other pods are nominated to, as if those pods were there.
-
-    Such a row has to pass with and without them: a pod must not take the room that preemption made for a pod of equal
-    or higher priority. Mirrors RunFilterPluginsWithNominatedPods; what is said with the pods there comes first.
-    """
-    for name, nominated in state.nominations.nodes.items():
-        position = verdicts.nodes.position(name)
-        added = tuple(other for other in nominated.values() if other.priority >= pod.priority and other.uid != pod.uid)
-        if position is None or not added:
-            continue
-        row = verdicts.nodes.at(np.array([position])).changed({0: PodChanges(added=added)})
-        what_if = cycle.clone()
-        for plugin in profile.at(Point.PRE_FILTER):
-            if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter:
-                for other in added:
-                    status = status_of(plugin.add_pod(what_if, pod, other, row.info(0)), plugin, "AddPod")
-                    if status.code is not Code.SUCCESS:
-                        raise PluginError(plugin.name, "AddPod", status.message)
-        with_them = run_filter(profile, what_if, pod, row)
-        if not with_them.standing[0]:
-            verdicts.set(position, with_them.of(0))
 
 
 def _score(
@@ -247,12 +220,17 @@ def _score(
     return Scores(decision.feasible, scores, total)
 
 
-def _post_filter(profile: Profile, pod: PodInfo, decision: Decision) -> None:
-    result = run_post_filter(profile, decision.cycle, pod, decision.diagnosis)
-    if result is not None:
-        decision.diagnosis.post_filter_message = result.status.message
-        decision.nominated_node = result.nominated_node
-        decision.victims = result.victims
+def _post_filter(decision: Decision, what_if: ProfileWhatIf) -> None:
+    """See whether room can be made."""
+    result = run_post_filter(what_if.profile, decision.cycle, decision.pod, decision.diagnosis, what_if)
+    if result is None:
+        decision.nominated_node = ""
+        return
+    decision.diagnosis.post_filter_message = result.status.message
+    if result.status.code is Code.ERROR:
+        return
+    decision.nominated_node = result.nominated_node
+    decision.victims, decision.preempted_by = result.victims, result.status.plugin
 
 
 def _raise_error(verdicts: Verdicts) -> None:

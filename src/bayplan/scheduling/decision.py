@@ -44,9 +44,10 @@ class Decision:
     """What became of one pod.
 
     `node` is where it goes (SCHEDULED). `message` says why not (UNSCHEDULABLE, ERROR). `nominated_node` is what
-    PostFilter made of it: None leaves the pod's nomination, "" clears it. `feasible` and `scores` are there for who
-    wants to know more; `scores` is None where scoring was skipped because one node only was feasible. `failed_plugin`
-    names the plugin that broke (ERROR), if one did.
+    PostFilter made of it: None leaves the pod's nomination, "" clears it; `victims` have to go first, as the PostFilter
+    plugin `preempted_by` wants. `feasible` and `scores` are there for who wants to know more; `scores` is None where
+    scoring was skipped because one node only was feasible. `failed_plugin` names the plugin that broke (ERROR), if one
+    did.
     """
 
     pod: PodInfo
@@ -59,4 +60,5 @@ class Decision:
     scores: Scores | None = None
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+    preempted_by: str = ""
     failed_plugin: str = ""

@@ -74,6 +74,10 @@ class SchedulerHandle:
         """The known objects of a kind by `namespace/name`."""
         return self._state.objects[kind]
 
+    def preempting(self, uid: str) -> bool:
+        """Whether the victims of a pod are still being evicted."""
+        return self._state.preemptions.going_on(uid)
+
     @property
     def binder(self) -> Client:
         """Where bindings are written."""

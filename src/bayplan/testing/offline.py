@@ -32,3 +32,7 @@ class OfflineHandle:
     def objects(self, kind: kinds.Kind) -> Mapping[str, Any]:
         """The known objects of a kind by `namespace/name`."""
         return self._state.objects[kind]
+
+    def preempting(self, uid: str) -> bool:
+        """Whether the victims of a pod are still being evicted: never, where nothing is written."""
+        return self._state.preemptions.going_on(uid)

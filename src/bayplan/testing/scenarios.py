@@ -49,6 +49,16 @@ class RecordedScores(msgspec.Struct):
     plugins: dict[str, int] = {}
 
 
+class Preempted(msgspec.Struct, kw_only=True):
+    """One answer out of several that the reference gave to the same question."""
+
+    nominated: str = ""
+    victims: list[str] = []
+
+    def __post_init__(self) -> None:
+        self.victims = sorted(self.victims)
+
+
 class Step(msgspec.Struct, kw_only=True):
     """One recorded decision."""
 
@@ -66,6 +76,7 @@ class Step(msgspec.Struct, kw_only=True):
     postFilterMessage: str = ""
     nominated: str = ""
     victims: list[str] = []
+    acceptable: list[Preempted] = []
     error: str = ""
 
 

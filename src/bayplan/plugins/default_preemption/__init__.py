@@ -1,0 +1,1 @@
+"""DefaultPreemption: pods of lower priority make room for one that fits nowhere."""

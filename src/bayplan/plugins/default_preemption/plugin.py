@@ -1,0 +1,127 @@
+"""DefaultPreemption: where a pod fits nowhere, a node is found that it fits on once pods of lower priority are gone.
+
+Mirrors plugins/defaultpreemption/default_preemption.go, and what of framework/preemption/preemption.go decides.
+Carrying it out is the service's part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework import events
+from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.interface import CycleState, Handle, Plugin, PostFilterResult, WhatIf
+from bayplan.framework.status import Code, Status
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.plugins.arguments import DefaultPreemptionArgs
+from bayplan.plugins.default_preemption.budgets import Budgets
+from bayplan.plugins.default_preemption.candidates import preference
+from bayplan.plugins.default_preemption.dry_run import DryRun
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+VICTIMS_STILL_THERE = "not eligible due to a terminating pod on the nominated node."
+GOING_ON = Status.unresolvable("waiting for the preemption for this pod to be finished")
+NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
+
+_DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
+
+
+class DefaultPreemption(Plugin):
+    """Preempts for pods that fit nowhere, and holds them back while their victims are evicted."""
+
+    name = "DefaultPreemption"
+    arguments = DefaultPreemptionArgs
+
+    def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
+        self._handle = handle
+        self._percentage = args.minCandidateNodesPercentage
+        self._absolute = args.minCandidateNodesAbsolute
+
+    def pre_enqueue(self, pod: PodInfo) -> Status | None:
+        """Hold a pod back while its victims are evicted: until then it would only find them still there."""
+        return GOING_ON if self._handle.preempting(pod.uid) else None
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
+        """Find the candidates, and take the one that costs least."""
+        ineligible = self._ineligible(pod, diagnosis)
+        if ineligible:
+            return PostFilterResult(_refusal(ineligible))
+        nodes = self._nodes_to_try(diagnosis, what_if)
+        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._handle.objects(POD_DISRUPTION_BUDGET).values()))
+        candidates = dry_run.candidates(self._wanted(len(nodes)))
+        if not candidates and dry_run.errors:
+            return PostFilterResult(Status.error(f"preemption: {_joined(dry_run.errors)}"))
+        if not candidates:
+            why = Diagnosis(diagnosis.total, dry_run.verdicts, absent=NOT_HELPFUL).explain()
+            return PostFilterResult(_refusal(why), nominated_node="")
+        best = min(candidates, key=preference)
+        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
+
+    def events(self) -> Iterable[EventHint]:
+        """Pods that go let the queue ask again whether a pod is held back; what it waits for, others know."""
+        yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
+
+    def looks_up(self) -> Iterable[Kind]:
+        """What protects pods."""
+        return (POD_DISRUPTION_BUDGET,)
+
+    def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
+        """Why the pod may not preempt; nothing if it may.
+
+        Nothing more is evicted while earlier victims are still on their way out of the node that was made free for it,
+        unless the pod cannot have that node any more, whoever leaves it.
+        """
+        if pod.spec.preemptionPolicy == "Never":
+            return NEVER
+        name = pod.nominated_node_name
+        if not name or diagnosis.status_of(name).code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return ""
+        position = self._handle.nodes.position(name)
+        if position is None:
+            return ""
+        others = self._handle.nodes.pods(position)
+        waits = any(other.priority < pod.priority and _being_preempted(other) for other in others)
+        return VICTIMS_STILL_THERE if waits else ""
+
+    def _nodes_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Nodes:
+        """The nodes that were turned down in a way that fewer pods may help, beginning anywhere among them."""
+        nodes = self._handle.nodes
+        potential = np.zeros(len(nodes), dtype=np.bool_)
+        if diagnosis.absent is not None and diagnosis.absent.code is Code.UNSCHEDULABLE:
+            potential = nodes.live.copy()
+        if diagnosis.verdicts is not None:
+            verdicts = diagnosis.verdicts
+            resolvable = np.array([status.code is Code.UNSCHEDULABLE for status in verdicts.table])
+            potential[verdicts.nodes.rows] = resolvable[verdicts.codes]
+        rows = np.flatnonzero(potential)
+        return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
+
+    def _wanted(self, nodes: int) -> int:
+        """How many candidates to look for among so many nodes."""
+        return min(max(nodes * self._percentage // 100, self._absolute), nodes)
+
+
+def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
+    """The plugins that turned the pod down know whether that helps it."""
+    return Hint.SKIP
+
+
+def _being_preempted(pod: PodInfo) -> bool:
+    if not pod.terminating:
+        return False
+    condition = next((each for each in pod.status.conditions or () if each.type == "DisruptionTarget"), None)
+    return condition is not None and (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
+
+
+def _refusal(why: str) -> Status:
+    return Status.unschedulable(f"preemption: {why}")
+
+
+def _joined(problems: Iterable[str]) -> str:
+    distinct = list(dict.fromkeys(problems))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
