@@ -2,6 +2,8 @@
 
 import pytest
 
+from bayplan.devcluster.apiserver.garbage import STEPS_AT_ONCE
+
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -110,6 +112,15 @@ async def test_a_namespace_takes_its_contents_along(api, make_pod):
     await api.get("/api/v1/namespaces/team")
     await api.delete(f"{pods}/waits?gracePeriodSeconds=0")
     await api.gone("/api/v1/namespaces/team")
+
+
+async def test_a_full_namespace_is_emptied_in_steps(api, server, make_config_map):
+    await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
+    for number in range(3 * STEPS_AT_ONCE):
+        server.load([{"apiVersion": "v1", "kind": "ConfigMap", **make_config_map(f"m{number}", namespace="team")}])
+    await api.delete("/api/v1/namespaces/team")
+    await api.gone("/api/v1/namespaces/team")
+    assert (await api.get("/api/v1/namespaces/team/configmaps"))["items"] == []
 
 
 async def test_delete_collection_by_selector(api, make_config_map):

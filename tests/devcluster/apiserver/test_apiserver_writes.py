@@ -55,6 +55,16 @@ async def test_leases_insist_on_a_version_and_may_be_created_by_an_update(api):
     assert "must be specified for an update" in answer["message"]
 
 
+async def test_a_status_cannot_be_deleted(api, make_pod):
+    await api.create(PODS, make_pod())
+    await api.delete(f"{PODS}/p/status", status=405)
+    await api.get(f"{PODS}/p/status")
+
+
+async def test_what_an_update_creates_has_the_name_of_its_url(api):
+    await api.put(f"{LEASES}/l", {"metadata": {"name": "other"}}, status=400)
+
+
 async def test_dry_runs_store_nothing(api, make_config_map):
     await api.create(f"{MAPS}?dryRun=All", make_config_map())
     await api.get(f"{MAPS}/m", status=404)

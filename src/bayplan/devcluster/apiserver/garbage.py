@@ -6,7 +6,6 @@ Mirrors what Kubernetes' garbage collector and namespace controller do, in steps
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 
 from bayplan.devcluster.apiserver.deletion import FOREGROUND, ORPHAN, DeleteOptions, delete
 from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
@@ -27,8 +26,10 @@ class GarbageCollector:
         for resource in registry.resources.values():
             if resource.storage is None:
                 self._by_storage[resource.kind.resource] = resource
-        self._todo: deque[tuple[str, str]] = deque()
-        """(resource, key) of objects to look at: they may have lost an owner, or wait for something that has gone."""
+        self._todo: dict[tuple[str, str], None] = {}
+        """(resource, key) of objects to look at, in the order in which they were noticed: they may have lost an owner,
+        or wait for something that has gone.
+        """
         self._work = asyncio.Event()
         registry.on_removed.append(self._notice)
         registry.on_owned.append(self._look_at)
@@ -51,7 +52,7 @@ class GarbageCollector:
         return found is not None and found.fields["status.phase"] == "Terminating"
 
     def _look_at(self, resource: str, key: str) -> None:
-        self._todo.append((resource, key))
+        self._todo[resource, key] = None
         self._work.set()
 
     async def run(self) -> None:
@@ -67,7 +68,8 @@ class GarbageCollector:
             if not self._todo:
                 self._work.clear()
                 return
-            name, key = self._todo.popleft()
+            name, key = next(iter(self._todo))
+            del self._todo[name, key]
             entry = self._registry.store.collection(name).objects.get(key)
             if entry is not None:
                 self._deal_with(self._by_storage[name], entry)
@@ -141,16 +143,24 @@ class GarbageCollector:
             self._registry.remove(resource, new)
 
     def _empty_namespace(self, resource: Resource, obj: Object) -> None:
-        """Deletes what is in a namespace that is being deleted, and the namespace once nothing is."""
+        """Deletes what is in a namespace that is being deleted, a few objects at a time, and at last the namespace."""
         namespace = obj["metadata"]["name"]
-        empty = True
+        steps = STEPS_AT_ONCE
         for name, collection in self._registry.store.collections():
             contained = self._by_storage[name]
             if not contained.kind.namespaced:
                 continue
             for entry in collection.select(namespace):
+                if entry.terminating:
+                    continue
+                if not steps:
+                    self._look_at(NAMESPACES, namespace)
+                    return
+                steps -= 1
                 delete(self._registry, contained, namespace, entry.name, DeleteOptions(propagation="Background"))
-                empty = empty and entry.key not in collection.objects
-        if empty and not obj["metadata"].get("finalizers"):
+        if not self._has_contents(namespace) and not obj["metadata"].get("finalizers"):
             del obj["spec"]
             self._registry.remove(resource, obj)
+
+    def _has_contents(self, namespace: str) -> bool:
+        return any(collection.select(namespace) for _, collection in self._registry.store.collections())

@@ -15,7 +15,7 @@ from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.negotiation import negotiate
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH
 from bayplan.devcluster.apiserver.reading import list_objects, read_selection, read_watch, watch
-from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.devcluster.apiserver.registry import Registry, place
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, Renderer
 from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.resources import Resource
@@ -30,6 +30,8 @@ from bayplan.devcluster.apiserver.status import (
 )
 from bayplan.devcluster.apiserver.store import encode, key_of
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
+
+STATUS_VERBS = frozenset({"get", "update", "patch"})
 
 WATCH_SECONDS = 1800.0
 """How long a watch lasts that does not say."""
@@ -72,14 +74,15 @@ class Handler:
         if virtual is not None:
             if info.verb != "create" or info.name:
                 raise method_not_allowed()
-            return Answer(
-                201, encode(virtual.answer(self._registry, info, request.user, request.document(virtual.kind_at(info))))
-            )
+            question = request.document(virtual.kind_at(info))
+            return Answer(201, encode(virtual.answer(self._registry, info, request.user, question)))
         resource = self._registry.resource(info.group, info.version, info.resource)
         if resource is None or (info.namespace and not resource.kind.namespaced):
             raise resource_not_found()
         if info.subresource and not (info.subresource == "status" and resource.kind.status):
             return self._subresource(request, resource)
+        if info.subresource and info.verb not in STATUS_VERBS:
+            raise method_not_allowed()
         if info.verb == "create" and info.name:
             raise method_not_allowed()
         if info.verb in {"update", "patch"} and not info.name:
@@ -136,7 +139,7 @@ class Handler:
         validation = request.validation()
         new = read_object(resource.kind, request.body, request.content_type, validation)
         if resource.create_on_update and not info.subresource and self._is_missing(request, resource):
-            new["metadata"].setdefault("name", info.name)
+            place(resource, info.namespace, new["metadata"], info.name)
             entry = self._registry.create(resource, info.namespace, new, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
@@ -155,7 +158,7 @@ class Handler:
             if info.subresource:
                 raise not_found(resource.kind, info.name)
             obj = accept(resource.kind, request.patch(resource.kind), validation)
-            obj["metadata"].setdefault("name", info.name)
+            place(resource, info.namespace, obj["metadata"], info.name)
             entry = self._registry.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)

@@ -114,7 +114,7 @@ class Registry:
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
-            raise already_exists(kind, name, being_deleted="deletionTimestamp" in existing.load()["metadata"])
+            raise already_exists(kind, name, being_deleted=existing.terminating)
         return self._store(resource, obj, dry_run=dry_run)
 
     def suffix(self) -> str:

@@ -97,6 +97,7 @@ class ApiServer:
         await site.start()
         self._port = self._runner.addresses[0][1]
         self._collecting = asyncio.create_task(self._garbage.run(), name="garbage collector")
+        self._collecting.add_done_callback(_report)
 
     async def stop(self) -> None:
         """Ends all watches, lets other requests finish, and closes the socket."""
@@ -281,6 +282,11 @@ INITIAL_OBJECTS: tuple[Object, ...] = (
     },
 )
 """What a cluster has before anybody has created anything, besides its namespaces."""
+
+
+def _report(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("the %s has broken", task.get_name(), exc_info=task.exception())
 
 
 def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:

@@ -29,7 +29,19 @@ _NONE: dict[str, str] = {}
 class Entry:
     """One version of one object: what lists and watches select by, and the object's bytes."""
 
-    __slots__ = ("converted", "fields", "key", "labels", "name", "namespace", "owners", "raw", "uid", "version")
+    __slots__ = (
+        "converted",
+        "fields",
+        "key",
+        "labels",
+        "name",
+        "namespace",
+        "owners",
+        "raw",
+        "terminating",
+        "uid",
+        "version",
+    )
 
     def __init__(self, obj: Object, version: int, fields: dict[str, str]) -> None:
         metadata = obj["metadata"]
@@ -42,6 +54,7 @@ class Entry:
         self.uid: str = metadata["uid"]
         self.labels: dict[str, str] = metadata.get("labels") or _NONE
         self.fields = fields
+        self.terminating = "deletionTimestamp" in metadata
         self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences", ()))
         self.raw: bytes = encode(obj)
         """The object without `kind` and `apiVersion`, as a JSON object that is not empty."""
