@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Column, Table
 
 from bayplan.config import ConfigurationError
+from bayplan.service.heap import keep_heap
 from bayplan.testing.scheduler_perf.core import Measurement, run_workload
 from bayplan.testing.scheduler_perf.workloads import (
     BenchmarkError,
@@ -46,6 +47,7 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
     is decoded, decided and assumed, in memory. The exit status is 1 if a workload was skipped because it needs what is
     not supported, and 2 if a file cannot be read.
     """
+    keep_heap()  # as `bayplan run` does
     console = Console(highlight=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = 160

@@ -15,6 +15,7 @@ from bayplan.client import ApiError, Client, ConfigError, TransportError, connec
 from bayplan.config import ExtraPlugin, PluginLoadError, default_profile, load_plugins
 from bayplan.framework.interface import Handle
 from bayplan.framework.profile import Profile
+from bayplan.service.heap import keep_heap
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 
 log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ def run(
     SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once.
     """
     configure_logging(verbosity)
+    keep_heap()
     try:
         build = profiles_of(scheduler_name, load_plugins(plugins))
         asyncio.run(_run(kubeconfig, context, build, Settings(seed=seed, freeze=True)))
