@@ -9,7 +9,7 @@ where a Status is expected means "not here, for this reason".
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Hashable, Iterable, Mapping
+from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -17,6 +17,7 @@ from bayplan.api.kinds import Kind
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
@@ -91,8 +92,8 @@ class Handle(Protocol):
     def nominations(self) -> Nominations:
         """Which pods are nominated where."""
 
-    def objects(self, kind: Kind) -> Mapping[str, Any]:
-        """The known objects of a kind by `namespace/name`."""
+    def objects(self, kind: Kind) -> ObjectStore:
+        """The known objects of a kind by `namespace/name`; the same store at every call."""
 
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted."""

@@ -13,8 +13,8 @@ _KEEP = 256 * 2**20
 def keep_heap() -> None:
     """Let the C library keep memory that was freed, up to 256 MiB, instead of giving it back at once.
 
-    A decision makes and drops arrays of all nodes; by default glibc returns their pages to the system after each, and the
-    next decision has them mapped and zeroed anew. Does nothing with another C library. Concerns the whole process.
+    A decision makes and drops arrays of all nodes; by default glibc returns their pages to the system after each, and
+    the next decision has them mapped and zeroed anew. Does nothing with another C library. Concerns the whole process.
     """
     if not sys.platform.startswith("linux"):
         return

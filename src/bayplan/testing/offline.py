@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from bayplan.api import kinds
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.state import ClusterState
 
 
@@ -29,7 +27,7 @@ class OfflineHandle:
         """Which pods are nominated where."""
         return self._state.nominations
 
-    def objects(self, kind: kinds.Kind) -> Mapping[str, Any]:
+    def objects(self, kind: kinds.Kind) -> ObjectStore:
         """The known objects of a kind by `namespace/name`."""
         return self._state.objects[kind]
 

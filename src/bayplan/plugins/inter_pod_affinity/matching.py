@@ -5,20 +5,21 @@ Mirrors the counts of plugins/interpodaffinity/{filtering,scoring}.go, by domain
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, terms_of
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
+from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import GroupKey, PodSelector
 from bayplan.framework.interface import Handle
+
+_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,8 @@ class Namespaces:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
+        self._version = -1
+        self._selectors: dict[AffinityTerm, PodSelector] = {}
 
     @property
     def version(self) -> int:
@@ -51,6 +54,15 @@ class Namespaces:
 
     def selector(self, term: AffinityTerm) -> PodSelector:
         """The pods that a pending pod's own term means."""
+        if self._version != self.version or len(self._selectors) >= _REMEMBERED:
+            self._version = self.version
+            self._selectors.clear()
+        selector = self._selectors.get(term)
+        if selector is None:
+            selector = self._selectors[term] = self._resolve(term)
+        return selector
+
+    def _resolve(self, term: AffinityTerm) -> PodSelector:
         chosen = term.namespace_selector
         if chosen is None:
             return PodSelector(term.namespaces, term.selector)
@@ -64,35 +76,26 @@ class Namespaces:
         return PodSelector(term.namespaces | named, term.selector)
 
 
-def count_pods(key: GroupKey, topology_key: str, nodes: Nodes, weight: int = 1) -> DomainCounts:
-    """The pods that all selectors of a key pick, by domain, each counted `weight` times."""
-    table = nodes.table
-    counts = table.group(key).counts[: table.size]
-    return _by_domain(counts * np.int64(weight), topology_key, nodes)
+def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
+    """The pods that all selectors of a key pick, by domain."""
+    domains = Domains.of(topology_key, nodes)
+    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts[: nodes.table.size]))
 
 
-def sum_existing(
-    pod: PodInfo, namespace_labels: Mapping[str, str], nodes: Nodes, worth: Callable[[AffinityTerm], int]
-) -> dict[str, DomainCounts]:
-    """What the terms of pods on nodes that mean a pod are worth, by topology key and domain.
-
-    `worth`: of one pod with a term; terms worth 0 are left out.
-    """
-    table = nodes.table
+def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dict[str, DomainCounts]:
+    """What terms of pods that are on nodes are worth, by topology key and domain: each column counts so much a pod."""
+    size = nodes.table.size
     numbers: dict[str, Int64] = {}
-    for column in table.terms.matching(pod, namespace_labels):
-        value = worth(column.term)
-        if value:
-            key = column.term.topology_key
-            numbers[key] = numbers.get(key, 0) + column.counts[: table.size] * np.int64(value)
+    for column, worth in columns:
+        key = column.term.topology_key
+        number = column.counts[:size] * np.int64(worth)
+        numbers[key] = numbers[key] + number if key in numbers else number
     return {key: _by_domain(number, key, nodes) for key, number in numbers.items()}
 
 
-def _by_domain(numbers: Int64, topology_key: str, nodes: Nodes) -> DomainCounts:
+def _by_domain(numbers: Int32 | Int64, topology_key: str, nodes: Nodes) -> DomainCounts:
     domains = Domains.of(topology_key, nodes)
-    counts = domains.sum(numbers, nodes.table.live[: nodes.table.size])
-    counts[0] = 0
-    return DomainCounts(domains, counts)
+    return DomainCounts(domains, domains.sum(numbers))
 
 
 @dataclass(slots=True)
@@ -112,36 +115,57 @@ class Requirements:
     namespace_labels: Mapping[str, str]
     first: bool
 
-    @property
-    def nothing_near(self) -> bool:
-        """Whether no pod that meets the affinity terms is in any domain."""
-        return not any(each.counts.any() for each in self.near)
-
-    def changed(self, pod: PodInfo, nodes: Nodes, position: int) -> Requirements:
-        """The same under the what-if of one node."""
-        row = nodes.row(position)
-        near, away = [*self.near], [*self.away]
-        kept_away = dict(self.kept_away)
-        for other, sign in nodes.changes[position].signed():
-            if self.near_selectors and all(selector.matches(other) for selector in self.near_selectors):
-                near = [_plus(each, row, sign) for each in near]
-            for index, selector in enumerate(self.away_selectors):
-                if selector.matches(other):
-                    away[index] = _plus(away[index], row, sign)
-            for term in terms_of(other).required_anti:
-                if term.matches(pod, self.namespace_labels):
-                    key = term.topology_key
-                    kept_away[key] = _plus(kept_away.get(key) or _none(key, nodes), row, sign)
-        return Requirements(
-            near, away, kept_away, self.near_selectors, self.away_selectors, self.namespace_labels, self.first
+    def at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
+        """The same for each node, under its what-if."""
+        found = RequirementsAt(
+            [counts.at(nodes) for counts in self.near],
+            [counts.at(nodes) for counts in self.away],
+            {key: counts.at(nodes) for key, counts in self.kept_away.items()},
+            np.full(len(nodes), sum(int(counts.counts.sum()) for counts in self.near)),
         )
+        for position, changes in nodes.changes.items():
+            for other, sign in changes.signed():
+                self._count(found, pod, other, sign, nodes, position)
+        return found
+
+    def _count(
+        self, found: RequirementsAt, pod: PodInfo, other: PodInfo, sign: int, nodes: Nodes, position: int
+    ) -> None:
+        """Let another pod come to a node (+1) or go from it (-1)."""
+        row = nodes.row(position)
+        if self.near_selectors and all(selector.matches(other) for selector in self.near_selectors):
+            for numbers, counts in zip(found.near, self.near, strict=True):
+                if counts.domains.codes[row]:
+                    numbers[position] += sign
+                    found.anywhere[position] += sign
+        for numbers, counts, selector in zip(found.away, self.away, self.away_selectors, strict=True):
+            if counts.domains.codes[row] and selector.matches(other):
+                numbers[position] += sign
+        for term in terms_of(other).required_anti:
+            key = term.topology_key
+            if term.matches(pod, self.namespace_labels) and nodes.table.labels(key).codes[row]:
+                found.kept_away.setdefault(key, np.zeros(len(nodes), dtype=np.int64))[position] += sign
+
+
+@dataclass(slots=True)
+class RequirementsAt:
+    """Requirements for each of some nodes. All int64, one a node: pods in its domain.
+
+    `anywhere`: pods in any domain that meet the affinity terms.
+    """
+
+    near: list[Int64]
+    away: list[Int64]
+    kept_away: dict[str, Int64]
+    anywhere: Int64
 
 
 def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements | None:
     """What a pod's terms, and the anti-affinity of others, require; None for nothing. Raises InvalidSelector."""
     terms = terms_of(pod)
     namespace_labels = namespaces.labels(pod.namespace)
-    kept_away = sum_existing(pod, namespace_labels, nodes, lambda term: 1 if term.kind is TermKind.REQUIRED_ANTI else 0)
+    existing = nodes.table.terms.matching(pod, namespace_labels)
+    kept_away = sum_existing(((each, 1) for each in existing if each.term.kind is TermKind.REQUIRED_ANTI), nodes)
     kept_away = {key: counts for key, counts in kept_away.items() if counts.counts.any()}
     if not terms.required and not terms.required_anti and not kept_away:
         return None
@@ -161,46 +185,32 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     )
 
 
-def _plus(counts: DomainCounts, row: int, change: int) -> DomainCounts:
-    domain = counts.domains.of_row(row)
-    if domain == 0:
-        return counts
-    changed = counts.counts.copy()
-    changed[domain] += change
-    return DomainCounts(counts.domains, changed)
+def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight: int) -> list[DomainCounts] | None:
+    """What the preferred terms of a pod and of others make of each domain; None where none means anybody.
 
-
-def _none(topology_key: str, nodes: Nodes) -> DomainCounts:
-    domains = Domains.of(topology_key, nodes)
-    return DomainCounts(domains, np.zeros(domains.count, dtype=np.int64))
-
-
-def preferences(
-    pod: PodInfo, namespaces: Namespaces, nodes: Nodes, *, hard_weight: int, own_only: bool
-) -> list[DomainCounts]:
-    """What the preferred terms of a pod and of others make of each domain; empty where none means anybody.
-
-    `hard_weight`: what a pod is worth whose required affinity means this one. `own_only`: leave out the preferred terms
-    of pods that are there. Raises InvalidSelector.
+    `hard_weight`: what a pod is worth whose required affinity means this one. Raises InvalidSelector.
     """
     terms = terms_of(pod)
-    weighted: Iterable[tuple[Any, int]] = (
-        *((term, term.weight) for term in terms.preferred),
-        *((term, -term.weight) for term in terms.preferred_anti),
-    )
-    worth = {TermKind.REQUIRED: hard_weight}
+    own = []
+    for term in (*terms.preferred, *terms.preferred_anti):
+        pods = count_pods((namespaces.selector(term),), term.topology_key, nodes)
+        own.append(DomainCounts(pods.domains, pods.counts * _worth(term, hard_weight)))
+    existing = [
+        (column, _worth(column.term, hard_weight))
+        for column in nodes.table.terms.matching(pod, namespaces.labels(pod.namespace))
+        if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
+    ]
+    found = [each for each in (*own, *sum_existing(existing, nodes).values()) if each.counts.any()]
+    if found or any(
+        _by_domain(column.counts[: nodes.table.size], column.term.topology_key, nodes).counts.any()
+        for column, _ in existing
+    ):
+        return found
+    return None
 
-    def value(term: AffinityTerm) -> int:
-        if term.kind is TermKind.PREFERRED:
-            return term.weight
-        if term.kind is TermKind.PREFERRED_ANTI:
-            return -term.weight
-        return worth.get(term.kind, 0)
 
-    own = [count_pods((namespaces.selector(term),), term.topology_key, nodes, weight) for term, weight in weighted]
-    others = [] if own_only else sum_existing(pod, namespaces.labels(pod.namespace), nodes, value).values()
-    return [each for each in (*own, *others) if _means_anybody(each)]
-
-
-def _means_anybody(counts: DomainCounts) -> bool:
-    return bool(counts.counts.any())
+def _worth(term: AffinityTerm, hard_weight: int) -> int:
+    """What a pod that a term means adds to the score of its domain."""
+    if term.kind is TermKind.REQUIRED:
+        return hard_weight
+    return term.weight if term.kind is TermKind.PREFERRED else -term.weight

@@ -55,10 +55,7 @@ class InterPodAffinity(Plugin):
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """The pod's own affinity comes first, then its anti-affinity, then that of others."""
         requirements: Requirements = cycle.data[self.name]
-        index = _reject(requirements, nodes)
-        for position in nodes.changes:
-            alone = nodes.at(np.array([position]))
-            index[position] = _reject(requirements.changed(pod, nodes, position), alone)[0]
+        index = _reject(requirements, pod, nodes)
         return Rejections(index, (TOO_FAR, TOO_NEAR, UNWELCOME)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -67,8 +64,8 @@ class InterPodAffinity(Plugin):
         own = bool(terms.preferred or terms.preferred_anti)
         if self._ignore_existing and not own:
             return SKIP
-        found = preferences(pod, self._namespaces, Nodes(nodes.table), hard_weight=self._hard_weight, own_only=False)
-        if not found:
+        found = preferences(pod, self._namespaces, nodes, self._hard_weight)
+        if found is None:
             return SKIP
         cycle.data[self.name, "score"] = found
         return None
@@ -150,23 +147,21 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     return Hint.SKIP
 
 
-def _reject(requirements: Requirements, nodes: Nodes) -> Int32:
+def _reject(requirements: Requirements, pod: PodInfo, nodes: Nodes) -> Int32:
     """0 for a node that does, else 1 (too far), 2 (too near) or 3 (unwelcome)."""
-    unwelcome = np.zeros(len(nodes), dtype=np.bool_)
-    for counts in requirements.kept_away.values():
-        unwelcome |= counts.at(nodes) > 0
-    index: Int32 = np.where(unwelcome, np.int32(3), np.int32(0))
-    for counts in requirements.away:
-        index[counts.at(nodes) > 0] = 2
-    if requirements.near:
-        near = np.ones(len(nodes), dtype=np.bool_)
-        labelled = np.ones(len(nodes), dtype=np.bool_)
+    found = requirements.at(pod, nodes)
+    index: Int32 = np.zeros(len(nodes), dtype=np.int32)
+    for pods in found.kept_away.values():
+        index[pods > 0] = 3
+    for pods in found.away:
+        index[pods > 0] = 2
+    if found.near:
+        near = np.logical_and.reduce([pods > 0 for pods in found.near])
+        if requirements.first:  # somebody has to be
+            near |= found.anywhere == 0
         for counts in requirements.near:
-            near &= counts.at(nodes) > 0
-            labelled &= counts.domains.at(nodes) > 0
-        if requirements.first and requirements.nothing_near:
-            near = labelled
-        index[~(near & labelled)] = 1
+            near &= counts.domains.at(nodes) > 0
+        index[~near] = 1
     return index
 
 

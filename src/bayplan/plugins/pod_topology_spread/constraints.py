@@ -123,7 +123,7 @@ class DefaultConstraints:
 
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
-        self._handle = handle
+        self._stores = {kind: handle.objects(kind) for kind in SOURCES}
         self._version: tuple[int, ...] = ()
         self._selectors: dict[Any, LabelSelector | None] = {}
         self._services: dict[str, list[dict[str, str]]] = {}
@@ -131,7 +131,7 @@ class DefaultConstraints:
     @property
     def version(self) -> tuple[int, ...]:
         """What the selectors rest on: the versions of the objects that they come from."""
-        return tuple(getattr(self._handle.objects(kind), "version", 0) for kind in SOURCES)
+        return tuple([store.version for store in self._stores.values()])
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """The default constraints for a pod; none for one that belongs to nothing."""
@@ -142,8 +142,9 @@ class DefaultConstraints:
         return tuple(replace(each, selector=selector) for each in constraints) if selector is not None else ()
 
     def _selector(self, pod: PodInfo) -> LabelSelector | None:
-        if self._version != self.version:
-            self._version = self.version
+        version = self.version
+        if self._version != version:
+            self._version = version
             self._selectors.clear()
             self._services = self._services_by_namespace()
         key = (pod.namespace, tuple(sorted(pod.labels.items())), _controller(pod))
@@ -160,7 +161,7 @@ class DefaultConstraints:
         more: tuple[Requirement, ...] = ()
         owner = _controller(pod)
         kind = OWNERS.get(owner[:2]) if owner is not None else None
-        controller = self._handle.objects(kind).get(f"{pod.namespace}/{owner[2]}") if kind and owner else None
+        controller = self._stores[kind].get(f"{pod.namespace}/{owner[2]}") if kind and owner else None
         if controller is not None and controller.spec is not None:
             if kind is REPLICATION_CONTROLLER:
                 merged |= controller.spec.selector or {}
@@ -171,7 +172,7 @@ class DefaultConstraints:
 
     def _services_by_namespace(self) -> dict[str, list[dict[str, str]]]:
         services: dict[str, list[dict[str, str]]] = {}
-        for service in self._handle.objects(SERVICE).values():
+        for service in self._stores[SERVICE].values():
             if service.spec is not None and service.spec.selector is not None:
                 services.setdefault(service.metadata.namespace or "default", []).append(service.spec.selector)
         return services
