@@ -126,6 +126,14 @@ async def test_bodies_that_make_no_sense_are_refused(api, body, message):
     assert message in answer["message"]
 
 
+async def test_a_field_name_cannot_forge_headers(api):
+    body = {"metadata": {"name": "m"}, "a\r\nX-Forged: 1\r\n": 1}
+    async with api.session.post(MAPS, json=body) as response:
+        assert response.status == 201
+        assert "X-Forged" not in response.headers
+        assert response.headers["Warning"].startswith('299 - "unknown field')
+
+
 @pytest.mark.parametrize(
     ("spec", "field"),
     [

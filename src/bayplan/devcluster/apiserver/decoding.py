@@ -179,6 +179,6 @@ def _duplicates(body: bytes) -> list[str]:
 
 
 def warning_header(message: str) -> str:
-    """A warning as the HTTP header's value carries it."""
-    escaped = re.sub(r'(["\\])', r"\\\1", message)
+    """A warning as the HTTP header's value carries it, in one line whatever the message says."""
+    escaped = re.sub(r'(["\\])', r"\\\1", re.sub(r"[\x00-\x1f\x7f]", " ", message))
     return f'299 - "{escaped}"'

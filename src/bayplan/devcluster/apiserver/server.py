@@ -29,6 +29,7 @@ from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
 from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.response import DirectResponse
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, too_large, unauthorized
 from bayplan.devcluster.apiserver.store import Store, encode
@@ -178,7 +179,7 @@ class ApiServer:
             answer = _failure(StatusError(500, "InternalError", message))
         if answer.stream is not None:
             return await self._stream(http, answer.stream)
-        return _response(answer)
+        return DirectResponse(http, answer)
 
     def _authenticate(self, http: web.BaseRequest) -> str:
         if not self._tokens:
@@ -297,12 +298,3 @@ def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: async
 def _failure(error: StatusError) -> Answer:
     retry_after = (error.details or {}).get("retryAfterSeconds", 0)
     return Answer(error.code, encode(error.body()), retry_after=retry_after)
-
-
-def _response(answer: Answer) -> web.Response:
-    response = web.Response(status=answer.status, body=answer.body, headers={"Content-Type": answer.content_type})
-    if answer.retry_after:
-        response.headers["Retry-After"] = str(answer.retry_after)
-    for warning in answer.warnings:
-        response.headers.add("Warning", warning)
-    return response
