@@ -155,7 +155,10 @@ def _pod(name: str, spec: dict[str, Any]) -> PodInfo:
 
 
 @settings(max_examples=150, deadline=None)
-@given(first=st.lists(node, min_size=8, max_size=12, unique_by=lambda each: each["name"]), changes=st.lists(change, max_size=60))
+@given(
+    first=st.lists(node, min_size=8, max_size=12, unique_by=lambda each: each["name"]),
+    changes=st.lists(change, max_size=60),
+)
 def test_decisions_are_the_same_with_and_without_reuse(first, changes) -> None:
     with_reuse, without = World(reuse=True), World(reuse=False)
     for world in (with_reuse, without):
