@@ -49,6 +49,14 @@ class Binding:
     cycle: CycleState
 
 
+@dataclass(slots=True)
+class _PreBinding:
+    """A PreBind under way, and why it was broken off, if it was."""
+
+    task: asyncio.Task[Status]
+    cancelled_because: str = ""
+
+
 class BindingCycles:
     """Runs binding cycles, each in a task of `tasks`."""
 
@@ -76,6 +84,7 @@ class BindingCycles:
         self._wake = wake
         self._clock = clock
         self._running: set[asyncio.Task[None]] = set()
+        self._pre_binding: dict[str, _PreBinding] = {}
         self.bound = 0
         """Pods bound so far."""
 
@@ -84,6 +93,15 @@ class BindingCycles:
         task = self._tasks.create_task(self._run(binding, waiting), name=f"bind {binding.pod.key}")
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+
+    def cancel_pre_bind(self, uid: str, why: str) -> bool:
+        """Break off a pod's PreBind, and its binding with it. Returns False for a pod that is not in PreBind."""
+        pre_binding = self._pre_binding.get(uid)
+        if pre_binding is None:
+            return False
+        pre_binding.cancelled_because = why
+        pre_binding.task.cancel()
+        return True
 
     async def drain(self, seconds: float) -> None:
         """Let the pods that are on their way arrive, so many seconds at most; turn down those that wait in Permit."""
@@ -109,7 +127,8 @@ class BindingCycles:
 
     async def _bind(self, binding: Binding, waiting: WaitingPod | None) -> Status:
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
-        if run_pre_bind_pre_flight(profile, cycle, pod, node_name) or waiting is not None:
+        works = run_pre_bind_pre_flight(profile, cycle, pod, node_name)
+        if works or waiting is not None:
             self._status.nominate(binding.queued.pod, node_name)
         if waiting is not None:
             try:
@@ -120,13 +139,32 @@ class BindingCycles:
                 return status
         # From here on no plugin turns the pod down for what the cluster is like, so that no event can help it.
         self._queue.stop_recording(pod.uid)
-        status = await run_pre_bind(profile, cycle, pod, node_name)
+        status = await (self._pre_bind(binding) if works else run_pre_bind(profile, cycle, pod, node_name))
         if status.code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         try:
             return await run_bind(profile, cycle, pod, node_name)
         except (ApiError, TransportError) as error:
             return await self._look(binding, error)
+
+    async def _pre_bind(self, binding: Binding) -> Status:
+        """Run PreBind in a task of its own: a pod of higher priority may need the room before it is done."""
+        pod = binding.pod
+        task = asyncio.create_task(
+            run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name), name=f"pre-bind {pod.key}"
+        )
+        pre_binding = self._pre_binding[pod.uid] = _PreBinding(task)
+        try:
+            status = await task
+        except asyncio.CancelledError:
+            if not pre_binding.cancelled_because:
+                raise
+            return Status(Code.ERROR, (pre_binding.cancelled_because,))
+        finally:
+            del self._pre_binding[pod.uid]
+        if pre_binding.cancelled_because:  # and the plugin took no notice
+            return Status(Code.ERROR, (pre_binding.cancelled_because,))
+        return status
 
     async def _look(self, binding: Binding, error: ApiError | TransportError) -> Status:
         """After a binding that may or may not have been carried out: the pod itself says which.

@@ -21,6 +21,7 @@ from bayplan.scheduling import CycleOptions, Decision, Outcome, Question, Templa
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
 from bayplan.service.waiting_pods import WaitingPods
@@ -42,6 +43,7 @@ class SchedulingLoop:
         state: ClusterState,
         queue: SchedulingQueue,
         bindings: BindingCycles,
+        evictions: Evictions,
         waiting: WaitingPods,
         failures: Failures,
         recorder: EventRecorder,
@@ -56,6 +58,7 @@ class SchedulingLoop:
         self._state = state
         self._queue = queue
         self._bindings = bindings
+        self._evictions = evictions
         self._waiting = waiting
         self._failures = failures
         self._recorder = recorder
@@ -99,6 +102,8 @@ class SchedulingLoop:
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
+            if decision.victims:
+                self._evictions.start(decision)
             self._failures.unschedulable(
                 queued,
                 decision.message,

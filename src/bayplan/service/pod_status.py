@@ -50,6 +50,10 @@ class PodStatusWriter:
         if node_name != pod.nominated_node_name:
             self._patch(pod, {"nominatedNodeName": node_name or None})
 
+    def clear_nomination(self, pod: PodInfo) -> None:
+        """Take a nomination back, even one that the server has not told of yet."""
+        self._patch(pod, {"nominatedNodeName": None})
+
     def forget(self, uid: str) -> None:
         """The pod is gone or bound: nothing more is to be said of it."""
         self._patches.pop(uid, None)

@@ -14,6 +14,7 @@ from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
+from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
@@ -23,6 +24,7 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
 from bayplan.service.loop import SchedulingLoop
@@ -70,7 +72,7 @@ class SchedulerHandle:
         """Which pods are nominated where."""
         return self._state.nominations
 
-    def objects(self, kind: Kind) -> Mapping[str, Any]:
+    def objects(self, kind: Kind) -> ObjectStore:
         """The known objects of a kind by `namespace/name`."""
         return self._state.objects[kind]
 
@@ -166,11 +168,24 @@ class Scheduler:
             work.set,
             self._clock,
         )
+        evictions = Evictions(
+            tasks,
+            self._client,
+            self.state,
+            self.queue,
+            self.waiting,
+            self._bindings,
+            recorder,
+            status,
+            work.set,
+            self._clock,
+        )
         self._loop = SchedulingLoop(
             self.profiles,
             self.state,
             self.queue,
             self._bindings,
+            evictions,
             self.waiting,
             failures,
             recorder,
@@ -192,6 +207,7 @@ class Scheduler:
                 self._synchronised()
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
+                await evictions.drain(self._settings.drain)
                 await status.drain(self._settings.drain)
                 await recorder.drain(self._settings.drain)
         finally:

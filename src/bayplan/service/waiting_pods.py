@@ -41,6 +41,10 @@ class WaitingPod:
         """Turn the pod down in the name of a plugin. The first word counts."""
         self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
+    def preempt(self, plugin: str, message: str) -> bool:
+        """Turn the pod down because another needs its room: it is tried again. Returns False if it is too late."""
+        return self._decide(Status(Code.ERROR, (message,), plugin))
+
     async def verdict(self) -> Status:
         """Wait for the end of it."""
         try:
@@ -52,9 +56,11 @@ class WaitingPod:
     def _time_is_up(self, plugin: str, seconds: float) -> None:
         self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
 
-    def _decide(self, status: Status) -> None:
-        if not self._verdict.done():
-            self._verdict.set_result(status)
+    def _decide(self, status: Status) -> bool:
+        if self._verdict.done():
+            return False
+        self._verdict.set_result(status)
+        return True
 
 
 class WaitingPods:
