@@ -82,6 +82,15 @@ async def test_an_owner_may_wait_for_its_dependents(api, make_config_map):
     await api.gone(f"{MAPS}/owner")
 
 
+async def test_an_owner_of_a_kind_that_is_not_served_counts_as_there(api, make_config_map):
+    fleet = {"apiVersion": "example.com/v1", "kind": "Fleet", "name": "f", "uid": "u-1"}
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-2"}
+    await api.create(MAPS, make_config_map("of-a-fleet", ownerReferences=[fleet]))
+    await api.create(MAPS, make_config_map("of-nobody", ownerReferences=[gone]))
+    await api.gone(f"{MAPS}/of-nobody")
+    await api.get(f"{MAPS}/of-a-fleet")
+
+
 async def test_what_is_created_for_an_owner_that_has_gone_goes_too(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.delete(f"{MAPS}/owner")

@@ -26,6 +26,7 @@ class GarbageCollector:
         for resource in registry.resources.values():
             if resource.storage is None:
                 self._by_storage[resource.kind.resource] = resource
+        self._kinds = {(each.kind.api_version, each.kind.kind) for each in registry.resources.values()}
         self._todo: dict[tuple[str, str], None] = {}
         """(resource, key) of objects to look at, in the order in which they were noticed: they may have lost an owner,
         or wait for something that has gone.
@@ -90,8 +91,7 @@ class GarbageCollector:
     def _check_owners(self, resource: Resource, obj: Object) -> None:
         """Deletes an object all of whose owners are gone; of several, forgets those that are."""
         metadata = obj["metadata"]
-        uids = self._registry.store.uids
-        living = [owner for owner in metadata["ownerReferences"] if owner["uid"] in uids]
+        living = [owner for owner in metadata["ownerReferences"] if self._may_live(owner)]
         if len(living) == len(metadata["ownerReferences"]):
             return
         if living:
@@ -100,6 +100,10 @@ class GarbageCollector:
         else:
             options = DeleteOptions(uid=metadata["uid"], propagation="Background")
             delete(self._registry, resource, metadata.get("namespace", ""), metadata["name"], options)
+
+    def _may_live(self, owner: Object) -> bool:
+        """Whether an owner is there, or of a kind that is not served here, of which nobody can tell."""
+        return owner["uid"] in self._registry.store.uids or (owner["apiVersion"], owner["kind"]) not in self._kinds
 
     def _orphan_dependents(self, uid: str) -> None:
         for name, key in list(self._registry.store.dependents.get(uid, ())):
