@@ -33,6 +33,12 @@ def pod(name, app, node=None, phase="Pending", reason=""):
     )
 
 
+REASON = (
+    "0/12 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable, 10 Insufficient cpu. "
+    "preemption: 0/12 nodes are available: 12 Preemption is not helpful for scheduling."
+)
+
+
 @pytest.fixture
 async def show():
     async with HttpClient("http://127.0.0.1:9") as nobody:
@@ -126,7 +132,7 @@ async def test_the_picture_fits_a_small_terminal(show):
         pod("report-1", "report", "node-b1", "Succeeded"),
         pod("report-2", "report", "node-b1", "Succeeded"),
         pod("crowd-1", "crowd", "node-a2"),
-        pod("nowhere", "nowhere", reason="0/12 nodes are available: " + "10 Insufficient cpu, " * 5),
+        pod("nowhere", "nowhere", reason=REASON),
     )
     text = rendered(picture(show, stage.nodes(), "http://127.0.0.1:41234", RunningClock(20)))
     assert len(text.splitlines()) < 24

@@ -144,7 +144,7 @@ def summary(show: Show) -> RenderableType:
 
 
 def _table(show: Show, nodes: Sequence[Node]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, expand=True, pad_edge=False, padding=(0, 2, 0, 0))
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, expand=True, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("NODE", no_wrap=True)
     table.add_column("ZONE", no_wrap=True)
     table.add_column("", style="dim", no_wrap=True)
