@@ -9,16 +9,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 from lightkube.models import core_v1
 
 from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
-from bayplan.api.selectors import RequiredNodeAffinity, label_selector
-from bayplan.api.tolerations import tolerate_scheduling
-from bayplan.cluster.columns import Bool
-from bayplan.cluster.node_selection import match_required
-from bayplan.cluster.nodes import Nodes
+from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import GroupKey, PodSelector
 from bayplan.framework.interface import Handle
@@ -85,37 +80,6 @@ def parse(
         for constraint in constraints
         if constraint.whenUnsatisfiable == action
     )
-
-
-def eligible(constraints: Iterable[Constraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool) -> list[Bool]:
-    """For each constraint, which nodes count. `all_keys`: only those that have the labels of all constraints."""
-    constraints = list(constraints)
-    base = nodes.live
-    if all_keys:
-        base = base & has_all_keys(constraints, nodes)
-    accepted: Bool | None = None
-    tolerated: Bool | None = None
-    masks = []
-    for constraint in constraints:
-        mask = base
-        if constraint.honor_affinity:
-            if accepted is None:
-                accepted = match_required(RequiredNodeAffinity.of(pod.spec), nodes)
-            mask = mask & accepted
-        if constraint.honor_taints:
-            if tolerated is None:
-                tolerated = nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
-            mask = mask & tolerated
-        masks.append(mask)
-    return masks
-
-
-def has_all_keys(constraints: Iterable[Constraint], nodes: Nodes) -> Bool:
-    """Which nodes have the labels of all constraints."""
-    mask = np.ones(len(nodes), dtype=np.bool_)
-    for key in {constraint.topology_key for constraint in constraints}:
-        mask &= nodes.has_label(key)
-    return mask
 
 
 class DefaultConstraints:

@@ -6,16 +6,17 @@ Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from lightkube.models.core_v1 import Node
+from numpy.typing import NDArray
 
 from bayplan.api.kinds import Kind
 from bayplan.api.labels import InvalidSelector
-from bayplan.cluster.columns import Bool, Int32, Int64
+from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -31,49 +32,102 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     SYSTEM_DEFAULTS,
     Constraint,
     DefaultConstraints,
-    eligible,
-    has_all_keys,
     own_constraints,
 )
+from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all, valued
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
 HOSTNAME = "kubernetes.io/hostname"
+Float64 = NDArray[np.float64]
+
+_NO_OTHER = 2**62
+"""More pods than any domain has."""
 
 _DEFAULT_ARGUMENTS = PodTopologySpreadArgs()
 
 
 @dataclass(frozen=True, slots=True)
 class HardSpread:
-    """A constraint that must hold, with how things are now.
-
-    `matching`: pods by domain, int64, one a code; `counted`: which domains count, `eligible` which rows do.
-    """
+    """A constraint that must hold, with how things are now. `matching`: pods by domain, int64, one a code."""
 
     constraint: Constraint
-    domains: Domains
+    eligible: EligibleDomains
     matching: Int64
-    counted: Bool
-    eligible: Bool
+    itself: int
+    """1 where the pod counts itself."""
 
-    def least(self, domain: int = 0, change: int = 0) -> int:
-        """The fewest pods in a domain that counts, if one domain changed by so many."""
-        matching = self.matching[self.counted]
-        if len(matching) < self.constraint.min_domains or not len(matching):
-            return 0
-        if change and self.counted[domain]:
-            changed = self.matching.copy()
-            changed[domain] += change
-            matching = changed[self.counted]
-        return int(matching.min())
+    def verdicts(self) -> Int32:
+        """The verdict of each domain: 0 for pass, 1 for uneven, 2 for the rows without the label."""
+        skew = self.matching + (self.itself - self._least())
+        verdicts = (skew > self.constraint.max_skew).astype(np.int32)
+        verdicts[0] = 2
+        return verdicts
+
+    def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[int, int]]:
+        """Position and verdict of each node with a what-if, under that."""
+        least, least_elsewhere, where = self._two_least()
+        for position, changes in nodes.changes.items():
+            row = nodes.row(position)
+            domain = int(self.eligible.domains.codes[row])
+            if domain == 0:
+                continue
+            matching, lowest = int(self.matching[domain]), least
+            if self.eligible.codes[row] == domain:
+                matching += sum(sign for other, sign in changes.signed() if self._counts(other, pod))
+                lowest = min(matching, least_elsewhere if domain == where else least)
+            if self._too_few_domains():
+                lowest = 0
+            yield position, int(matching + self.itself - lowest > self.constraint.max_skew)
+
+    def _least(self) -> int:
+        """The fewest pods in a domain."""
+        return 0 if self._too_few_domains() else int(self.matching[self.eligible.present].min())
+
+    def _two_least(self) -> tuple[int, int, int]:
+        """The fewest pods in a domain, the fewest in any other, and which domain that one is."""
+        present = np.flatnonzero(self.eligible.present)
+        if not len(present):
+            return 0, 0, 0
+        matching = self.matching[present]
+        where = int(matching.argmin())
+        others = np.delete(matching, where)
+        return int(matching[where]), int(others.min()) if len(others) else _NO_OTHER, int(present[where])
+
+    def _too_few_domains(self) -> bool:
+        number = np.count_nonzero(self.eligible.present)
+        return bool(number < max(1, self.constraint.min_domains))
+
+    def _counts(self, other: PodInfo, pod: PodInfo) -> bool:
+        """Whether a pod counts that comes or goes in thought; one that is being deleted does, as upstream has it."""
+        return other.namespace == pod.namespace and self.constraint.matches(other.labels)
 
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """A constraint to be kept to as far as possible. `scores`: float64, one a node that is scored."""
+    """A constraint to be kept to as far as possible.
 
-    scores: np.ndarray[Any, np.dtype[np.float64]]
-    ignored: Bool
+    `pods`: those that count, int64, by domain or, where each node is one, by row; `weight` of each.
+    """
+
+    constraint: Constraint
+    domains: Domains
+    pods: Int64
+    weight: float
+
+    def scores(self, nodes: Nodes) -> Float64:
+        """What the constraint adds to the score of each node: nothing where the label is missing."""
+        here = self.domains.at(nodes)
+        pods = self.pods[nodes.rows] if self.constraint.topology_key == HOSTNAME else self.pods[here]
+        return np.where(here > 0, pods * self.weight + float(self.constraint.max_skew - 1), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SoftSpreads:
+    """What PreScore found. Nodes that lack one of the `keys` are not scored."""
+
+    spreads: Sequence[SoftSpread]
+    keys: frozenset[str]
 
 
 class PodTopologySpread(Plugin):
@@ -85,6 +139,7 @@ class PodTopologySpread(Plugin):
     def __init__(self, handle: Handle, args: PodTopologySpreadArgs = _DEFAULT_ARGUMENTS) -> None:
         self._system = args.defaultingType == "System"
         self._defaults = DefaultConstraints(SYSTEM_DEFAULTS if self._system else args.defaultConstraints, handle)
+        self._eligibility = Eligibility()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Count matching pods by domain, over the nodes that the constraints want counted."""
@@ -94,10 +149,8 @@ class PodTopologySpread(Plugin):
             return Status.error(f"obtaining pod's hard topology spread constraints: {error}")
         if not constraints:
             return SKIP
-        masks = eligible(constraints, pod, nodes, all_keys=True)
-        cycle.data[self.name] = [
-            _hard(constraint, mask, pod, nodes) for constraint, mask in zip(constraints, masks, strict=True)
-        ]
+        eligible = self._eligibility.of(constraints, pod, nodes, all_keys=True)
+        cycle.data[self.name] = [_hard(*each, pod, nodes) for each in zip(constraints, eligible, strict=True)]
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
@@ -105,14 +158,10 @@ class PodTopologySpread(Plugin):
         spreads: list[HardSpread] = cycle.data[self.name]
         index: Int32 = np.zeros(len(nodes), dtype=np.int32)
         for spread in spreads:
-            domains = spread.domains.at(nodes)
-            itself = spread.constraint.matches(pod.labels)
-            skew = spread.matching[domains] + (int(itself) - spread.least())
-            for position in nodes.changes:
-                skew[position] = _skew_if_changed(spread, pod, nodes, position) + int(itself)
-            standing = index == 0
-            index[standing & (skew > spread.constraint.max_skew)] = 1
-            index[standing & (domains == 0)] = 2
+            verdicts = spread.verdicts()[spread.eligible.domains.at(nodes)]
+            for position, verdict in spread.verdicts_if(pod, nodes) if nodes.changes else ():
+                verdicts[position] = verdict
+            index = np.where(index == 0, verdicts, index)
         return Rejections(index, (UNEVEN, NO_LABEL)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -124,24 +173,27 @@ class PodTopologySpread(Plugin):
         if not constraints:
             return SKIP
         all_keys = bool(pod.spec.topologySpreadConstraints) or not self._system
-        ignored = ~has_all_keys(constraints, nodes) if all_keys else np.zeros(len(nodes), dtype=np.bool_)
-        everywhere = Nodes(nodes.table)
-        masks = eligible(constraints, pod, everywhere, all_keys=all_keys)
-        scores = np.zeros(len(nodes))
-        for constraint, mask in zip(constraints, masks, strict=True):
-            scores += _soft(constraint, mask, pod, nodes, everywhere, ignored)
-        cycle.data[self.name, "score"] = SoftSpread(scores, ignored)
+        keys = {each.topology_key for each in constraints} if all_keys else set()
+        eligible = self._eligibility.of(constraints, pod, nodes, all_keys=all_keys)
+        scored = nodes if not keys or (has := has_all(keys, nodes)).all() else nodes.at(np.flatnonzero(has))
+        spreads = [_soft(*each, pod, scored, all_keys=all_keys) for each in zip(constraints, eligible, strict=True)]
+        cycle.data[self.name, "score"] = SoftSpreads(spreads, frozenset(keys))
         return None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """The pods in the node's domains, weighted so that many small domains do not drown few large ones."""
-        spread: SoftSpread = cycle.data[self.name, "score"]
-        return np.where(spread.ignored, 0, np.floor(spread.scores + 0.5)).astype(np.int64)
+        soft: SoftSpreads = cycle.data[self.name, "score"]
+        total = np.zeros(len(nodes))
+        for spread in soft.spreads:
+            total += spread.scores(nodes)
+        total[~has_all(soft.keys, nodes)] = 0
+        return np.floor(total + 0.5).astype(np.int64)
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
         """The fewer the better; a node that lacks a label gets nothing."""
-        spread: SoftSpread = cycle.data[self.name, "score"]
-        scored = scores[~spread.ignored]
+        soft: SoftSpreads = cycle.data[self.name, "score"]
+        has = has_all(soft.keys, nodes)
+        scored = scores[has]
         if not len(scored):
             return np.zeros_like(scores)
         least, most = int(scored.min()), int(scored.max())
@@ -149,7 +201,7 @@ class PodTopologySpread(Plugin):
             normalized = np.full_like(scores, MAX_NODE_SCORE)
         else:
             normalized = MAX_NODE_SCORE * (most + least - scores) // most
-        return np.where(spread.ignored, 0, normalized)
+        return np.where(has, normalized, 0)
 
     def looks_up(self) -> Iterable[Kind]:
         """What pods belong to."""
@@ -206,45 +258,22 @@ class PodTopologySpread(Plugin):
         return self._defaults.of(pod, action)
 
 
-def _hard(constraint: Constraint, mask: Bool, pod: PodInfo, nodes: Nodes) -> HardSpread:
-    table = nodes.table
-    domains = Domains.of(constraint.topology_key, nodes)
-    active = table.group(constraint.group(pod.namespace)).active[: table.size]
-    return HardSpread(constraint, domains, domains.sum(active, mask), domains.present(mask), mask)
-
-
-def _skew_if_changed(spread: HardSpread, pod: PodInfo, nodes: Nodes, position: int) -> int:
-    """The skew of a node's domain under its own what-if, without the pod itself."""
-    row = nodes.row(position)
-    domain = spread.domains.of_row(row)
-    change = 0
-    if spread.eligible[row]:
-        change = sum(
-            sign
-            for other, sign in nodes.changes[position].signed()
-            if other.namespace == pod.namespace and spread.constraint.matches(other.labels)
-        )
-    return int(spread.matching[domain]) + change - spread.least(domain, change)
+def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
+    active = nodes.table.group(constraint.group(pod.namespace)).active[: nodes.table.size]
+    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)))
 
 
 def _soft(
-    constraint: Constraint, mask: Bool, pod: PodInfo, nodes: Nodes, everywhere: Nodes, ignored: Bool
-) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """What one constraint adds to the score of each node."""
-    table = nodes.table
-    domains = Domains.of(constraint.topology_key, everywhere)
-    here = domains.at(nodes)
-    active = table.group(constraint.group(pod.namespace)).active[: table.size]
+    constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes, *, all_keys: bool
+) -> SoftSpread:
+    """`scored`: the nodes that get a score."""
+    active = scored.table.group(constraint.group(pod.namespace)).active[: scored.table.size]
     if constraint.topology_key == HOSTNAME:
-        size = len(nodes) - int(np.count_nonzero(ignored))
-        counts = active[nodes.rows].astype(np.int64)
-    else:
-        candidates = np.zeros(domains.count, dtype=np.bool_)
-        candidates[here[~ignored]] = True
-        size = int(np.count_nonzero(candidates))
-        counts = np.where(candidates, domains.sum(active, mask), 0)[here]
-    score = counts * math.log(size + 2) + float(constraint.max_skew - 1)
-    return np.where(here > 0, score, 0.0)
+        return SoftSpread(constraint, eligible.domains, active.astype(np.int64), math.log(len(scored) + 2))
+    domains, pods = eligible.domains, eligible.sum(active)
+    here = domains.at(scored) if all_keys else valued(domains, domains.at(scored))
+    number = int(np.count_nonzero(np.bincount(here, minlength=1)))
+    return SoftSpread(constraint, domains, pods, math.log(number + 2))
 
 
 def _involved(other: PodInfo, pod: PodInfo) -> bool:
