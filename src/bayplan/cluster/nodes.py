@@ -7,7 +7,6 @@ need. Plugins read it alike, so that the same code decides what is and what woul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
@@ -20,17 +19,40 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import HostPort, PodInfo
 
 
-@dataclass(frozen=True, slots=True)
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and pods that are thought to be gone."""
+    """The what-if of one row: pods that are thought to be there, and pods that are thought to be gone. Never changes.
 
-    added: tuple[PodInfo, ...] = ()
-    removed: tuple[PodInfo, ...] = ()
+    `requested` is what the row's pods request more than they do, by resource.
+    """
+
+    __slots__ = ("added", "removed", "requested")
+
+    def __init__(self, added: tuple[PodInfo, ...] = (), removed: tuple[PodInfo, ...] = ()) -> None:
+        self.added = added
+        self.removed = removed
+        self.requested: dict[str, int] = {}
+        for pod, sign in self.signed():
+            for resource, amount in pod.requested.items():
+                self.requested[resource] = self.requested.get(resource, 0) + sign * amount
+
+    def bring_back(self, pod: PodInfo) -> PodChanges:
+        """The same, but that one of the pods that were thought to be gone is there."""
+        changed = PodChanges.__new__(PodChanges)
+        changed.added = self.added
+        index = self.removed.index(pod)
+        changed.removed = (*self.removed[:index], *self.removed[index + 1 :])
+        changed.requested = self.requested.copy()
+        for resource, amount in pod.requested.items():
+            changed.requested[resource] += amount
+        return changed
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
-        """Every changed pod with +1 or -1."""
+        """Every changed pod with -1 or +1."""
         yield from ((pod, -1) for pod in self.removed)
         yield from ((pod, 1) for pod in self.added)
+
+
+NO_CHANGES = PodChanges()
 
 
 class Nodes:
@@ -73,7 +95,9 @@ class Nodes:
     @property
     def pod_count(self) -> Int64:
         """Pods on the node."""
-        return self._adjusted(self.table.pod_count[self.rows], lambda _: 1)
+        return self._adjusted(
+            self.table.pod_count[self.rows], lambda changes: len(changes.added) - len(changes.removed)
+        )
 
     @property
     def allowed_pods(self) -> Int64:
@@ -98,14 +122,18 @@ class Nodes:
         """What the node's pods request, in units as `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
-        return self._adjusted(column, lambda pod: pod.requested.get(resource, 0)) if self.changes else column
+        return self._adjusted(column, lambda changes: changes.requested.get(resource, 0))
 
     def nonzero_requested(self, resource: str) -> Int64:
         """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
         if resource == requests.CPU:
-            return self._adjusted(self.table.nonzero_requested[0][self.rows], lambda pod: pod.nonzero_cpu)
+            column = self.table.nonzero_requested[0][self.rows]
+            return self._adjusted(column, lambda changes: sum(sign * pod.nonzero_cpu for pod, sign in changes.signed()))
         if resource == requests.MEMORY:
-            return self._adjusted(self.table.nonzero_requested[1][self.rows], lambda pod: pod.nonzero_memory)
+            column = self.table.nonzero_requested[1][self.rows]
+            return self._adjusted(
+                column, lambda changes: sum(sign * pod.nonzero_memory for pod, sign in changes.signed())
+            )
         return self.requested(resource)
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
@@ -188,12 +216,12 @@ class Nodes:
     def _zeros(self) -> Int64:
         return np.zeros(len(self), dtype=np.int64)
 
-    def _adjusted(self, column: Int64, amount: Callable[[PodInfo], int]) -> Int64:
+    def _adjusted(self, column: Int64, more: Callable[[PodChanges], int]) -> Int64:
         if not self.changes:
             return column
         column = column.copy()
         for position, changes in self.changes.items():
-            column[position] += sum(sign * amount(pod) for pod, sign in changes.signed())
+            column[position] += more(changes)
         return column
 
 
@@ -204,17 +232,18 @@ class NodeInfo:
     cpu and whole units of everything else.
     """
 
-    __slots__ = ("_nodes", "_position", "name")
+    __slots__ = ("_nodes", "_position", "_row", "name")
 
     def __init__(self, nodes: Nodes, position: int) -> None:
         self._nodes = nodes
         self._position = position
-        self.name = nodes.name(position)
+        self._row = nodes.row(position)
+        self.name = nodes.table.names[self._row]
 
     @property
     def object(self) -> Node:
         """The node itself."""
-        node = self._nodes.table.nodes[self._nodes.row(self._position)]
+        node = self._nodes.table.nodes[self._row]
         assert node is not None
         return node
 
@@ -253,8 +282,7 @@ class NodeInfo:
     @property
     def allocatable(self) -> Mapping[str, int]:
         """What the node has for pods, by resource."""
-        table, row = self._nodes.table, self._nodes.row(self._position)
-        return {name: int(table.allocatable[index, row]) for name, index in table.resources.items()}
+        return {name: self.allocatable_of(name) for name in self._nodes.table.resources}
 
     @property
     def requested(self) -> Mapping[str, int]:
@@ -268,7 +296,36 @@ class NodeInfo:
     @property
     def allowed_pods(self) -> int:
         """How many pods the node takes."""
-        return int(self._nodes.table.allowed_pods[self._nodes.row(self._position)])
+        return int(self._nodes.table.allowed_pods[self._row])
+
+    @property
+    def pod_count(self) -> int:
+        """Pods on the node."""
+        changes = self._nodes.changes.get(self._position, NO_CHANGES)
+        return int(self._nodes.table.pod_count[self._row]) + len(changes.added) - len(changes.removed)
+
+    def allocatable_of(self, resource: str) -> int:
+        """What the node has of one resource."""
+        table = self._nodes.table
+        index = table.resources.get(resource)
+        return 0 if index is None else int(table.allocatable[index, self._row])
+
+    def requested_of(self, resource: str) -> int:
+        """What its pods request of one resource."""
+        table = self._nodes.table
+        index = table.resources.get(resource)
+        requested = 0 if index is None else int(table.requested[index, self._row])
+        changes = self._nodes.changes.get(self._position)
+        return requested if changes is None else requested + changes.requested.get(resource, 0)
+
+    def nonzero_requested_of(self, resource: str) -> int:
+        """What scoring takes its pods to request of one resource: with defaults for cpu and memory."""
+        if resource not in {requests.CPU, requests.MEMORY}:
+            return self.requested_of(resource)
+        cpu = resource == requests.CPU
+        changes = self._nodes.changes.get(self._position, NO_CHANGES)
+        more = sum(sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed())
+        return int(self._nodes.table.nonzero_requested[0 if cpu else 1, self._row]) + more
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name})"

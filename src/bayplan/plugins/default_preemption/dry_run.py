@@ -25,11 +25,12 @@ NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 class Reprieve:
     """A node that takes the pod with all pods of lower priority gone, and how far bringing them back has come.
 
-    `position`: in the selection that is tried. `pods`: in the order in which they are brought back; the first
-    `violating` of them are protected by a budget. `victims`: those that had to go again.
+    `position`: in the selection that is tried. `gone`: who is gone at present. `pods`: in the order in which they are
+    brought back; the first `violating` of them are protected by a budget. `victims`: those that had to go again.
     """
 
     position: int
+    gone: PodChanges
     pods: list[PodInfo]
     violating: int
     victims: list[PodInfo] = field(default_factory=list)
@@ -92,17 +93,18 @@ class DryRun:
 
     def _reprieve(self, nodes: Nodes, position: int) -> Reprieve:
         violating, others = self._budgets.split(most_important_first(self._lower(nodes, position)))
-        return Reprieve(position, violating + others, len(violating))
+        pods = violating + others
+        return Reprieve(position, PodChanges(removed=tuple(pods)), pods, len(violating))
 
     def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
         """One more pod comes back on each node, and has to go again where the pod does not fit beside it."""
-        gone = {
-            index: PodChanges(removed=(*each.victims, *each.pods[turn + 1 :])) for index, each in enumerate(reprieves)
-        }
+        with_it = [each.gone.bring_back(each.pods[turn]) for each in reprieves]
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
-        fits = self._filter(nodes.at(positions).changed(gone)).standing
-        for each, fit in zip(reprieves, fits.tolist(), strict=True):
-            if not fit:
+        fits = self._filter(nodes.at(positions).changed(dict(enumerate(with_it)))).standing
+        for each, gone, fit in zip(reprieves, with_it, fits.tolist(), strict=True):
+            if fit:
+                each.gone = gone
+            else:
                 each.victims.append(each.pods[turn])
                 each.violations += turn < each.violating
 

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""How long the decision core takes to decide a preemption, in milliseconds.
+
+    benchmarks/preemption.py                              # 5,000 nodes, 4 running pods on each
+    benchmarks/preemption.py --pods-per-node 30 --all     # every node is a candidate, not 10 % of them
+
+Every node is full of pods of low priority. Reported are the median and the worst of some decisions, for pods that find
+their victims, for one that no preemption helps, and for one that nobody has a lower priority than.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
+from bayplan.scheduling import Decision, decide
+from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+ZONES = 10
+APP = {"app": "vip"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kind of pod, and what has to become of it."""
+
+    name: str
+    pod: Callable[[int], PodInfo]
+    expected: Callable[[Decision], bool]
+
+
+def main() -> None:
+    """Fill a cluster, decide, report."""
+    options = _options()
+    state, cpu = _full_cluster(options.nodes, options.pods_per_node)
+    profile = build_profile(_configuration(every_node=options.all).profiles[0], OfflineHandle(state))
+    print(f"{options.nodes} nodes, {state.pod_count} running pods")
+    for case in _cases(cpu):
+        milliseconds = []
+        for number in range(options.repeat):
+            pod, rng = case.pod(number), random.Random(number)
+            began = time.perf_counter()
+            decision = decide(profile, state, pod, rng)
+            milliseconds.append(1000 * (time.perf_counter() - began))
+            if not case.expected(decision):
+                raise SystemExit(f"{case.name}: {decision.message}, nominated to {decision.nominated_node}")
+        print(f"{case.name:40} median {median(milliseconds):6.1f} ms   worst {max(milliseconds):6.1f} ms")
+
+
+def _full_cluster(nodes: int, pods_per_node: int) -> tuple[ClusterState, int]:
+    """The cluster, and how many thousandths of a cpu each running pod has."""
+    state, cpu = ClusterState(), 4000 // pods_per_node
+    for number in range(nodes):
+        name = f"node-{number}"
+        state.set_node(make_node(name, labels={"topology.kubernetes.io/zone": f"zone-{number % ZONES}"}))
+        for index in range(pods_per_node):
+            pod = make_pod(
+                f"low-{number}-{index}",
+                cpu=f"{cpu}m",
+                memory="100Mi",
+                node=name,
+                labels={"app": f"app-{index}"},
+                priority=index % 3,
+                status={"startTime": f"2026-01-01T00:{index % 60:02}:{number % 60:02}Z"},
+            )
+            state.set_pod(pod)
+    return state, cpu
+
+
+def _cases(cpu: int) -> list[Case]:
+    spread = [_constraint("topology.kubernetes.io/zone"), _constraint("kubernetes.io/hostname")]
+    away = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_term("kubernetes.io/hostname")]}}
+
+    def vip(name: str, amount: int, *, priority: int = 1000, **others: object) -> Callable[[int], PodInfo]:
+        return lambda number: make_pod(
+            f"{name}-{number}", cpu=f"{amount}m", memory="100Mi", priority=priority, labels=APP, **others
+        )
+
+    def preempts(decision: Decision) -> bool:
+        return bool(decision.victims)
+
+    def waits(decision: Decision) -> bool:
+        return decision.nominated_node == "" and not decision.victims
+
+    return [
+        Case("preempts one pod", vip("one", cpu), preempts),
+        Case("preempts two pods", vip("two", cpu + 1), preempts),
+        Case("with anti-affinity to its like", vip("away", cpu, affinity=away), preempts),
+        Case("spread over zones and nodes", vip("spread", cpu, spec={"topologySpreadConstraints": spread}), preempts),
+        Case("fits nowhere, whoever goes", vip("huge", 5000), waits),
+        Case("preemption does not free enough", vip("some", 4000, priority=2), waits),
+        Case("nobody has a lower priority", vip("poor", cpu, priority=0), waits),
+    ]
+
+
+def _constraint(key: str) -> dict[str, object]:
+    selector = {"matchLabels": APP}
+    return {"maxSkew": 5, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+
+
+def _term(key: str) -> dict[str, object]:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": APP}}
+
+
+def _configuration(*, every_node: bool) -> KubeSchedulerConfiguration:
+    args = {"minCandidateNodesPercentage": 100 if every_node else 10}
+    return parse_configuration(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"pluginConfig": [{"name": "DefaultPreemption", "args": args}]}],
+        }
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pods-per-node", type=int, default=4)
+    parser.add_argument("--repeat", type=int, default=11)
+    parser.add_argument("--all", action="store_true", help="try every node instead of stopping at 10 %% of them")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
