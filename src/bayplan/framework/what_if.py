@@ -99,5 +99,6 @@ def _tell(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -
             method = plugin.add_pod if sign > 0 else plugin.remove_pod
             status = status_of(call(plugin, point, method, cycle, pod, other, node), plugin, point)
             if status.code is not Code.SUCCESS:
-                return Status(Code.ERROR, status.reasons, status.plugin)
+                problem = f'running {point} on PreFilter plugin "{plugin.name}": {status.message}'
+                return Status(Code.ERROR, (problem,), plugin.name)
     return None

@@ -22,10 +22,12 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import (
     ConfigurationError,
     KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
     build_profile,
     missing_plugins,
     parse_configuration,
 )
+from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
 from bayplan.testing.offline import OfflineHandle
 
@@ -148,7 +150,9 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
         configuration = parse_configuration(recorded.config) if recorded.config else KubeSchedulerConfiguration()
         state = ClusterState()
         handle = OfflineHandle(state)
-        profiles = {each.schedulerName: build_profile(each, handle) for each in configuration.profiles}
+        profiles = {
+            each.schedulerName: build_profile(_with_every_candidate(each), handle) for each in configuration.profiles
+        }
         for raw in recorded.objects:
             _take_over(bytes(raw), state)
         pods = [PodInfo.from_raw(bytes(raw)) for raw in recorded.pending]
@@ -162,6 +166,14 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
             raise UnreadableScenarios(f"{place}: pod {step.pod} goes to node {step.chosen}, which does not exist")
     missing = tuple(dict.fromkeys(name for each in configuration.profiles for name in missing_plugins(each)))
     return Scenario(family, recorded.name, place, state, profiles, missing, pending, document.decisions)
+
+
+def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """The profile with preemption looking at every node, unless it says itself at how many: no chance is left then."""
+    if any(config.name == "DefaultPreemption" for config in profile.pluginConfig):
+        return profile
+    every = PluginConfig("DefaultPreemption", {"minCandidateNodesPercentage": 100})
+    return msgspec.structs.replace(profile, pluginConfig=[*profile.pluginConfig, every])
 
 
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
