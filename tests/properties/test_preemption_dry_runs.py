@@ -1,0 +1,180 @@
+"""Preemption against a plain re-implementation: pods are really taken from the cluster and put back, node by node."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightkube.models.policy_v1 import PodDisruptionBudget
+
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.objects import convert
+from bayplan.framework.interface import CycleState
+from bayplan.framework.runner import run_filter, run_pre_filter
+from bayplan.framework.status import Code
+from bayplan.scheduling.decision import Outcome
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+APPS = ("web", "db")
+names = st.sampled_from(APPS)
+
+
+@st.composite
+def pods(draw, name, node=""):
+    selector = {"matchLabels": {"app": draw(names)}}
+    key = draw(st.sampled_from(["zone", "kubernetes.io/hostname"]))
+    term = {"topologyKey": key, "labelSelector": selector}
+    spec = {}
+    if draw(st.integers(0, 3)) == 0:
+        kind = draw(st.sampled_from(["podAffinity", "podAntiAffinity"]))
+        spec["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if not node and draw(st.booleans()):
+        spread = {"maxSkew": draw(st.integers(1, 2)), "whenUnsatisfiable": "DoNotSchedule"}
+        spec["topologySpreadConstraints"] = [{"topologyKey": key, "labelSelector": selector, **spread}]
+    started = draw(st.integers(0, 3)) if node else 0
+    return make_pod(
+        name,
+        node=node,
+        cpu=f"{draw(st.integers(1, 6)) * 500}m",
+        priority=draw(st.integers(0, 3)) if node else draw(st.integers(1, 4)),
+        labels={"app": draw(names)},
+        host_ports=[80] if draw(st.integers(0, 4)) == 0 else [],
+        spec=spec,
+        status={"startTime": f"2026-01-01T00:00:{started:02}Z"} if started else {},
+    )
+
+
+@st.composite
+def clusters(draw):
+    objects, nominated = [], []
+    for number in range(draw(st.integers(1, 4))):
+        node = f"n{number}"
+        zone = {"zone": draw(st.sampled_from("xy"))} if draw(st.integers(0, 4)) else {}
+        objects.append(make_node(node, cpu="3", pods=draw(st.integers(1, 5)), labels=zone))
+        objects += [draw(pods(f"p{number}-{index}", node)) for index in range(draw(st.integers(0, 4)))]
+        if draw(st.integers(0, 3)) == 0:
+            nominated.append((draw(pods(f"nominee-{number}")), node))
+    cluster = make_cluster(*objects)
+    for pod, node in nominated:
+        cluster.state.nominations.add(pod, node)
+    for app in draw(st.sets(names)):
+        budget = {
+            "metadata": {"name": app, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": app}}},
+            "status": {"disruptionsAllowed": draw(st.integers(0, 2))},
+        }
+        cluster.state.objects[POD_DISRUPTION_BUDGET].set(f"default/{app}", convert(PodDisruptionBudget, budget))
+    return cluster
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(), pods("vip"))
+def test_a_preemption_is_what_really_taking_pods_away_shows(cluster, pod):
+    decision = cluster.decide(pod)
+    if decision.outcome is not Outcome.UNSCHEDULABLE:
+        return
+    candidates = {}
+    for position, status in decision.diagnosis.verdicts.rejected():
+        if status.code is Code.UNSCHEDULABLE:
+            name = cluster.state.nodes.name(position)
+            found = plain_victims(cluster, pod, name)
+            if found is not None:
+                candidates[name] = found
+    if not candidates:
+        assert (decision.nominated_node, decision.victims) == ("", ())
+        return
+    costs = {name: plain_cost(*found) for name, found in candidates.items()}
+    best = {name for name, cost in costs.items() if cost == min(costs.values())}
+    assert decision.nominated_node in best
+    assert {victim.name for victim in decision.victims} == {victim.name for victim in found_on(candidates, decision)}
+
+
+def found_on(candidates, decision):
+    return candidates[decision.nominated_node][0]
+
+
+def plain_victims(cluster, pod, node):
+    """Who has to go from a node, and how many budgets that breaks; None if nobody's going helps."""
+    state = cluster.state
+    there = list(state.table.pods[state.table.row_of[node]].values())
+    lower = [other for other in there if other.priority < pod.priority]
+    if not lower:
+        return None
+    skipped = skipped_filters(cluster, pod)
+    for other in lower:
+        state.remove_pod(other.uid)
+    try:
+        if not fits(cluster, pod, node, skipped):
+            return None
+        protected, others = plain_split(cluster, sorted(unstarted_last_come_first(lower), key=importance))
+        victims, broken = [], 0
+        for other in (*protected, *others):
+            state.set_pod(other)
+            if not fits(cluster, pod, node, skipped):
+                state.remove_pod(other.uid)
+                victims.append(other)
+                broken += other in protected
+        return (victims, broken) if victims else None
+    finally:
+        for other in there:  # as they came, so that the order on the node is what it was
+            state.remove_pod(other.uid)
+        for other in there:
+            state.set_pod(other)
+
+
+def unstarted_last_come_first(there):
+    return [*reversed([pod for pod in there if pod.start_time is None]), *(pod for pod in there if pod.start_time)]
+
+
+def importance(pod):
+    return -pod.priority, pod.start_time is None, pod.start_time.timestamp() if pod.start_time else 0
+
+
+def plain_split(cluster, lower):
+    budgets = list(cluster.state.objects[POD_DISRUPTION_BUDGET].values())
+    left = [budget.status.disruptionsAllowed for budget in budgets]
+    protected, others = [], []
+    for pod in lower:
+        broken = False
+        for number, budget in enumerate(budgets):
+            if pod.labels["app"] == budget.spec.selector.matchLabels["app"]:
+                left[number] -= 1
+                broken = broken or left[number] < 0
+        (protected if broken else others).append(pod)
+    return protected, others
+
+
+def skipped_filters(cluster, pod):
+    """A filter with nothing to say about the cluster as it is is not asked about what might be, either."""
+    cycle = CycleState()
+    run_pre_filter(cluster.profile, cycle, pod, cluster.state.nodes)
+    return cycle.skip_filter
+
+
+def fits(cluster, pod, node, skipped):
+    """Whether the node takes the pod now, without and with the pods nominated there that the pod must yield to."""
+    state = cluster.state
+    nominees = [one for one in state.nominations.on(node) if one.priority >= pod.priority]
+    if not passes(cluster, pod, node, skipped):
+        return False
+    for nominee in nominees:
+        state.set_pod(nominee.on_node(node))
+    try:
+        return passes(cluster, pod, node, skipped)
+    finally:
+        for nominee in nominees:
+            state.remove_pod(nominee.uid)
+
+
+def passes(cluster, pod, node, skipped):
+    cycle, nodes = CycleState(), cluster.state.nodes
+    run_pre_filter(cluster.profile, cycle, pod, nodes)
+    cycle.skip_filter |= skipped
+    return bool(run_filter(cluster.profile, cycle, pod, nodes).standing[nodes.position(node)])
+
+
+def plain_cost(victims, broken):
+    highest = max(victim.priority for victim in victims)
+    lifted = sum(victim.priority + 2**31 for victim in victims)
+    starts = [victim.start_time for victim in victims if victim.priority == highest and victim.start_time]
+    eldest = min((start.timestamp() for start in starts), default=float("inf"))
+    return broken, highest, lifted, len(victims), -eldest
