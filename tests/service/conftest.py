@@ -51,6 +51,9 @@ class ScriptedClient:
     async def patch(self, kind: Any, name: str, patch: Any, namespace: str | None = None, **options: Any) -> Any:
         return self._answer("patch", kind.kind, namespace, name, patch)
 
+    async def delete(self, kind: Any, name: str, namespace: str | None = None, *, uid: str | None = None) -> None:
+        self._answer("delete", kind.kind, namespace, name, uid)
+
     async def request(self, method: str, path: str, *, body: bytes | None = None) -> bytes:
         return self._answer("request", method, path, body) or b"{}"
 
