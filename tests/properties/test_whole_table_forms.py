@@ -91,8 +91,9 @@ def test_fit_filter(cluster, pod):
                 beyond |= wanted > allocatable
         index = 0 if rejections is None else int(rejections.index[position])
         assert bool(index) == bool(reasons)
-        if index:
-            status = rejections.statuses[index - 1]
+        status = rejections.statuses[index - 1] if index else None
+        assert plugin.filter(cycle, pod, node) == status
+        if status is not None:
             assert sorted(status.reasons) == sorted(reasons)
             assert (status.code.name == "UNSCHEDULABLE_AND_UNRESOLVABLE") is beyond
 
@@ -125,7 +126,8 @@ def test_fit_score(cluster, pod, resources, kind):
     ratio = shape if kind == "RequestedToCapacityRatio" else None
     strategy = ScoringStrategy(kind, [ResourceSpec(*each) for each in resources], ratio)
     nodes = cluster.state.nodes
-    scores = NodeResourcesFit(NodeResourcesFitArgs(scoringStrategy=strategy)).score_nodes(CycleState(), pod, nodes)
+    plugin = NodeResourcesFit(NodeResourcesFitArgs(scoringStrategy=strategy))
+    scores = plugin.score_nodes(CycleState(), pod, nodes)
     asked = scoring_request(pod)
     for position in range(len(nodes)):
         node = nodes.info(position)
@@ -135,7 +137,7 @@ def test_fit_score(cluster, pod, resources, kind):
             if (found := considered(node, asked, name, nonzero)) is not None
         ]
         expected = plain_strategy(kind, lambda at: 10 + 80 * (min(max(at, 20), 80) - 20) // 60, parts)
-        assert scores[position] == expected
+        assert scores[position] == plugin.score(CycleState(), pod, node) == expected
 
 
 def plain_evenness(fractions):
@@ -159,7 +161,8 @@ def plain_evenness(fractions):
 def test_balanced_allocation_score(cluster, pod, resources):
     args = NodeResourcesBalancedAllocationArgs(resources=[ResourceSpec(name) for name, _ in resources])
     nodes = cluster.state.nodes
-    scores = NodeResourcesBalancedAllocation(args).score_nodes(CycleState(), pod, nodes)
+    plugin = NodeResourcesBalancedAllocation(args)
+    scores = plugin.score_nodes(CycleState(), pod, nodes)
     for position in range(len(nodes)):
         node = nodes.info(position)
         found = [
@@ -169,4 +172,5 @@ def test_balanced_allocation_score(cluster, pod, resources):
         parts = [each for each in found if each is not None]
         after = plain_evenness([min(taken / allocatable, 1.0) for allocatable, _, taken in parts])
         before = plain_evenness([min(allocated / allocatable, 1.0) for allocatable, allocated, _ in parts])
-        assert scores[position] == 50 + (50 + after - before) // 2
+        expected = 50 + (50 + after - before) // 2
+        assert scores[position] == plugin.score(CycleState(), pod, node) == expected

@@ -2,8 +2,9 @@
 
 A plugin is a class with the methods of the points it takes part in; it need not derive from anything but `Plugin`.
 Methods that look at nodes exist in two forms, per node and whole table (arrays in, arrays out); a plugin implements
-either. Mirrors k8s.io/kube-scheduler/framework/interface.go, with Python's manners: None means success, and a string
-where a Status is expected means "not here, for this reason".
+either, or both where single nodes are asked about often: then they must agree. Mirrors
+k8s.io/kube-scheduler/framework/interface.go, with Python's manners: None means success, and a string where a Status is
+expected means "not here, for this reason".
 """
 
 from __future__ import annotations

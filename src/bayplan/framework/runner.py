@@ -29,6 +29,9 @@ from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
+FEW_NODES = 2
+"""Up to so many nodes are asked about one by one, where a plugin can do both."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
@@ -70,7 +73,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
     for plugin in profile.at(Point.FILTER):
         if plugin.name in cycle.skip_filter:
             continue
-        if implements(plugin, interface.FilterNodes):
+        if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
             rejections = call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
             if rejections is None:
                 continue
@@ -133,7 +136,7 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
 
 def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None = None) -> Int64:
     """One plugin's scores before normalisation. `feasible`: which nodes matter (None: all); others may get anything."""
-    if implements(plugin, interface.ScoreNodes):
+    if _whole_table(plugin, interface.ScoreNodes, interface.Score, nodes):
         raw = call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
         if not isinstance(raw, np.ndarray) or raw.shape != (len(nodes),) or raw.dtype.kind not in "iu":
             raise PluginError(plugin.name, "Score", f"expected an array of {len(nodes)} integers, got {_shape(raw)}")
@@ -250,6 +253,11 @@ async def _finished(plugin: Any, point: str, method: Callable[..., Any], *argume
             error.add_note(f"in {point} of plugin {plugin.name}")
             raise
     return _status(answer, plugin, point)
+
+
+def _whole_table(plugin: Any, whole_form: type[Any], node_form: type[Any], nodes: Nodes) -> bool:
+    """Which form to call of a plugin that may have both: arrays only pay from a few nodes on."""
+    return implements(plugin, whole_form) and (len(nodes) > FEW_NODES or not implements(plugin, node_form))
 
 
 def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 
 from bayplan.cluster.columns import Bool, Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs
-from bayplan.plugins.node_resources.shares import Float64, ScoredResource, scored_resources
+from bayplan.plugins.node_resources.shares import Float64, ScoredResource, amounts, scored_resources
 
 _DEFAULT_ARGUMENTS = NodeResourcesBalancedAllocationArgs()
 
@@ -38,9 +39,32 @@ class NodeResourcesBalancedAllocation(Plugin):
         gain += MAX_NODE_SCORE // 2
         return gain // 2 + MAX_NODE_SCORE // 2
 
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """The same for one node."""
+        resources = amounts(self._resources, pod.requested, node, nonzero=False)
+        gain = _evenness_of_one([each.share(each.taken) for each in resources])
+        gain -= _evenness_of_one([each.share(each.allocated) for each in resources])
+        return (gain + MAX_NODE_SCORE // 2) // 2 + MAX_NODE_SCORE // 2
+
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod requests."""
         return tuple(sorted(pod.requested.items()))
+
+
+def _evenness_of_one(shares: Sequence[float]) -> int:
+    """The evenness of one node's shares."""
+    deviation = 0.0
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif len(shares) > 2:  # added one by one, as Go does: sum() is more exact from Python 3.12 on
+        total = squares = 0.0
+        for share in shares:
+            total += share
+        mean = total / len(shares)
+        for share in shares:
+            squares += (share - mean) * (share - mean)
+        deviation = math.sqrt(squares / len(shares))
+    return int((1 - deviation) * MAX_NODE_SCORE)
 
 
 def _evenness(resources: Sequence[ScoredResource], shares: Sequence[Float64], count: int) -> Int64:

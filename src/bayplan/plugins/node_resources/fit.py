@@ -11,14 +11,14 @@ from lightkube.models.resource_v1 import DeviceClass
 from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
-from bayplan.plugins.node_resources.shares import scored_resources
+from bayplan.plugins.node_resources.shares import amounts, scored_resources
 from bayplan.plugins.node_resources.strategies import strategy_of
 
 TOO_MANY_PODS = "Too many pods"
@@ -55,6 +55,21 @@ class NodeResourcesFit(Plugin):
                 anything = anything | lacking
         return _rejections(short, nodes) if anything.any() else None
 
+    def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+        """The same for one node."""
+        request: Mapping[str, int] = cycle.data[self.name]
+        reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
+        hopeless = False
+        for name, amount in request.items():
+            if amount and not self._ignores(name):
+                allocatable = node.allocatable_of(name)
+                if allocatable - node.requested_of(name) < amount:
+                    reasons.append(f"Insufficient {name}")
+                    hopeless = hopeless or allocatable < amount
+        if not reasons:
+            return None
+        return Status.unresolvable(*reasons) if hopeless else Status.unschedulable(*reasons)
+
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
         """Remember what scoring takes the pod to request."""
         cycle.data[self.name, "score"] = scoring_request(pod)
@@ -62,7 +77,12 @@ class NodeResourcesFit(Plugin):
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """The strategy's score of the node with the pod on it."""
         asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
-        return self._strategy(scored_resources(self._resources, asked, nodes, nonzero=True), len(nodes))
+        return self._strategy.of_all(scored_resources(self._resources, asked, nodes, nonzero=True), len(nodes))
+
+    def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+        """The same for one node."""
+        asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
+        return self._strategy.of_one(amounts(self._resources, asked, node, nonzero=True))
 
     def events(self) -> Iterable[EventHint]:
         """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayplan.api import requests
 from bayplan.cluster.columns import Bool, Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.framework.interface import MAX_NODE_SCORE
 
 Float64 = NDArray[np.float64]
@@ -57,6 +58,34 @@ class ScoredResource:
         """What share of allocatable a part is, 1 at most."""
         share: Float64 = np.minimum(part, self.allocatable) / self.whole
         return share
+
+
+class Amounts(NamedTuple):
+    """One resource of one node that counts for a pod; `allocatable` is not 0. As in ScoredResource."""
+
+    allocatable: int
+    allocated: int
+    taken: int
+    weight: int
+
+    def share(self, part: int) -> float:
+        """What share of allocatable a part is, 1 at most."""
+        return float(min(part, self.allocatable)) / float(self.allocatable)
+
+
+def amounts(
+    resources: Sequence[tuple[str, int]], asked: Mapping[str, int], node: NodeInfo, *, nonzero: bool
+) -> list[Amounts]:
+    """What `scored_resources` says of one node, without the resources that it has nothing of."""
+    found = []
+    for name, weight in resources:
+        amount = asked.get(name, 0)
+        allocatable = node.allocatable_of(name)
+        if allocatable == 0 or (amount == 0 and requests.is_scalar(name)):
+            continue
+        allocated = node.nonzero_requested_of(name) if nonzero else node.requested_of(name)
+        found.append(Amounts(allocatable, allocated, allocated + amount, weight))
+    return found
 
 
 def scored_resources(

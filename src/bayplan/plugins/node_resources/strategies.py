@@ -6,7 +6,9 @@ of a resource is scored by the others.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -20,20 +22,26 @@ from bayplan.plugins.arguments import (
     ScoringStrategy,
     UtilizationShapePoint,
 )
-from bayplan.plugins.node_resources.shares import ScoredResource
+from bayplan.plugins.node_resources.shares import Amounts, ScoredResource
 
-Strategy = Callable[[Sequence[ScoredResource], int], Int64]
-"""(resources, number of nodes) -> score of every node, 0 to 100."""
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """A strategy in both forms: the scores, 0 to 100, of all nodes (and how many there are), or of one."""
+
+    of_all: Callable[[Sequence[ScoredResource], int], Int64]
+    of_one: Callable[[Sequence[Amounts]], int]
 
 
 def strategy_of(args: ScoringStrategy) -> Strategy:
     """The strategy that the (valid) arguments ask for."""
     if args.type == LEAST_ALLOCATED:
-        return least_allocated
+        return Strategy(least_allocated, least_allocated_of_one)
     if args.type == MOST_ALLOCATED:
-        return most_allocated
+        return Strategy(most_allocated, most_allocated_of_one)
     assert args.requestedToCapacityRatio is not None
-    return partial(requested_to_capacity_ratio, _curve(args.requestedToCapacityRatio.shape))
+    curve = _curve(args.requestedToCapacityRatio.shape)
+    return Strategy(partial(requested_to_capacity_ratio, curve), partial(requested_to_capacity_ratio_of_one, curve))
 
 
 def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
@@ -45,9 +53,20 @@ def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
     return _weighted_mean(resources, scores, count)
 
 
+def least_allocated_of_one(resources: Sequence[Amounts]) -> int:
+    """The same for one node."""
+    free = ((max(each.allocatable - each.taken, 0), each) for each in resources)
+    return _mean_of_one([(MAX_NODE_SCORE * part // each.allocatable, each.weight) for part, each in free])
+
+
 def most_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
     """The mean share that is taken; a resource that would be overcommitted scores 100."""
     return _weighted_mean(resources, [_percent_taken(each) for each in resources], count)
+
+
+def most_allocated_of_one(resources: Sequence[Amounts]) -> int:
+    """The same for one node."""
+    return _mean_of_one([(_percent_taken_of_one(each), each.weight) for each in resources])
 
 
 def requested_to_capacity_ratio(curve: Int64, resources: Sequence[ScoredResource], count: int) -> Int64:
@@ -62,6 +81,21 @@ def requested_to_capacity_ratio(curve: Int64, resources: Sequence[ScoredResource
         weights += (scores > 0) * each.weight
     mean: Int64 = np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
     return mean
+
+
+def requested_to_capacity_ratio_of_one(curve: Int64, resources: Sequence[Amounts]) -> int:
+    """The same for one node."""
+    scores = [(int(curve[_percent_taken_of_one(each)]), each.weight) for each in resources]
+    total, weights = sum(score * weight for score, weight in scores), sum(weight for score, weight in scores if score)
+    return math.floor(total / max(weights, 1) + 0.5)
+
+
+def _percent_taken_of_one(each: Amounts) -> int:
+    return MAX_NODE_SCORE * min(each.taken, each.allocatable) // each.allocatable
+
+
+def _mean_of_one(scores: Sequence[tuple[int, int]]) -> int:
+    return sum(score * weight for score, weight in scores) // max(sum(weight for _, weight in scores), 1)
 
 
 def _percent_taken(each: ScoredResource) -> Int64:
