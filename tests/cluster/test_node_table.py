@@ -5,7 +5,7 @@ import pytest
 
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster.columns import CodedColumn
-from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.node_table import NO_PRIORITY, NodeTable
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.pod_info import HostPort
 from bayplan.testing.builders import make_node, make_pod
@@ -147,3 +147,33 @@ def test_codes_are_never_reused():
     column.set(0, "b")
     assert (column.code("a"), column.code("b"), column.code("c")) == (1, 2, -1)
     assert column.among(["a"], slice(0, 2)).tolist() == [False, False]
+
+
+def test_pods_that_were_gone_come_back_one_by_one(table):
+    pods = [make_pod(f"p{number}", cpu=str(number + 1), node="a") for number in range(3)]
+    for pod in pods:
+        table.add_pod(pod)
+    added = make_pod("new", cpu="5", memory="1Gi")
+    changes = PodChanges((added,), tuple(pods)).bring_back(pods[1])
+    assert changes.removed == (pods[0], pods[2])
+    assert changes.requested == {"cpu": 5000 - 1000 - 3000, "memory": 2**30}
+    what_if = Nodes(table).changed({0: changes})
+    assert what_if.requested("cpu").tolist() == [7000, 0, 0]
+    assert what_if.pods(0) == [pods[1], added]
+
+
+def test_the_lowest_priority_of_a_row_follows_its_pods(table):
+    assert set(table.lowest_priority[:3].tolist()) == {NO_PRIORITY}
+    pods = [make_pod(f"p{priority}", priority=priority, node="a") for priority in (5, -3, 7)]
+    lowest = []
+    for pod in pods:
+        table.add_pod(pod)
+        lowest.append(int(table.lowest_priority[0]))
+    for pod in (pods[2], pods[1], pods[0]):
+        table.remove_pod(pod)
+        lowest.append(int(table.lowest_priority[0]))
+    assert lowest == [5, -3, -3, -3, 5, NO_PRIORITY]
+    for number in range(100):  # the columns grow
+        table.add_pod(make_pod(f"q{number}", priority=number, node=f"n{number}"))
+    assert table.lowest_priority[table.row_of["n99"]] == 99
+    assert table.lowest_priority[table.size :].min() == NO_PRIORITY

@@ -248,3 +248,39 @@ async def test_stopping_turns_waiting_pods_down_and_lets_others_arrive(client, c
     await setting.bind({"Gate": 60}, lambda setting: drained.append(asyncio.ensure_future(setting.cycles.drain(1))))
     await asyncio.gather(*drained)
     assert setting.state.pod("uid-web") is None
+
+
+class Endless(Plugin):
+    """Works until it is stopped, and perhaps takes no notice."""
+
+    name = "Endless"
+
+    def __init__(self, *, stubborn=False) -> None:
+        self.stubborn = stubborn
+        self.works = asyncio.Event()
+
+    async def pre_bind(self, cycle, pod, node_name):
+        self.works.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if not self.stubborn:
+                raise
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_pod_in_pre_bind_can_be_turned_down(client, clock, stubborn) -> None:
+    plugin = Endless(stubborn=stubborn)
+    setting = Setting(client, clock, plugin)
+
+    async def cancel() -> bool:
+        await plugin.works.wait()
+        return setting.cycles.cancel_pre_bind("uid-web", "preempted by X")
+
+    cancelling = asyncio.create_task(cancel())
+    await setting.bind()
+    setting.assert_given_back()
+    assert await cancelling
+    assert setting.queue.get("uid-web").message == "preempted by X"
+    assert "bind" not in setting.verbs()
+    assert not setting.cycles.cancel_pre_bind("uid-web", "again")

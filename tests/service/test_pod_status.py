@@ -129,3 +129,12 @@ async def test_nothing_is_said_of_a_pod_that_is_gone(client, clock) -> None:
     async with writing(writer):
         writer.not_scheduled(make_pod("other"), "Unschedulable", MESSAGE)
     assert [request[3] for request in client.requests] == ["other"]
+
+
+async def test_a_nomination_that_the_server_may_not_know_of_is_taken_back(client, clock) -> None:
+    writer = PodStatusWriter(client, clock)
+    writer.nominate(make_pod(), "a")
+    writer.clear_nomination(make_pod())
+    async with writing(writer):
+        writer.clear_nomination(make_pod("other"))
+    assert [request[4]["status"] for request in client.requests] == [{"nominatedNodeName": None}] * 2

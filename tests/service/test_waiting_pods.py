@@ -49,3 +49,11 @@ async def test_pods_are_found_by_uid_until_removed() -> None:
     assert len(pods) == 0
     waiting.reject("", "the end")
     await waiting.verdict()
+
+
+async def test_a_pod_is_preempted_unless_its_end_is_decided() -> None:
+    waiting = WaitingPods().add(make_pod(), {"a": 60})
+    assert waiting.preempt("Preempts", "preempted")
+    assert not waiting.preempt("Preempts", "preempted")
+    status = await waiting.verdict()
+    assert (status.code, status.plugin, status.message) == (Code.ERROR, "Preempts", "preempted")
