@@ -4,8 +4,8 @@
     benchmarks/preemption.py                              # 5,000 nodes, 4 running pods on each
     benchmarks/preemption.py --pods-per-node 30 --all     # every node is a candidate, not 10 % of them
 
-Every node is full of pods of low priority. Reported are the median and the worst of some decisions, for pods that find
-their victims, for one that no preemption helps, and for one that nobody has a lower priority than.
+Every node is full of pods of low priority. Reported are the best, the median and the worst of some decisions, for pods
+that find their victims and for pods that find none. Machines are noisy: the best is what the work takes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def main() -> None:
             milliseconds.append(1000 * (time.perf_counter() - began))
             if not case.expected(decision):
                 raise SystemExit(f"{case.name}: {decision.message}, nominated to {decision.nominated_node}")
-        print(f"{case.name:40} median {median(milliseconds):6.1f} ms   worst {max(milliseconds):6.1f} ms")
+        figures = [("best", min(milliseconds)), ("median", median(milliseconds)), ("worst", max(milliseconds))]
+        print(f"{case.name:34}" + "".join(f"  {name} {figure:6.1f} ms" for name, figure in figures))
 
 
 def _full_cluster(nodes: int, pods_per_node: int) -> tuple[ClusterState, int]:

@@ -30,10 +30,14 @@ class PodChanges:
     def __init__(self, added: tuple[PodInfo, ...] = (), removed: tuple[PodInfo, ...] = ()) -> None:
         self.added = added
         self.removed = removed
-        self.requested: dict[str, int] = {}
-        for pod, sign in self.signed():
+        requested: dict[str, int] = {}
+        for pod in removed:
             for resource, amount in pod.requested.items():
-                self.requested[resource] = self.requested.get(resource, 0) + sign * amount
+                requested[resource] = requested.get(resource, 0) - amount
+        for pod in added:
+            for resource, amount in pod.requested.items():
+                requested[resource] = requested.get(resource, 0) + amount
+        self.requested = requested
 
     def bring_back(self, pod: PodInfo) -> PodChanges:
         """The same, but that one of the pods that were thought to be gone is there."""
@@ -219,9 +223,9 @@ class Nodes:
     def _adjusted(self, column: Int64, more: Callable[[PodChanges], int]) -> Int64:
         if not self.changes:
             return column
-        column = column.copy()
-        for position, changes in self.changes.items():
-            column[position] += more(changes)
+        column, count = column.copy(), len(self.changes)
+        positions = np.fromiter(self.changes, dtype=np.intp, count=count)
+        column[positions] += np.fromiter(map(more, self.changes.values()), dtype=np.int64, count=count)
         return column
 
 

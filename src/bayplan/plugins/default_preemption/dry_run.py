@@ -6,10 +6,12 @@ take every step together: first all pods of lower priority are gone, then each i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState, WhatIf
@@ -66,35 +68,41 @@ class DryRun:
                     return harmless + violating
         return harmless + violating
 
-    def _try(self, positions: np.ndarray[tuple[int], np.dtype[np.intp]]) -> list[Candidate]:
+    def _try(self, positions: Rows) -> list[Candidate]:
         nodes = self._nodes.at(positions)
-        self.verdicts.replace(positions, verdicts := self._without_lower(nodes))
+        gone = self._lower_gone(nodes)
+        verdicts = self._without(nodes, gone)
+        self.verdicts.replace(positions, verdicts)
         self.errors += [status.message for _, status in verdicts.rejected() if status.code is Code.ERROR]
-        reprieves = [self._reprieve(nodes, position) for position in verdicts.feasible().tolist()]
+        reprieves = [self._reprieve(position, gone[position]) for position in verdicts.feasible().tolist()]
         turn = 0
         while still := [each for each in reprieves if turn < len(each.pods)]:
             self._bring_back(nodes, still, turn)
             turn += 1
         return [candidate for each in reprieves if (candidate := self._candidate(nodes, each)) is not None]
 
-    def _without_lower(self, nodes: Nodes) -> Verdicts:
-        """What the filters say with all pods of lower priority gone."""
+    def _lower_gone(self, nodes: Nodes) -> dict[int, PodChanges]:
+        """The nodes with pods of lower priority, by position, and that all of those are gone."""
+        priority = self._pod.priority
+        return {
+            position: PodChanges(removed=tuple(pod for pod in nodes.pods(position) if pod.priority < priority))
+            for position in np.flatnonzero(nodes.table.lowest_priority[nodes.rows] < priority).tolist()
+        }
+
+    def _without(self, nodes: Nodes, gone: Mapping[int, PodChanges]) -> Verdicts:
+        """What is said of the nodes with these pods gone; those that lose none are out."""
+        positions = np.fromiter(gone, dtype=np.intp, count=len(gone))
+        nobody = np.ones(len(nodes), dtype=np.bool_)
+        nobody[positions] = False
         verdicts = Verdicts(nodes)
-        occupied = nodes.table.lowest_priority[nodes.rows] < self._pod.priority
-        verdicts.reject(Rejections.where(~occupied, NO_VICTIMS), "")
-        positions = np.flatnonzero(occupied)
-        if len(positions):
-            gone = {
-                index: PodChanges(removed=tuple(self._lower(nodes, position)))
-                for index, position in enumerate(positions.tolist())
-            }
-            verdicts.replace(positions, self._filter(nodes.at(positions).changed(gone)))
+        verdicts.reject(Rejections.where(nobody, NO_VICTIMS), "")
+        if gone:
+            verdicts.replace(positions, self._filter(nodes.at(positions).changed(dict(enumerate(gone.values())))))
         return verdicts
 
-    def _reprieve(self, nodes: Nodes, position: int) -> Reprieve:
-        violating, others = self._budgets.split(most_important_first(self._lower(nodes, position)))
-        pods = violating + others
-        return Reprieve(position, PodChanges(removed=tuple(pods)), pods, len(violating))
+    def _reprieve(self, position: int, gone: PodChanges) -> Reprieve:
+        violating, others = self._budgets.split(most_important_first(gone.removed))
+        return Reprieve(position, gone, violating + others, len(violating))
 
     def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
         """One more pod comes back on each node, and has to go again where the pod does not fit beside it."""
@@ -117,10 +125,6 @@ class DryRun:
         if 0 < reprieve.violating < len(reprieve.pods):
             victims = most_important_first(victims)
         return Candidate(name, tuple(victims), reprieve.violations)
-
-    def _lower(self, nodes: Nodes, position: int) -> list[PodInfo]:
-        """The pods of lower priority on a node, in the order in which they came there."""
-        return [other for other in nodes.pods(position) if other.priority < self._pod.priority]
 
     def _filter(self, nodes: Nodes) -> Verdicts:
         return self._what_if.filter(self._cycle, self._pod, nodes)

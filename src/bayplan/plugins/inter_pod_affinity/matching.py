@@ -6,7 +6,7 @@ Mirrors the counts of plugins/interpodaffinity/{filtering,scoring}.go, by domain
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -114,6 +114,8 @@ class Requirements:
     away_selectors: GroupKey
     namespace_labels: Mapping[str, str]
     first: bool
+    _concerned: dict[str, bool] = field(default_factory=dict)
+    """By pod uid, whether it matters where the pod is: preemption asks for each again and again."""
 
     def at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
         """The same for each node, under its what-if."""
@@ -125,8 +127,19 @@ class Requirements:
         )
         for position, changes in nodes.changes.items():
             for other, sign in changes.signed():
-                self._count(found, pod, other, sign, nodes, position)
+                if self._concerns(other, pod):
+                    self._count(found, pod, other, sign, nodes, position)
         return found
+
+    def _concerns(self, other: PodInfo, pod: PodInfo) -> bool:
+        concerned = self._concerned.get(other.uid)
+        if concerned is None:
+            concerned = self._concerned[other.uid] = (
+                (bool(self.near_selectors) and all(selector.matches(other) for selector in self.near_selectors))
+                or any(selector.matches(other) for selector in self.away_selectors)
+                or any(term.matches(pod, self.namespace_labels) for term in terms_of(other).required_anti)
+            )
+        return concerned
 
     def _count(
         self, found: RequirementsAt, pod: PodInfo, other: PodInfo, sign: int, nodes: Nodes, position: int

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,8 @@ class HardSpread:
     matching: Int64
     itself: int
     """1 where the pod counts itself."""
+    _counted: dict[str, bool] = field(default_factory=dict)
+    """By pod uid, whether the pod counts: preemption asks for each again and again."""
 
     def verdicts(self) -> Int32:
         """The verdict of each domain: 0 for pass, 1 for uneven, 2 for the rows without the label."""
@@ -67,6 +69,7 @@ class HardSpread:
     def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[int, int]]:
         """Position and verdict of each node with a what-if, under that."""
         least, least_elsewhere, where = self._two_least()
+        too_few = self._too_few_domains()
         for position, changes in nodes.changes.items():
             row = nodes.row(position)
             domain = int(self.eligible.domains.codes[row])
@@ -76,7 +79,7 @@ class HardSpread:
             if self.eligible.codes[row] == domain:
                 matching += sum(sign for other, sign in changes.signed() if self._counts(other, pod))
                 lowest = min(matching, least_elsewhere if domain == where else least)
-            if self._too_few_domains():
+            if too_few:
                 lowest = 0
             yield position, int(matching + self.itself - lowest > self.constraint.max_skew)
 
@@ -100,7 +103,11 @@ class HardSpread:
 
     def _counts(self, other: PodInfo, pod: PodInfo) -> bool:
         """Whether a pod counts that comes or goes in thought; one that is being deleted does, as upstream has it."""
-        return other.namespace == pod.namespace and self.constraint.matches(other.labels)
+        counts = self._counted.get(other.uid)
+        if counts is None:
+            counts = other.namespace == pod.namespace and self.constraint.matches(other.labels)
+            self._counted[other.uid] = counts
+        return counts
 
 
 @dataclass(frozen=True, slots=True)
