@@ -15,6 +15,8 @@ from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.testing.invariants import check_invariants, condition_of
 
+pytestmark = pytest.mark.feature("DefaultPreemption: end to end")
+
 EFFECTS = json.loads((Path(__file__).parents[1] / "data/kube-scheduler/effects.json").read_text())
 PODS = r"/pods/"
 

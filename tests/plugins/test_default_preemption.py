@@ -70,6 +70,7 @@ ANTI_AFFINITY = {
 }
 
 
+@pytest.mark.feature("DefaultPreemption: dry runs and the order of reprieve")
 @pytest.mark.parametrize(
     ("pods", "pod", "victims"),
     [
@@ -136,6 +137,7 @@ def test_victims_on_a_node(pods, pod, victims):
     assert preempted(cluster_of(*pods, nodes="a"), pod) == ("a", victims)
 
 
+@pytest.mark.feature("DefaultPreemption: dry runs and the order of reprieve")
 def test_spreading_is_repaired_on_the_node_that_it_is_tried_on():
     zones = {"a": "1", "b": "1", "x": "2"}
     nodes = [make_node(name, labels={"zone": zone}) for name, zone in zones.items()]
@@ -159,6 +161,7 @@ SELECTS_WEB = {"matchLabels": {"app": "web"}}
 UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 
 
+@pytest.mark.feature("DefaultPreemption: disruption budgets")
 @pytest.mark.parametrize(
     ("allowed", "options", "victim"),
     [
@@ -182,6 +185,7 @@ def test_protected_pods_are_brought_back_first(allowed, options, victim):
     assert preempted(cluster, vip("500m")) == ("a", [victim])
 
 
+@pytest.mark.feature("DefaultPreemption: disruption budgets")
 def test_a_selector_for_all_labels_protects_no_pod_without_labels():
     everything = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
     pods = [running("bare", "a", LOW), running("labelled", "a", LOW, started=1, **labelled("db"))]
@@ -189,6 +193,7 @@ def test_a_selector_for_all_labels_protects_no_pod_without_labels():
     assert preempted(cluster, vip("1")) == ("a", ["bare"])
 
 
+@pytest.mark.feature("DefaultPreemption: choice among candidates")
 @pytest.mark.parametrize(
     ("pods", "best"),
     [
@@ -267,12 +272,14 @@ class Counted:
         return Counted(dict(self.pods))
 
 
+@pytest.mark.feature("DefaultPreemption: plugins with PreFilter extensions")
 def test_plugins_that_remember_are_told_who_goes():
     pods = [running(f"{node}{n}", node, LOW, "100m", started=n) for node in "ab" for n in range(3)]
     cluster = cluster_of(*pods, running("b3", "b", LOW, "100m", started=5), plugins=[Picky])
     assert preempted(cluster, vip("100m")) == ("a", ["a1", "a2"])
 
 
+@pytest.mark.feature("DefaultPreemption: plugins with PreFilter extensions")
 def test_a_plugin_that_fails_on_a_node_leaves_the_others():
     crowd = [running("a0", "a", LOW, "100m"), running("sticky", "a", LOW, "100m")]
     other = [running(f"b{n}", "b", LOW, "100m", started=n) for n in range(3)]
@@ -282,6 +289,7 @@ def test_a_plugin_that_fails_on_a_node_leaves_the_others():
     assert (decision.outcome, decision.nominated_node) == (Outcome.UNSCHEDULABLE, None)
 
 
+@pytest.mark.feature("DefaultPreemption: PostFilter's messages")
 @pytest.mark.parametrize(
     ("objects", "pod", "message"),
     [
@@ -298,6 +306,7 @@ def test_what_is_said_when_nothing_helps(objects, pod, message):
     assert (decision.nominated_node, decision.victims) == ("", ())
 
 
+@pytest.mark.feature("DefaultPreemption: PostFilter's messages")
 def test_reasons_of_many_nodes_add_up():
     objects = [running("b", "b", LOW, "100m"), running("high", "b", HIGH, "1900m"), running("c", "c", HIGH, "2")]
     cluster = cluster_of(*objects, make_node("d", cpu="1"), make_node("e", cpu="4", unschedulable=True), nodes="bc")
@@ -314,6 +323,7 @@ def terminating(priority=LOW, reason="PreemptionByScheduler", status="True"):
     return pod
 
 
+@pytest.mark.feature("DefaultPreemption: eligibility, preemptionPolicy, terminating victims")
 @pytest.mark.parametrize(
     ("victim", "spec", "nominated", "why"),
     [
@@ -342,6 +352,7 @@ def test_who_may_preempt(victim, spec, nominated, why):
     assert decision.nominated_node == cleared.get(why), "what keeps a pod waiting leaves its nomination"
 
 
+@pytest.mark.feature("DefaultPreemption: nominated pods")
 def test_room_is_not_made_where_a_nominated_pod_of_the_same_priority_is_to_go():
     cluster = cluster_of(running("a1", "a", LOW, "2"), running("b1", "b", MIDDLE, "2"))
     cluster.state.nominations.add(make_pod("first", cpu="2", priority=HIGH), "a")
@@ -360,6 +371,7 @@ class Rolls(random.Random):
         return self.offset
 
 
+@pytest.mark.feature("DefaultPreemption: number of candidates")
 @pytest.mark.parametrize(
     ("args", "offset", "protected", "expected"),
     [
@@ -392,6 +404,7 @@ def test_how_many_candidates_are_looked_for(args, offset, protected, expected):
     assert decision.nominated_node == expected
 
 
+@pytest.mark.feature("DefaultPreemption: holding a preemptor back")
 def test_a_pod_is_held_back_while_its_victims_are_evicted():
     cluster = cluster_of(victim := running("victim", "a"), nodes="a")
     plugin, pod, state = DefaultPreemption(OfflineHandle(cluster.state)), vip(), cluster.state
@@ -406,6 +419,7 @@ def test_a_pod_is_held_back_while_its_victims_are_evicted():
     assert plugin.pre_enqueue(pod) is None, "the last victim is gone, though nobody has said that it is over"
 
 
+@pytest.mark.feature("DefaultPreemption: holding a preemptor back")
 def test_a_last_victim_that_terminates_is_enough():
     cluster = cluster_of(victim := terminating(), nodes="a")
     cluster.state.preemptions.begin("vip")

@@ -27,6 +27,8 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.offline import OfflineHandle
 
+pytestmark = pytest.mark.feature("DefaultPreemption: asynchronous eviction")
+
 GONE = ApiError(404, "NotFound", "pods a not found")
 AWAY = ApiError(500, "InternalError", "etcd is away")
 FORBIDDEN = ApiError(403, "Forbidden", "you may not")
