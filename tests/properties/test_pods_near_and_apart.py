@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lightkube.models.core_v1 import Namespace, Node, Pod, TopologySpreadConstraint
@@ -22,11 +21,10 @@ from bayplan.api.objects import convert
 from bayplan.cluster.nodes import PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import CycleState
-from bayplan.framework.status import SKIP
 from bayplan.plugins.arguments import InterPodAffinityArgs, PodTopologySpreadArgs
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.testing.asking import ask_filter, ask_scores
 from bayplan.testing.offline import OfflineHandle
 
 anything = st.randoms(use_true_random=True).map(Maker)
@@ -48,36 +46,12 @@ def info(pod):
     return PodInfo(convert(Pod, pod))
 
 
-def verdicts(plugin, pod, state, changes):
-    """What the plugin says of every node, each under its own what-if; None where it is skipped."""
-    nodes, cycle = state.nodes, CycleState()
-    answer = plugin.pre_filter(cycle, pod, nodes)
-    if answer == SKIP:
-        return None
-    assert answer is None
-    live = np.flatnonzero(nodes.live)
-    what_ifs = {
-        position: PodChanges(tuple(map(info, added)), tuple(map(info, removed)))
-        for position, row in enumerate(live.tolist())
-        for added, removed in [changes.get(nodes.name(row), ((), ()))]
-        if added or removed
-    }
-    rejections = plugin.filter_nodes(cycle, pod, nodes.at(live).changed(what_ifs))
-    index = np.zeros(len(live), dtype=int) if rejections is None else rejections.index
+def thought(changes):
+    """What-ifs of manifests as those of pods."""
     return {
-        nodes.name(row): rejections.statuses[code - 1].message if code else ""
-        for row, code in zip(live.tolist(), index.tolist(), strict=True)
+        each: PodChanges(tuple(map(info, added)), tuple(map(info, removed)))
+        for each, (added, removed) in changes.items()
     }
-
-
-def scores(plugin, pod, state, scored):
-    """The normalised scores of some nodes; None where scoring is skipped."""
-    everywhere, cycle = state.nodes, CycleState()
-    nodes = everywhere.at(np.array([everywhere.position(name(node)) for node in scored], dtype=np.intp))
-    if plugin.pre_score(cycle, pod, nodes) == SKIP:
-        return None
-    found = plugin.normalize_scores(cycle, pod, plugin.score_nodes(cycle, pod, nodes), nodes)
-    return {name(node): score for node, score in zip(scored, found.tolist(), strict=True)}
 
 
 @settings(max_examples=300, deadline=None)
@@ -86,8 +60,8 @@ def test_affinity_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
     changes, state = make.what_ifs(cluster), state_of(cluster)
     plugin = InterPodAffinity(OfflineHandle(state))
-    assert verdicts(plugin, info(pod), state, {}) == affinity_verdicts(pod, cluster)
-    assert verdicts(plugin, info(pod), state, changes) == affinity_verdicts(pod, cluster, changes)
+    assert ask_filter(plugin, info(pod), state) == affinity_verdicts(pod, cluster)
+    assert ask_filter(plugin, info(pod), state, thought(changes)) == affinity_verdicts(pod, cluster, changes)
 
 
 @settings(max_examples=300, deadline=None)
@@ -96,8 +70,8 @@ def test_spread_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
     changes, state = make.what_ifs(cluster), state_of(cluster)
     plugin = PodTopologySpread(OfflineHandle(state))
-    assert verdicts(plugin, info(pod), state, {}) == spread_verdicts(pod, cluster)
-    assert verdicts(plugin, info(pod), state, changes) == spread_verdicts(pod, cluster, changes)
+    assert ask_filter(plugin, info(pod), state) == spread_verdicts(pod, cluster)
+    assert ask_filter(plugin, info(pod), state, thought(changes)) == spread_verdicts(pod, cluster, changes)
 
 
 @settings(max_examples=300, deadline=None)
@@ -106,7 +80,7 @@ def test_affinity_scores(make, hard_weight, ignore):
     cluster, pod = make.cluster(), make.pod("pending")
     scored, state = make.some(cluster), state_of(cluster)
     args = InterPodAffinityArgs(hardPodAffinityWeight=hard_weight, ignorePreferredTermsOfExistingPods=ignore)
-    found = scores(InterPodAffinity(OfflineHandle(state), args), info(pod), state, scored)
+    found = ask_scores(InterPodAffinity(OfflineHandle(state), args), info(pod), state, map(name, scored))
     assert found == affinity_scores(pod, cluster, scored, hard_weight, ignore_existing=ignore)
 
 
@@ -115,7 +89,7 @@ def test_affinity_scores(make, hard_weight, ignore):
 def test_spread_scores(make):
     cluster, pod = make.cluster(), make.pod("pending")
     scored, state = make.some(cluster), state_of(cluster)
-    found = scores(PodTopologySpread(OfflineHandle(state)), info(pod), state, scored)
+    found = ask_scores(PodTopologySpread(OfflineHandle(state)), info(pod), state, map(name, scored))
     assert found == spread_scores(pod, cluster, scored)
 
 
@@ -145,5 +119,7 @@ def test_default_spreading(make, system):
     picked = pod["metadata"]["labels"].get("app") == "a"
     defaults = SYSTEM_DEFAULTS if system else LIST_DEFAULTS
     selecting = [{**each, "labelSelector": {"matchLabels": {"app": "a"}}} for each in defaults] if picked else []
-    assert verdicts(plugin, info(pod), state, {}) == spread_verdicts(pod, cluster, defaults=selecting)
-    assert scores(plugin, info(pod), state, scored) == spread_scores(pod, cluster, scored, selecting, system=system)
+    assert ask_filter(plugin, info(pod), state) == spread_verdicts(pod, cluster, defaults=selecting)
+    assert ask_scores(plugin, info(pod), state, map(name, scored)) == spread_scores(
+        pod, cluster, scored, selecting, system=system
+    )

@@ -68,7 +68,7 @@ class PodTerms:
         yield from (*self.required, *self.required_anti, *self.preferred, *self.preferred_anti)
 
     def __bool__(self) -> bool:
-        return self is not NO_TERMS
+        return bool(self.required or self.required_anti or self.preferred or self.preferred_anti)
 
 
 NO_TERMS = PodTerms()

@@ -70,6 +70,10 @@ _subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
 """By class, and remembered: looking for the methods of a protocol anew would cost more than many a plugin."""
 
 
+Signature = tuple[tuple[str, Hashable], ...]
+"""A value for each of some plugins, by name."""
+
+
 @dataclass(slots=True)
 class Profile:
     """The effective plugins of one scheduler name.
@@ -113,17 +117,32 @@ class Profile:
         """The kinds that plugins look up."""
         return {kind for plugin in self.every() if implements(plugin, interface.LooksUp) for kind in plugin.looks_up()}
 
-    def sign(self, pod: PodInfo) -> Hashable:
-        """What all plugins together read of a pod; None where one of them cannot tell."""
+    def sign(self, pod: PodInfo) -> Signature | None:
+        """What each plugin reads of a pod, by name; None as a value where the plugin cannot tell.
+
+        None where a plugin of the profile does not sign at all.
+        """
         if self._signs is None:
             return None
-        parts = tuple(plugin.sign(pod) for plugin in self._signs)
-        return None if None in parts else parts
+        return tuple((plugin.name, plugin.sign(pod)) for plugin in self._signs)
 
-    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """What the answers of all plugins together rest on beside the pod and each node itself.
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
+        """What the answers of plugins rest on beside the pod and each node itself, by name.
 
-        None where a plugin's answers cannot be shared.
+        None as a value where the plugin's answers cannot be shared.
         """
-        parts = tuple(plugin.rests_on(pod, nodes) for plugin in self._rest_on)
-        return None if None in parts else parts
+        return tuple((plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._rest_on)
+
+    def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
+        """What pods can share of the profile where these plugins cannot share, and what has to be asked for each pod.
+
+        A node's verdict is the first refusal, so that filters are shared up to the first of these plugins only.
+        """
+        filters = self.at(Point.FILTER)
+        first = next((index for index, plugin in enumerate(filters) if plugin.name in apart), len(filters))
+        shared: dict[Point, Sequence[Any]] = {Point.FILTER: filters[:first]}
+        each: dict[Point, Sequence[Any]] = {Point.FILTER: filters[first:]}
+        for point in (Point.PRE_FILTER, Point.PRE_SCORE, Point.SCORE):
+            shared[point] = [plugin for plugin in self.at(point) if plugin.name not in apart]
+            each[point] = [plugin for plugin in self.at(point) if plugin.name in apart]
+        return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)

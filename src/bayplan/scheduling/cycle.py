@@ -103,9 +103,8 @@ def scheduling_cycle(
         decision.message, decision.nominated_node = NO_NODES, ""
         return decision
     try:
-        template = _template(state, pod, options)
+        template = _begin_again(state, pod, decision, options)
         if template is not None:
-            decision.cycle = template.cycle.clone()
             nodes, feasible = _find_feasible_again(profile, state, pod, decision, template)
         else:
             nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
@@ -130,22 +129,27 @@ def scheduling_cycle(
     return decision
 
 
-def _template(state: ClusterState, pod: PodInfo, options: CycleOptions) -> Template | None:
+def _begin_again(state: ClusterState, pod: PodInfo, decision: Decision, options: CycleOptions) -> Template | None:
+    """What is known from earlier pods, if anything is and it may be used."""
     if options.templates is None or options.explain or options.ask_extenders or pod.nominated_node_name:
         return None
-    return options.templates.get(pod, state.nodes)
+    begun = options.templates.begin(pod, state.nodes)
+    if begun is None:
+        return None
+    template, decision.cycle = begun
+    return template
 
 
 def _find_feasible_again(
     profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, template: Template
 ) -> tuple[Nodes, Rows]:
     """What `_find_feasible` would find, most of it known from earlier pods."""
-    verdicts, feasible = template.verdicts, template.feasible()
+    verdicts = template.filter(decision.cycle, pod)
     if state.nominations.nodes:
         verdicts = verdicts.copy()
         filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
-        _raise_error(verdicts)
-        feasible = verdicts.feasible()
+    _raise_error(verdicts)
+    feasible = template.feasible(verdicts)
     if not len(feasible):
         decision.diagnosis.verdicts = verdicts.copy()
         _blame_all(decision.diagnosis, verdicts)

@@ -1,8 +1,8 @@
 """Templates: what pods of one signature share, kept up to date row by row.
 
-A signature is all that the plugins of a profile read of a pod (Profile.sign), so two pods that have the same get the
-same verdict and the same raw score on the same node. After a placement only the rows that changed are asked about
-again. Normalised scores span the feasible nodes: they are kept only until a raw score or the feasible nodes change.
+A signature is all that plugins read of a pod (Profile.sign), so two pods that have the same get the same verdict and
+the same raw score on the same node. After a placement only the rows that changed are asked about again. Plugins whose
+answers depend on where other pods are stay apart: they are asked for each pod, about what the others left standing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState, NormalizeScores
-from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.runner import checked, normalized, raw_scores, run_filter, run_pre_filter, run_pre_score
+from bayplan.framework.profile import Point, Profile, Signature, implements
+from bayplan.framework.runner import (
+    checked,
+    normalized,
+    raw_scores,
+    run_filter,
+    run_pre_filter,
+    run_pre_score,
+    run_score,
+)
 from bayplan.framework.status import PluginError
 from bayplan.framework.verdicts import Verdicts
 
@@ -70,10 +78,13 @@ class RawScores:
 class Template:
     """What is known of all rows for pods of one signature.
 
-    `cycle` is what the plugins remembered of the first such pod; `verdicts` and `scores` cover all rows. `scores` is
-    None as long as no node was feasible. All of it was computed from `version` of the node table, and from `rests_on`.
+    `shared` are the plugins that it covers, `each` those that are asked for each pod. `cycle` is what the shared ones
+    remembered of the first such pod; `verdicts` and `scores` cover all rows. `scores` is None as long as no node was
+    feasible. All of it was computed from `version` of the node table, and from `rests_on`.
     """
 
+    shared: Profile
+    each: Profile
     cycle: CycleState
     verdicts: Verdicts
     scores: RawScores | None
@@ -82,24 +93,27 @@ class Template:
     _feasible: Rows | None = None
     """The feasible rows, as long as these do not change."""
     _normalized: Int64 | None = None
-    """The weighted sum of the normalised scores of these, as long as no raw score of theirs changes."""
+    """The weighted sum of the normalised scores of these, as long as no raw score of theirs changes.
+
+    Normalised scores span the feasible nodes.
+    """
 
     @classmethod
-    def build(cls, profile: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
+    def build(cls, shared: Profile, each: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
         """Ask about all rows. None for a pod whose PreFilter turns it down or narrows the nodes."""
         cycle = CycleState()
-        outcome = run_pre_filter(profile, cycle, pod, nodes)
+        outcome = run_pre_filter(shared, cycle, pod, nodes)
         if outcome.refusal is not None or outcome.names is not None:
             return None
-        verdicts = run_filter(profile, cycle, pod, nodes)
+        verdicts = run_filter(shared, cycle, pod, nodes)
         scores = None
         feasible = verdicts.feasible()
         if len(feasible):
-            run_pre_score(profile, cycle, pod, nodes.at(feasible))
-            scores = RawScores.of(profile, cycle, pod, verdicts)
-        return cls(cycle, verdicts, scores, nodes.table.version, rests_on)
+            run_pre_score(shared, cycle, pod, nodes.at(feasible))
+            scores = RawScores.of(shared, cycle, pod, verdicts)
+        return cls(shared, each, cycle, verdicts, scores, nodes.table.version, rests_on)
 
-    def refresh(self, profile: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
+    def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
         """Ask again about the rows that have changed since. False where it is better to build the template anew."""
         table = nodes.table
         if table.size != len(self.verdicts.codes) or rests_on != self.rests_on:
@@ -109,10 +123,10 @@ class Template:
         changed = table.changed_since(self.version)
         if changed is None or len(changed) > table.size // 4:
             return False
-        verdicts = run_filter(profile, self.cycle, pod, nodes.at(changed))
+        verdicts = run_filter(self.shared, self.cycle, pod, nodes.at(changed))
         rescaled = False
         if self.scores is not None:
-            rescaled = self.scores.replace(changed, RawScores.of(profile, self.cycle, pod, verdicts))
+            rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
         elif verdicts.standing.any():
             return False
         if rescaled or (self.verdicts.standing[changed] != verdicts.standing).any():
@@ -121,14 +135,41 @@ class Template:
         self.version = table.version
         return True
 
-    def feasible(self) -> Rows:
-        """The feasible rows."""
+    def begin(self, pod: PodInfo, nodes: Nodes) -> CycleState | None:
+        """What the plugins remember of this pod. None where one of those asked for each turns it down or narrows."""
+        cycle = self.cycle.clone()
+        outcome = run_pre_filter(self.each, cycle, pod, nodes)
+        return cycle if outcome.refusal is None and outcome.names is None else None
+
+    def filter(self, cycle: CycleState, pod: PodInfo) -> Verdicts:
+        """The verdicts about this pod. They may be those of the template: copy them to change them."""
+        verdicts, standing = self.verdicts, self.feasible(self.verdicts)
+        if not len(standing) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
+            return verdicts
+        nodes = verdicts.nodes
+        said = run_filter(self.each, cycle, pod, nodes if len(standing) == len(nodes) else nodes.at(standing))
+        if not said.standing.all():
+            verdicts = verdicts.copy()
+            verdicts.replace(standing, said)
+        return verdicts
+
+    def feasible(self, verdicts: Verdicts) -> Rows:
+        """The feasible rows, where these are the verdicts."""
+        if verdicts is not self.verdicts and not np.array_equal(verdicts.standing, self.verdicts.standing):
+            return verdicts.feasible()
         if self._feasible is None:
             self._feasible = self.verdicts.feasible()
         return self._feasible
 
     def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
         """The weighted sum of all scores. `feasible`: the rows that the feasible `nodes` stand for."""
+        run_pre_score(self.each, cycle, pod, nodes)
+        total = self._shared_total(cycle, pod, nodes, feasible)
+        for scores in run_score(self.each, cycle, pod, nodes).values():
+            total += scores
+        return total
+
+    def _shared_total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
         assert self.scores is not None
         every = len(feasible) == len(self.scores.fixed)
         normalized_sum = self._normalized if feasible is self._feasible else None
@@ -146,13 +187,14 @@ class Templates:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
         """Decisions that rested on a template."""
 
-    def get(self, pod: PodInfo, nodes: Nodes) -> Template | None:
-        """An up-to-date template for a pod; None where it has to be decided on its own.
+    def begin(self, pod: PodInfo, nodes: Nodes) -> tuple[Template, CycleState] | None:
+        """An up-to-date template for a pod, and what plugins remember of it; None where it is decided on its own.
 
         The first pod of a signature has to be: many signatures are never seen again. So has one with a plugin that
         fails, so that it fails as it would without templates.
@@ -160,38 +202,46 @@ class Templates:
         signature = self._signature(pod)
         if signature is None:
             return None
-        template = self._templates.get(signature)
+        key: Hashable = None
         try:
             rests_on = self._profile.rests_on(pod, nodes)
-            if rests_on is None:
-                return None
-            if template is None or not template.refresh(self._profile, pod, nodes, rests_on):
-                template = self._build(signature, pod, nodes, rests_on)
+            apart = frozenset(name for name, value in (*signature, *rests_on) if value is None)
+            key = apart, *((name, value) for name, value in signature if name not in apart)
+            template = self._get(key, apart, pod, nodes, tuple(each for each in rests_on if each[0] not in apart))
+            cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:
-            self._templates.pop(signature, None)
+            self._templates.pop(key, None)
             return None
-        if template is not None:
-            self._templates.move_to_end(signature)
-            self.used += 1
-        return template
+        if template is None or cycle is None:
+            return None
+        self._templates.move_to_end(key)
+        self.used += 1
+        return template, cycle
 
-    def _signature(self, pod: PodInfo) -> Hashable:
+    def _signature(self, pod: PodInfo) -> Signature | None:
         key = (Templates, id(self._profile))
         if key not in pod.cache:
             pod.cache[key] = self._profile.sign(pod)
-        signature: Hashable = pod.cache[key]
+        signature: Signature | None = pod.cache[key]
         return signature
 
-    def _build(self, signature: Hashable, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
-        self._templates.pop(signature, None)
-        if signature not in self._seen:
-            _remember(self._seen, signature, None, _SEEN_CAPACITY)
-            return None
-        template = Template.build(self._profile, pod, nodes, rests_on)
-        if template is not None and template.verdicts.error() is None:
-            _remember(self._templates, signature, template, CAPACITY)
+    def _get(
+        self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable
+    ) -> Template | None:
+        template = self._templates.get(key)
+        if template is not None and template.refresh(pod, nodes, rests_on):
             return template
-        return None
+        self._templates.pop(key, None)
+        if key not in self._seen:
+            _remember(self._seen, key, None, _SEEN_CAPACITY)
+            return None
+        if apart not in self._halves:
+            self._halves[apart] = self._profile.split(apart)
+        template = Template.build(*self._halves[apart], pod, nodes, rests_on)
+        if template is None or template.verdicts.error() is not None:
+            return None
+        _remember(self._templates, key, template, CAPACITY)
+        return template
 
 
 def _remember(values: OrderedDict[Hashable, Any], key: Hashable, value: Any, capacity: int) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from lightkube.models import core_v1
 
+from bayplan.api.kinds import KINDS
 from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -26,6 +27,7 @@ from bayplan.testing.offline import OfflineHandle
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything made here was created, unless said otherwise."""
+_KIND_OF = {kind.type: kind for kind in KINDS}
 
 
 def make_node(
@@ -77,11 +79,17 @@ def make_pod(
     host_ports: Iterable[int] = (),
     image: str = "registry.example/pause:3",
     scheduler_name: str = "default-scheduler",
+    spread: Sequence[Mapping[str, Any]] = (),
+    terminating: bool = False,
+    owner: tuple[str, str, str] | None = None,
     spec: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
     resources: Mapping[str, str] | None = None,
 ) -> PodInfo:
-    """A pod with one container, bound if `node` is given. Whatever is in `spec` and `status` goes before the rest."""
+    """A pod with one container, bound if `node` is given. Whatever is in `spec` and `status` goes before the rest.
+
+    `spread` are topology spread constraints, `owner` is apiVersion, kind and name of its controller.
+    """
     requests = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
     container = {
         "name": "main",
@@ -96,12 +104,15 @@ def make_pod(
             "uid": f"{namespace}-{name}",
             "labels": dict(labels or {}),
             "creationTimestamp": CREATED.isoformat(),
+            **({"deletionTimestamp": CREATED.isoformat()} if terminating else {}),
+            **({"ownerReferences": [_owner(*owner)]} if owner is not None else {}),
         },
         "spec": {
             "containers": [container],
             "schedulerName": scheduler_name,
             "priority": priority,
             "tolerations": list(tolerations),
+            **({"topologySpreadConstraints": list(spread)} if spread else {}),
             **({"nodeName": node} if node else {}),
             **({"nodeSelector": node_selector} if node_selector is not None else {}),
             **({"affinity": affinity} if affinity is not None else {}),
@@ -110,6 +121,51 @@ def make_pod(
         "status": {"phase": "Running" if node else "Pending", **(status or {})},
     }
     return PodInfo(convert(core_v1.Pod, document))
+
+
+def make_namespace(name: str, **labels: str) -> core_v1.Namespace:
+    """A namespace with these labels."""
+    return convert(core_v1.Namespace, {"metadata": {"name": name, "labels": labels}})
+
+
+def make_service(name: str, selector: Mapping[str, str] | None, namespace: str = "default") -> core_v1.Service:
+    """A service for the pods that a selector picks; None picks none."""
+    metadata = {"name": name, "namespace": namespace}
+    return convert(core_v1.Service, {"metadata": metadata, "spec": {"selector": selector}})
+
+
+def pod_term(topology_key: str, labels: Mapping[str, str] | None = None, **fields: Any) -> dict[str, Any]:
+    """A term of pod affinity: pods with these labels; `fields` are any others of a PodAffinityTerm."""
+    selector = {} if labels is None else {"labelSelector": {"matchLabels": dict(labels)}}
+    return {"topologyKey": topology_key, **selector, **fields}
+
+
+def pod_affinity(
+    *required: Mapping[str, Any], anti: bool = False, preferred: Sequence[tuple[int, Mapping[str, Any]]] = ()
+) -> dict[str, Any]:
+    """`affinity` of a pod: near (or, if `anti`, away from) the pods of these terms. `preferred`: weight and term."""
+    rules: dict[str, Any] = {}
+    if required:
+        rules["requiredDuringSchedulingIgnoredDuringExecution"] = list(required)
+    if preferred:
+        weighted = [{"weight": weight, "podAffinityTerm": term} for weight, term in preferred]
+        rules["preferredDuringSchedulingIgnoredDuringExecution"] = weighted
+    return {"podAntiAffinity" if anti else "podAffinity": rules}
+
+
+def spread_over(
+    topology_key: str, labels: Mapping[str, str] | None = None, *, max_skew: int = 1, hard: bool = True, **fields: Any
+) -> dict[str, Any]:
+    """A topology spread constraint for pods with these labels; `fields` are any others that it may have."""
+    selector = {} if labels is None else {"labelSelector": {"matchLabels": dict(labels)}}
+    unsatisfiable = "DoNotSchedule" if hard else "ScheduleAnyway"
+    return {
+        "topologyKey": topology_key,
+        "maxSkew": max_skew,
+        "whenUnsatisfiable": unsatisfiable,
+        **selector,
+        **fields,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +187,23 @@ class Cluster:
         return decision
 
 
-def make_cluster(*objects: core_v1.Node | PodInfo, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
-    """A cluster with these nodes and bound pods; `plugins` decide after the default ones."""
+def make_cluster(*objects: Any, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
+    """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones."""
     state = ClusterState()
     for obj in objects:
         if isinstance(obj, PodInfo):
             state.set_pod(obj)
-        else:
+        elif isinstance(obj, core_v1.Node):
             state.set_node(obj)
+        else:
+            kind = _KIND_OF[type(obj)]
+            namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
+            state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
     return Cluster(state, default_profile("default-scheduler", OfflineHandle(state), plugins))
+
+
+def _owner(api_version: str, kind: str, name: str) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": f"{kind}-{name}", "controller": True}
 
 
 def _taint(text: str) -> dict[str, str]:

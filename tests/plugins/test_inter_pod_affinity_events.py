@@ -1,0 +1,153 @@
+"""InterPodAffinity: which events help, and when pods can share what was said of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.framework.events import NODE, POD, Action, Hint
+from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change
+from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
+from bayplan.testing.offline import OfflineHandle
+
+WEB, DB = {"app": "web"}, {"app": "db"}
+NEAR_WEB, AWAY_FROM_WEB = pod_affinity(pod_term("zone", WEB)), pod_affinity(pod_term("zone", WEB), anti=True)
+FRONT = {"app": "web", "tier": "front"}
+
+
+def waiting(affinity, labels=None):
+    return make_pod("pending", affinity=affinity, labels=labels)
+
+
+def there(labels=WEB, name="there", node="n", **more):
+    return make_pod(name, labels=labels, node=node, **more)
+
+
+NOMINATED = {"nominatedNodeName": "n"}
+BOTH_TERMS = pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": "front"}))
+BOTH_ANTI_TERMS = pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": "front"}), anti=True)
+OF_RED = {"namespaceSelector": {"matchLabels": {"team": "red"}}}
+
+
+@pytest.mark.feature("InterPodAffinity: queueing hints, pods")
+@pytest.mark.parametrize(
+    ("pod", "old", "new", "hint"),
+    [
+        pytest.param(waiting(NEAR_WEB), None, there(), Hint.QUEUE, id="comes, is wanted near"),
+        pytest.param(waiting(NEAR_WEB), None, there(DB), Hint.SKIP, id="comes, is nobody"),
+        pytest.param(waiting(NEAR_WEB), None, there(node=""), Hint.SKIP, id="comes, without a node"),
+        pytest.param(waiting(NEAR_WEB), None, there(node="", status=NOMINATED), Hint.QUEUE, id="comes, nominated"),
+        pytest.param(waiting(AWAY_FROM_WEB), None, there(), Hint.SKIP, id="comes, is not wanted"),
+        pytest.param(waiting(BOTH_TERMS), None, there(WEB), Hint.SKIP, id="comes, meets one of two terms"),
+        pytest.param(waiting(BOTH_TERMS), None, there(FRONT), Hint.QUEUE, id="comes, meets both terms"),
+        pytest.param(waiting(NEAR_WEB), there(DB), there(WEB), Hint.QUEUE, id="becomes wanted"),
+        pytest.param(waiting(NEAR_WEB), there(WEB), there(FRONT), Hint.SKIP, id="stays wanted"),
+        pytest.param(waiting(NEAR_WEB), there(WEB), there(DB), Hint.SKIP, id="ceases to be wanted"),
+        pytest.param(
+            waiting(NEAR_WEB), there(DB, node=""), there(WEB, node=""), Hint.SKIP, id="changes without a node"
+        ),
+        pytest.param(waiting(BOTH_TERMS), there(WEB), there(FRONT), Hint.QUEUE, id="comes to meet both terms"),
+        pytest.param(waiting(BOTH_TERMS), there(FRONT), there(WEB), Hint.SKIP, id="ceases to meet one of two terms"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), there(DB), Hint.QUEUE, id="ceases to be unwanted"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(DB), there(WEB), Hint.SKIP, id="becomes unwanted"),
+        pytest.param(waiting(NEAR_WEB), waiting(NEAR_WEB), waiting(NEAR_WEB, WEB), Hint.QUEUE, id="the pod itself"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(DB), None, Hint.SKIP, id="goes, was nobody"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), None, Hint.QUEUE, id="goes, was unwanted"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB, node=""), None, Hint.SKIP, id="goes, had no node"),
+        pytest.param(
+            waiting(AWAY_FROM_WEB), there(WEB, node="", status=NOMINATED), None, Hint.QUEUE, id="goes, was nominated"
+        ),
+        pytest.param(waiting(NEAR_WEB), there(WEB), None, Hint.SKIP, id="goes, was wanted"),
+        pytest.param(waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP, id="goes, met one of two terms"),
+        pytest.param(waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE, id="goes, met both terms"),
+        pytest.param(
+            waiting(None, WEB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.QUEUE, id="goes, kept this one away"
+        ),
+        pytest.param(
+            waiting(None, DB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.SKIP, id="goes, kept others away"
+        ),
+        pytest.param(
+            waiting(pod_affinity(pod_term("zone", WEB, **OF_RED))),
+            None,
+            there(namespace="red"),
+            Hint.SKIP,
+            id="namespace selectors are not resolved",
+        ),
+        pytest.param(
+            waiting(pod_affinity(pod_term("zone", WEB, namespaceSelector={}))),
+            None,
+            there(namespace="red"),
+            Hint.QUEUE,
+            id="an empty one needs not be",
+        ),
+    ],
+)
+def test_which_pod_changes_help(pod, old, new, hint):
+    assert plugin_in().after_pod_change(pod, old, new) is hint
+
+
+def labelled(**labels):
+    return make_node("n", labels=labels)
+
+
+@pytest.mark.feature("InterPodAffinity: queueing hints, nodes")
+@pytest.mark.parametrize(
+    ("affinity", "old", "new", "hint"),
+    [
+        pytest.param(NEAR_WEB, None, labelled(zone="a"), Hint.QUEUE, id="near: new, with the topology"),
+        pytest.param(NEAR_WEB, None, labelled(rack="1"), Hint.SKIP, id="near: new, without it"),
+        pytest.param(NEAR_WEB, labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP, id="near: another label"),
+        pytest.param(NEAR_WEB, labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="near: moved"),
+        pytest.param(NEAR_WEB, labelled(), labelled(zone="a"), Hint.QUEUE, id="near: joined"),
+        pytest.param(NEAR_WEB, labelled(), labelled(zone=""), Hint.QUEUE, id="near: joined the empty value"),
+        pytest.param(NEAR_WEB, labelled(zone="a"), labelled(), Hint.SKIP, id="near: left"),
+        pytest.param(AWAY_FROM_WEB, None, labelled(zone="a"), Hint.QUEUE, id="away: new, with the topology"),
+        pytest.param(AWAY_FROM_WEB, None, labelled(), Hint.QUEUE, id="away: new, without it"),
+        pytest.param(AWAY_FROM_WEB, labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP, id="away: another"),
+        pytest.param(AWAY_FROM_WEB, labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="away: moved"),
+        pytest.param(AWAY_FROM_WEB, labelled(), labelled(zone="a"), Hint.SKIP, id="away: joined"),
+        pytest.param(AWAY_FROM_WEB, labelled(zone="a"), labelled(), Hint.QUEUE, id="away: left"),
+        pytest.param(None, None, labelled(zone="a"), Hint.SKIP, id="others keep it away: new"),
+    ],
+)
+def test_which_node_changes_help(affinity, old, new, hint):
+    assert after_node_change(waiting(affinity), old, new) is hint
+
+
+def plugin_in(*objects):
+    return InterPodAffinity(OfflineHandle(make_cluster(*objects).state))
+
+
+def test_events_that_are_registered():
+    events = {hint.event.resource: hint.event.action for hint in plugin_in().events()}
+    assert events == {
+        POD: Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL,
+        NODE: Action.ADD | Action.UPDATE_NODE_LABEL,
+    }
+
+
+@pytest.mark.feature("InterPodAffinity: what pods can share")
+def test_signatures():
+    plugin = plugin_in()
+    assert plugin.sign(waiting(NEAR_WEB)) is None
+    assert plugin.sign(waiting(pod_affinity(preferred=[(1, pod_term("zone", WEB))], anti=True))) is None
+    assert plugin.sign(waiting(None, WEB)) == plugin.sign(make_pod("another", labels=WEB))
+    assert plugin.sign(waiting(None, WEB)) != plugin.sign(waiting(None, DB))
+    assert plugin.sign(waiting(None, WEB)) != plugin.sign(make_pod("pending", labels=WEB, namespace="red"))
+    assert plugin.sign(waiting({"podAffinity": {}}, WEB)) == plugin.sign(waiting(None, WEB))
+
+
+@pytest.mark.feature("InterPodAffinity: what pods can share")
+def test_what_is_shared_rests_on_the_terms_that_there_are():
+    state = make_cluster(make_node("n")).state
+    plugin, web, db = InterPodAffinity(OfflineHandle(state)), waiting(None, WEB), waiting(None, DB)
+    before = plugin.rests_on(db, state.nodes)
+    state.set_pod(there(DB))
+    assert plugin.rests_on(db, state.nodes) == before
+    state.set_pod(there(DB, name="jealous", affinity=AWAY_FROM_WEB))
+    assert plugin.rests_on(web, state.nodes) is None
+    with_term = plugin.rests_on(db, state.nodes)
+    assert with_term not in {before, None}
+    state.set_pod(there(DB, name="jealous-2", affinity=AWAY_FROM_WEB))
+    assert plugin.rests_on(db, state.nodes) == with_term
+    state.objects[plugin.looks_up()[0]].set("red", make_namespace("red", team="red"))
+    assert plugin.rests_on(db, state.nodes) != with_term
