@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,6 +65,40 @@ async def test_a_control_plane_that_does_not_start_leaves_nothing_behind(
     assert str(error.value).startswith(message)
     assert plane.running == []
     assert list((tmp_path / "temporary").iterdir()) == []
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="there is no setpriv here")
+def test_servers_do_not_outlive_a_test_run_that_is_killed(tmp_path):
+    program(tmp_path / "etcd", f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 60\n")
+    program(tmp_path / "kube-apiserver", SERVES_NOTHING)
+    source = (
+        "import asyncio, pathlib\n"
+        "from bayplan.testing.control_plane import Assets, ControlPlane\n"
+        f"folder = pathlib.Path({str(tmp_path)!r})\n"
+        "asyncio.run(ControlPlane(Assets(folder / 'etcd', folder / 'kube-apiserver')).__aenter__())\n"
+    )
+    environ = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", source], env=environ) as run:
+        eventually((tmp_path / "pid").exists)
+        pid = int(eventually((tmp_path / "pid").read_text))
+        run.kill()
+    eventually(lambda: not alive(pid))
+
+
+def eventually(condition):
+    deadline = time.monotonic() + 10
+    while not (result := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return result
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]
 
 
 @pytest.mark.apiserver

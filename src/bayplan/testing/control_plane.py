@@ -241,7 +241,7 @@ class _Process:
         self._log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603 - the programs that the tests were told to run
-                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+                [*_with_us(), *command], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
 
     @property
@@ -269,6 +269,12 @@ class _Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def _with_us() -> list[str]:
+    """What makes a program end when this process does, even if it is killed, where the system has it (Linux)."""
+    found = shutil.which("setpriv")
+    return [found, "--pdeathsig", "KILL"] if found else []
 
 
 async def _post(client: HttpClient, path: str, document: Mapping[str, Any]) -> Any:
