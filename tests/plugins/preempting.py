@@ -1,0 +1,64 @@
+"""Clusters to preempt in, for the tests of DefaultPreemption."""
+
+from __future__ import annotations
+
+import random
+
+from lightkube.models.policy_v1 import PodDisruptionBudget
+
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.objects import convert
+from bayplan.scheduling.decision import Outcome
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+LOW, MIDDLE, HIGH = 0, 100, 1000
+
+
+def running(name, node, priority=LOW, cpu="1", started=None, **others):
+    """A pod on a node. `started`: seconds after noon; None for one that has not started."""
+    status = {} if started is None else {"startTime": f"2026-01-01T12:00:{started:02}Z"}
+    return make_pod(name, node=node, priority=priority, cpu=cpu, status=status | others.pop("status", {}), **others)
+
+
+def budget(name, app, allowed=0, disrupted=(), namespace="default", selector=None):
+    selector = {"matchLabels": {"app": app}} if selector is None else selector
+    processed = dict.fromkeys(disrupted, "2026-01-01T00:00:00Z")
+    document = {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed, "disruptedPods": processed},
+    }
+    return convert(PodDisruptionBudget, document)
+
+
+def cluster_of(*objects, cpu="2", nodes="ab", budgets=(), plugins=()):
+    cluster = make_cluster(*(make_node(name, cpu=cpu) for name in nodes), *objects, plugins=plugins)
+    for each in budgets:
+        cluster.state.objects[POD_DISRUPTION_BUDGET].set(f"{each.metadata.namespace}/{each.metadata.name}", each)
+    return cluster
+
+
+def preempted(cluster, pod):
+    """Node and names of the victims, the most important first."""
+    decision = cluster.decide(pod)
+    assert decision.outcome is Outcome.UNSCHEDULABLE, decision
+    return decision.nominated_node, [victim.name for victim in decision.victims]
+
+
+def vip(cpu="2", priority=HIGH, **others):
+    return make_pod("vip", cpu=cpu, priority=priority, **others)
+
+
+class Rolls(random.Random):
+    """Says where to begin."""
+
+    def __init__(self, offset):
+        super().__init__(0)
+        self.offset = offset
+
+    def randrange(self, *_):
+        return self.offset
+
+
+def labelled(app):
+    return {"labels": {"app": app}}
