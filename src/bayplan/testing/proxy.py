@@ -129,6 +129,8 @@ class FaultProxy:
         if self._site is not None:
             site, self._site = self._site, None
             await site.stop()
+            for _ in range(3):  # asyncio takes so many turns to bring up what it was accepting
+                await asyncio.sleep(0)
         for connection in self._server.connections:
             _abort(connection.transport)
 

@@ -111,6 +111,12 @@ class ApiServer:
             task.cancel()
         if self._runner is not None:
             server = self._runner.server
+            for site in list(self._runner.sites):
+                await site.stop()
+            for _ in range(
+                3
+            ):  # asyncio takes so many turns to bring up what it was accepting; only then can it be closed
+                await asyncio.sleep(0)
             transports = [connection.transport for connection in server.connections] if server is not None else []
             await self._runner.cleanup()
             self._runner = None
