@@ -14,7 +14,7 @@ from streams import World, stream
 @given(st.randoms(use_true_random=True), st.booleans())
 def test_decisions_are_the_same_with_and_without_reuse(rng, related):
     with_reuse, without = World(reuse=True), World()
-    for number, step in enumerate(stream(rng, length=60, related=related)):
+    for number, step in enumerate(stream(rng, length=40, related=related)):
         for world in (with_reuse, without):
             world.apply(*step)
         assert with_reuse.decisions[-1:] == without.decisions[-1:], f"after step {number}, {step}"
