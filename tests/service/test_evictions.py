@@ -194,6 +194,13 @@ async def test_a_victim_that_was_told_before_is_only_deleted(clock):
     assert setting.requests() == [("delete", "told")]
 
 
+async def test_the_condition_comes_behind_those_that_are_there(clock):
+    setting = await Setting(clock, victim("one", conditions=[PodCondition(type="Ready", status="True")])).evict()
+    status = setting.client.requests[0][4]["status"]
+    assert status["$setElementOrder/conditions"] == [{"type": "Ready"}, {"type": "DisruptionTarget"}]
+    assert [condition["type"] for condition in status["conditions"]] == ["DisruptionTarget"]
+
+
 @pytest.mark.parametrize("verb", ["patch", "delete"])
 async def test_a_victim_that_is_gone_is_no_failure(clock, verb):
     setting = Setting(clock, victim("one"))

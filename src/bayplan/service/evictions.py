@@ -135,7 +135,7 @@ class Evictions:
         condition = self._disruption(victim, scheduler_name)
         try:
             if condition is not None:
-                patch = {"metadata": {"uid": victim.uid}, "status": {"conditions": [condition]}}
+                patch = {"metadata": {"uid": victim.uid}, "status": _last_among(victim, condition)}
                 await _persistently(lambda: self._patch_status(victim, patch))
             await _persistently(lambda: self._client.delete(POD, victim.name, victim.namespace, uid=victim.uid))
         except ApiError as error:
@@ -177,6 +177,12 @@ class Evictions:
         now = self._clock.monotonic()
         self._queue.move_on_event(FORCE_ACTIVATE, None, pod, now, only=lambda other: other.uid == pod.uid)
         self._wake()
+
+
+def _last_among(pod: PodInfo, condition: dict[str, Any]) -> dict[str, Any]:
+    """A patch of a pod's status that adds a condition behind those that it has, or changes it in its place."""
+    types = dict.fromkeys([*(each.type for each in pod.status.conditions or ()), condition["type"]])
+    return {"$setElementOrder/conditions": [{"type": name} for name in types], "conditions": [condition]}
 
 
 async def _persistently(request: Callable[[], Awaitable[None]]) -> None:
