@@ -1,0 +1,224 @@
+"""PodTopologySpread's defaults: how pods are spread that say nothing about it, but are known to belong to something."""
+
+from __future__ import annotations
+
+import pytest
+from lightkube.models.core_v1 import TopologySpreadConstraint
+
+from bayplan.api import kinds
+from bayplan.api.objects import convert
+from bayplan.plugins.arguments import PodTopologySpreadArgs
+from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.testing.asking import ask_filter, ask_scores
+from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
+from bayplan.testing.offline import OfflineHandle
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+UNEVEN = "node(s) didn't match pod topology spread constraints"
+WEB = {"app": "web"}
+A, B = make_node("a", labels={ZONE: "a"}), make_node("b", labels={ZONE: "b"})
+THERE = make_pod("there", node="a", labels=WEB)
+SERVICE = make_service("s", WEB)
+ALIKE = {"a": 100, "b": 100}
+
+
+def workload(kind, selector, name="w", namespace="default"):
+    """A controller of one of the kinds that are sources of a selector."""
+    written = (
+        {"matchLabels": selector} if kind is not kinds.REPLICATION_CONTROLLER and selector is not None else selector
+    )
+    metadata = {"name": name, "namespace": namespace}
+    return convert(kind.type, {"metadata": metadata, "spec": {"selector": written, "template": {}, "serviceName": ""}})
+
+
+def listed(*constraints):
+    return PodTopologySpreadArgs(
+        defaultConstraints=[convert(TopologySpreadConstraint, each) for each in constraints], defaultingType="List"
+    )
+
+
+SYSTEM = PodTopologySpreadArgs()
+SOFT_ZONES = listed(spread_over(ZONE, hard=False))
+HARD_ZONES = listed(spread_over(ZONE))
+
+
+def score(pod, *objects, args=SYSTEM, nodes=(A, B)):
+    state = make_cluster(*nodes, *objects).state
+    return ask_scores(PodTopologySpread(OfflineHandle(state), args), pod, state)
+
+
+def filtered(pod, *objects, args, nodes=(A, B)):
+    state = make_cluster(*nodes, *objects).state
+    return ask_filter(PodTopologySpread(OfflineHandle(state), args), pod, state)
+
+
+def web(labels=WEB, owner=None, **more):
+    return make_pod("pending", labels=labels, owner=owner, **more)
+
+
+@pytest.mark.feature("PodTopologySpread: system defaulting")
+@pytest.mark.parametrize(
+    ("pod", "objects", "expected"),
+    [
+        pytest.param(web(), [THERE], None, id="belongs to nothing"),
+        pytest.param(web(), [THERE, SERVICE], {"a": 66, "b": 100}, id="belongs to a service"),
+        pytest.param(web({"app": "db"}), [THERE, SERVICE], None, id="the service is another's"),
+        pytest.param(web(namespace="other"), [THERE, SERVICE], None, id="the service is in another namespace"),
+        pytest.param(web(), [SERVICE], ALIKE, id="nobody there"),
+        pytest.param(
+            web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE, id="it has its own"
+        ),
+        pytest.param(web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None, id="its own are hard"),
+        pytest.param(
+            web(),
+            [make_pod("there", node="a", labels=WEB, terminating=True), SERVICE],
+            ALIKE,
+            id="who is being deleted does not count",
+        ),
+    ],
+)
+def test_system_defaults(pod, objects, expected):
+    assert score(pod, *objects) == expected
+    assert filtered(pod, *objects, args=SYSTEM) in (None, {"a": NO_RACK, "b": NO_RACK})
+
+
+NO_RACK = f"{UNEVEN} (missing required label)"
+
+
+@pytest.mark.feature("PodTopologySpread: system defaulting")
+def test_nodes_without_a_zone_are_spread_by_name():
+    nodes = make_node("one"), make_node("two")
+    assert score(web(), make_pod("there", node="one", labels=WEB), SERVICE, nodes=nodes) == {"one": 66, "two": 100}
+
+
+@pytest.mark.feature("PodTopologySpread: system defaulting")
+def test_to_lack_a_zone_is_to_be_in_the_empty_one():
+    nodes = A, make_node("empty", labels={ZONE: ""}), make_node("nowhere")
+    there = [make_pod(f"there-{index}", node="nowhere", labels=WEB) for index in range(3)]
+    # Zones a and "", the latter with three pods: a 2 + 4, empty 2 + 4 + 3 * log(4), nowhere 2 + 3 * log(5).
+    assert score(web(), *there, SERVICE, nodes=nodes) == {"a": 100, "empty": 60, "nowhere": 90}
+
+
+@pytest.mark.feature("PodTopologySpread: list defaulting")
+@pytest.mark.parametrize(
+    ("args", "pod", "objects", "scores", "verdicts"),
+    [
+        pytest.param(SOFT_ZONES, web(), [THERE, SERVICE], {"a": 0, "b": 100}, None, id="soft"),
+        pytest.param(HARD_ZONES, web(), [THERE, SERVICE], None, {"a": UNEVEN, "b": ""}, id="hard"),
+        pytest.param(HARD_ZONES, web(), [THERE], None, None, id="belongs to nothing"),
+        pytest.param(listed(), web(), [THERE, SERVICE], None, None, id="an empty list switches defaults off"),
+        pytest.param(
+            listed(spread_over(ZONE), spread_over(HOST, hard=False)),
+            web(),
+            [THERE, SERVICE],
+            {"a": 0, "b": 100},
+            {"a": UNEVEN, "b": ""},
+            id="both",
+        ),
+        pytest.param(
+            HARD_ZONES,
+            web(spread=[spread_over(HOST, {"app": "db"})]),
+            [THERE, SERVICE],
+            None,
+            {"a": "", "b": ""},
+            id="own",
+        ),
+        pytest.param(
+            listed(spread_over(ZONE, matchLabelKeys=["app"])),
+            web(),
+            [THERE, SERVICE],
+            None,
+            {"a": UNEVEN, "b": ""},
+            id="matchLabelKeys of a default add nothing",
+        ),
+    ],
+)
+def test_list_defaults(args, pod, objects, scores, verdicts):
+    assert score(pod, *objects, args=args) == scores
+    assert filtered(pod, *objects, args=args) == verdicts
+
+
+@pytest.mark.feature("PodTopologySpread: list defaulting")
+def test_a_list_asks_for_all_labels():
+    args = listed(spread_over(ZONE, hard=False), spread_over(HOST, hard=False))
+    assert score(web(), THERE, SERVICE, args=args, nodes=(A, B, make_node("nowhere")))["nowhere"] == 0
+
+
+RC, RS, SS = kinds.REPLICATION_CONTROLLER, kinds.REPLICA_SET, kinds.STATEFUL_SET
+BOTH = {"app": "web", "tier": "front"}
+FRONT = make_pod("there", node="a", labels=BOTH)
+
+
+@pytest.mark.feature("PodTopologySpread: sources of the default selector")
+@pytest.mark.parametrize(
+    ("pod", "objects", "counted"),
+    [
+        pytest.param(
+            web(owner=("v1", "ReplicationController", "w")), [workload(RC, WEB)], True, id="ReplicationController"
+        ),
+        pytest.param(web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, WEB)], True, id="ReplicaSet"),
+        pytest.param(web(owner=("apps/v1", "StatefulSet", "w")), [workload(SS, WEB)], True, id="StatefulSet"),
+        pytest.param(web(owner=("apps/v1", "DaemonSet", "w")), [workload(RS, WEB)], None, id="another kind"),
+        pytest.param(web(owner=("apps/v1beta1", "ReplicaSet", "w")), [workload(RS, WEB)], None, id="another version"),
+        pytest.param(web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None, id="not known"),
+        pytest.param(web(), [workload(RS, WEB)], None, id="not its owner"),
+        pytest.param(
+            web(owner=("apps/v1", "ReplicaSet", "w")),
+            [workload(RS, WEB, namespace="other")],
+            None,
+            id="other namespace",
+        ),
+        pytest.param(web(), [make_service("s", None)], None, id="a service without selector picks nobody"),
+        pytest.param(web(), [make_service("s", {})], None, id="nor does an empty one tell anything"),
+        pytest.param(web(BOTH), [SERVICE, make_service("t", {"tier": "front"})], False, id="two services: both labels"),
+        pytest.param(
+            web(BOTH, owner=("v1", "ReplicationController", "w")),
+            [SERVICE, workload(RC, {"tier": "front"})],
+            False,
+            id="a service and a ReplicationController: both labels",
+        ),
+        pytest.param(
+            web(BOTH, owner=("apps/v1", "ReplicaSet", "w")),
+            [SERVICE, workload(RS, {"tier": "front"})],
+            False,
+            id="a service and a ReplicaSet: both labels",
+        ),
+        pytest.param(
+            web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None, id="an empty selector tells nothing"
+        ),
+        pytest.param(
+            web({"app": "db"}, owner=("apps/v1", "ReplicaSet", "w")),
+            [workload(RS, WEB)],
+            True,
+            id="the pod itself need not match",
+        ),
+    ],
+)
+def test_sources(pod, objects, counted):
+    """`counted`: whether a pod with the label app=web counts; None where the pod is not spread."""
+    found = score(pod, THERE, *objects, args=SOFT_ZONES)
+    assert found == (None if counted is None else {"a": 0 if counted else 100, "b": 100})
+    if counted is False:
+        assert score(pod, FRONT, *objects, args=SOFT_ZONES) == {"a": 0, "b": 100}
+
+
+@pytest.mark.feature("PodTopologySpread: sources of the default selector")
+def test_only_the_controller_among_the_owners_counts():
+    pod = web(owner=("apps/v1", "ReplicaSet", "w"))
+    pod.metadata.ownerReferences[0].controller = None
+    assert score(pod, THERE, workload(RS, WEB)) is None
+
+
+@pytest.mark.feature("PodTopologySpread: sources of the default selector")
+def test_sources_may_change():
+    state = make_cluster(A, B, THERE).state
+    plugin, pod = PodTopologySpread(OfflineHandle(state), HARD_ZONES), web()
+    services = state.objects[kinds.SERVICE]
+    assert ask_filter(plugin, pod, state) is None
+    services.set("default/s", SERVICE)
+    assert ask_filter(plugin, pod, state) == {"a": UNEVEN, "b": ""}
+    services.set("default/s", make_service("s", {"app": "db"}))
+    assert ask_filter(plugin, pod, state) is None
+    services.set("default/s", SERVICE)
+    services.remove("default/s")
+    assert ask_filter(plugin, pod, state) is None

@@ -1,0 +1,161 @@
+"""PodTopologySpread: which events help, and when pods can share what was said of others."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
+from bayplan.framework.events import NODE, POD, Action, Hint
+from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
+from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
+from bayplan.testing.offline import OfflineHandle
+
+WEB, DB = {"app": "web"}, {"app": "db"}
+ZONES, HOSTS = spread_over("zone", WEB), spread_over("node", {"tier": "front"})
+NOMINATED = {"nominatedNodeName": "n"}
+
+
+def waiting(*constraints, labels=WEB, **more):
+    return make_pod("pending", labels=labels, spread=constraints or (ZONES,), **more)
+
+
+def there(labels=WEB, node="n", **more):
+    return make_pod("there", labels=labels, node=node, **more)
+
+
+def plugin_in(*objects):
+    return PodTopologySpread(OfflineHandle(make_cluster(*objects).state))
+
+
+HONOUR_TAINTS = spread_over("zone", WEB, nodeTaintsPolicy="Honor")
+MORE = [{"key": "dedicated", "operator": "Exists"}]
+
+
+@pytest.mark.feature("PodTopologySpread: queueing hints, pods")
+@pytest.mark.parametrize(
+    ("pod", "old", "new", "hint"),
+    [
+        pytest.param(waiting(), None, there(), Hint.QUEUE, id="comes, counts"),
+        pytest.param(waiting(), None, there(DB), Hint.SKIP, id="comes, does not count"),
+        pytest.param(waiting(), None, there(node=""), Hint.SKIP, id="comes, without a node"),
+        pytest.param(waiting(), None, there(node="", status=NOMINATED), Hint.QUEUE, id="comes, nominated"),
+        pytest.param(waiting(), None, there(namespace="other"), Hint.SKIP, id="comes, in another namespace"),
+        pytest.param(
+            waiting(ZONES, HOSTS), None, there({"tier": "front"}), Hint.QUEUE, id="comes, counts for one of two"
+        ),
+        pytest.param(waiting(), there(), None, Hint.QUEUE, id="goes, counted"),
+        pytest.param(waiting(), there(DB), None, Hint.SKIP, id="goes, did not count"),
+        pytest.param(waiting(), there(node=""), None, Hint.SKIP, id="goes, had no node"),
+        pytest.param(waiting(), there(node="", status=NOMINATED), None, Hint.QUEUE, id="goes, was nominated"),
+        pytest.param(waiting(), there(DB, node="", status=NOMINATED), None, Hint.SKIP, id="goes, nominated, no matter"),
+        pytest.param(waiting(), there(node=""), there(DB, node=""), Hint.SKIP, id="changes, without a node"),
+        pytest.param(waiting(), there(), there({**WEB, "x": "1"}), Hint.SKIP, id="another label"),
+        pytest.param(waiting(), there(DB), there(WEB), Hint.QUEUE, id="begins to count"),
+        pytest.param(waiting(), there(WEB), there({}), Hint.QUEUE, id="ceases to count"),
+        pytest.param(waiting(), there(DB), there({"app": "cache"}), Hint.SKIP, id="never counted"),
+        pytest.param(
+            waiting(ZONES, HOSTS), there(WEB), there({**WEB, "tier": "front"}), Hint.QUEUE, id="begins to count for one"
+        ),
+        pytest.param(waiting(), waiting(labels=DB), waiting(), Hint.QUEUE, id="the pod itself begins to count"),
+        pytest.param(
+            waiting(), waiting(), waiting(labels={**WEB, "x": "1"}), Hint.SKIP, id="the pod itself, no matter"
+        ),
+        pytest.param(
+            waiting(HONOUR_TAINTS),
+            waiting(HONOUR_TAINTS),
+            waiting(HONOUR_TAINTS, tolerations=MORE),
+            Hint.QUEUE,
+            id="the pod tolerates more, and taints are honoured",
+        ),
+        pytest.param(waiting(), waiting(), waiting(tolerations=MORE), Hint.SKIP, id="it does, and they are not"),
+        pytest.param(
+            waiting(HONOUR_TAINTS), there(), there(tolerations=MORE), Hint.SKIP, id="another tolerates more: no matter"
+        ),
+        pytest.param(waiting(spread_over("zone", {})), None, there(DB), Hint.QUEUE, id="an empty selector means all"),
+        pytest.param(waiting(spread_over("zone")), None, there(), Hint.SKIP, id="none means nobody"),
+        pytest.param(waiting(spread_over("zone", WEB, hard=False)), None, there(), Hint.SKIP, id="soft: no matter"),
+    ],
+)
+def test_which_pod_changes_help(pod, old, new, hint):
+    assert plugin_in().after_pod_change(pod, old, new) is hint
+
+
+def labelled(taints=(), **labels):
+    return make_node("n", labels=labels, taints=taints)
+
+
+BOTH = (ZONES, HOSTS)
+TAINT = ["dedicated=x:NoSchedule"]
+
+
+@pytest.mark.feature("PodTopologySpread: queueing hints, nodes")
+@pytest.mark.parametrize(
+    ("constraints", "old", "new", "hint"),
+    [
+        pytest.param([ZONES], None, labelled(rack="1"), Hint.SKIP, id="new, without the label"),
+        pytest.param([ZONES], None, labelled(zone="a"), Hint.QUEUE, id="new, with it"),
+        pytest.param([ZONES], None, labelled(zone=""), Hint.QUEUE, id="new, with an empty value"),
+        pytest.param([ZONES], labelled(rack="1"), None, Hint.SKIP, id="gone, without the label"),
+        pytest.param([ZONES], labelled(zone="a"), None, Hint.QUEUE, id="gone, with it"),
+        pytest.param([ZONES], labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="moved"),
+        pytest.param([ZONES], labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP, id="another label"),
+        pytest.param([ZONES], labelled(rack="1"), labelled(rack="2"), Hint.SKIP, id="another label, without this one"),
+        pytest.param([ZONES], labelled(), labelled(zone="a"), Hint.QUEUE, id="joined"),
+        pytest.param([ZONES], labelled(zone="a"), labelled(), Hint.QUEUE, id="left"),
+        pytest.param(BOTH, None, labelled(zone="a"), Hint.SKIP, id="new, with one of two"),
+        pytest.param(BOTH, None, labelled(zone="a", node="n"), Hint.QUEUE, id="new, with both"),
+        pytest.param(BOTH, labelled(), labelled(zone="a"), Hint.SKIP, id="joined one of two"),
+        pytest.param(BOTH, labelled(node="n"), labelled(zone="a", node="n"), Hint.QUEUE, id="joined the second"),
+        pytest.param(
+            BOTH, labelled(zone="a", node="n"), labelled(TAINT, zone="a", node="n"), Hint.QUEUE, id="tainted, with both"
+        ),
+        pytest.param(BOTH, labelled(zone="a"), labelled(TAINT, zone="a"), Hint.SKIP, id="tainted, with one of two"),
+    ],
+)
+def test_which_node_changes_help(constraints, old, new, hint):
+    assert plugin_in().after_node_change(waiting(*constraints), old, new) is hint
+
+
+def test_events_that_are_registered():
+    events = {hint.event.resource: hint.event.action for hint in plugin_in().events()}
+    assert events == {
+        POD: Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION,
+        NODE: Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT,
+    }
+
+
+def test_what_is_looked_up():
+    assert set(plugin_in().looks_up()) == {SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET}
+
+
+@pytest.mark.feature("PodTopologySpread: what pods can share")
+def test_signatures():
+    plugin, owner = plugin_in(), ("apps/v1", "ReplicaSet", "w")
+    assert plugin.sign(waiting()) is None
+    assert plugin.sign(make_pod("one", labels=WEB, owner=owner)) == plugin.sign(
+        make_pod("two", labels=WEB, owner=owner)
+    )
+    signs = [
+        plugin.sign(pod)
+        for pod in (
+            make_pod("one", labels=WEB),
+            make_pod("one", labels=DB),
+            make_pod("one", labels=WEB, namespace="other"),
+            make_pod("one", labels=WEB, owner=owner),
+        )
+    ]
+    assert len(set(signs)) == 4
+
+
+@pytest.mark.feature("PodTopologySpread: what pods can share")
+def test_what_is_shared_rests_on_what_pods_belong_to():
+    state = make_cluster(make_node("n")).state
+    plugin, pod = PodTopologySpread(OfflineHandle(state)), make_pod("one", labels=WEB)
+    before = plugin.rests_on(pod, state.nodes)
+    state.set_pod(there())
+    assert plugin.rests_on(pod, state.nodes) == before is not None
+    state.objects[SERVICE].set("default/s", make_service("s", DB))
+    other = plugin.rests_on(pod, state.nodes)
+    assert other not in {before, None}
+    state.objects[SERVICE].set("default/t", make_service("t", WEB))
+    assert plugin.rests_on(pod, state.nodes) is None
