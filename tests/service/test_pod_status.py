@@ -138,3 +138,34 @@ async def test_a_nomination_that_the_server_may_not_know_of_is_taken_back(client
     async with writing(writer):
         writer.clear_nomination(make_pod("other"))
     assert [request[4]["status"] for request in client.requests] == [{"nominatedNodeName": None}] * 2
+
+
+async def test_a_pod_about_to_be_bound_waits_for_what_is_on_its_way(client, clock) -> None:
+    writer = PodStatusWriter(client, clock)
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def patch(*_: object, **__: object) -> None:
+        asked.set()
+        await answer.wait()
+        raise TransportError("gone", sent=True)
+
+    client.patch = patch
+    async with writing(writer):
+        writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+        await asked.wait()
+        withdrawn = asyncio.create_task(writer.withdraw("uid-web"))
+        await asyncio.sleep(0)
+        assert not withdrawn.done()
+        asked.clear()
+        answer.set()
+        await withdrawn
+    assert not asked.is_set(), "it was not worth another try"
+
+
+async def test_what_is_not_on_its_way_yet_is_withdrawn_at_once(client, clock) -> None:
+    writer = PodStatusWriter(client, clock)
+    writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+    await writer.withdraw("uid-web")
+    async with writing(writer):
+        pass
+    assert client.requests == []

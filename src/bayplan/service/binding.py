@@ -142,6 +142,7 @@ class BindingCycles:
         status = await (self._pre_bind(binding) if works else run_pre_bind(profile, cycle, pod, node_name))
         if status.code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
+        await self._status.withdraw(pod.uid)
         try:
             return await run_bind(profile, cycle, pod, node_name)
         except (ApiError, TransportError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.api.kinds import POD
@@ -18,6 +19,14 @@ from bayplan.service.clock import Clock, rfc3339
 log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(slots=True)
+class _Request:
+    """A patch on its way: whether it is worth another try if it fails, and when it is over."""
+
+    wanted: bool = True
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PodStatusWriter:
@@ -33,6 +42,8 @@ class PodStatusWriter:
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing: set[str] = set()
+        self._requests: dict[str, _Request] = {}
+        """What is on its way to the server, by pod uid."""
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
         """Say why a pod waits, and where it is nominated to (None: no change), unless its status says so already."""
@@ -57,6 +68,17 @@ class PodStatusWriter:
     def forget(self, uid: str) -> None:
         """The pod is gone or bound: nothing more is to be said of it."""
         self._patches.pop(uid, None)
+        if (request := self._requests.get(uid)) is not None:
+            request.wanted = False
+
+    async def withdraw(self, uid: str) -> None:
+        """The pod is about to be bound: say no more of it, and wait for what is on its way to the server.
+
+        Why it waited, told after the binding, would overwrite that it waits no more.
+        """
+        self.forget(uid)
+        if (request := self._requests.get(uid)) is not None:
+            await request.over.wait()
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -119,6 +141,7 @@ class PodStatusWriter:
             pod, status = waiting
             patch = {"metadata": {"uid": pod.uid}, "status": status}
             delay = _RETRY_SECONDS[min(attempt, len(_RETRY_SECONDS) - 1)]
+            request = self._requests[uid] = _Request()
             try:
                 await self._client.patch(
                     POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status"
@@ -132,6 +155,11 @@ class PodStatusWriter:
                 delay = error.retry_after or delay
             except TransportError as error:
                 log.debug("the status of pod %s could not be written yet: %s", pod.key, error)
+            finally:
+                del self._requests[uid]
+                request.over.set()
+            if not request.wanted:
+                continue
             newer = self._patches.get(uid)
             self._patches[uid] = waiting if newer is None else (newer[0], {**status, **newer[1]})
             await asyncio.sleep(delay)
