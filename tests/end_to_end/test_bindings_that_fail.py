@@ -85,3 +85,15 @@ async def test_a_binding_that_keeps_failing_says_so_on_the_pod_and_goes_on_when_
     assert condition["message"] == "binding to node a failed: 403 Forbidden: quota says no"
     assert "pod default/refused: binding to node a failed: 403 Forbidden: quota says no" in caplog.text
     check_invariants(cluster.witness, NAME)
+
+
+async def test_what_was_said_of_a_pod_while_it_waited_does_not_outlast_its_binding(cluster, proxy):
+    await cluster.add_node("a", cpu="1")
+    async with running_scheduler(proxy.access):
+        slow = proxy.inject("PATCH", "/status$", delay=0.7)
+        await cluster.create(pod("big", "2"))
+        await cluster.witness.until(lambda: slow.hits)
+        await cluster.add_node("b", cpu="4")
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/big") == "b")
+    assert (await cluster.condition("big"))["status"] == "True"
+    check_invariants(cluster.witness, NAME)

@@ -80,6 +80,10 @@ def test_good_histories_pass(pods):
     ("pods", "events", "complaint"),
     [
         pytest.param([pod("a"), pod("a", "n"), pod("a", "m")], [], "d/a was bound to n, then to m", id="moved"),
+        pytest.param(
+            [pod("a"), pod("a", "n", condition=UNSCHEDULABLE)], [],
+            "d/a is on n, and its conditions say that it waits", id="bound and waiting",
+        ),
         pytest.param([pod("a")], [], "d/a waits, and its conditions do not say so", id="no condition"),
         pytest.param(
             [pod("a", condition={"type": "PodScheduled", "status": "False"})], [],

@@ -33,6 +33,7 @@ def check_invariants(
     problems = [
         *_bound_twice(witness),
         *_waiting_without_reason(witness, scheduler_name),
+        *(_bound_and_waiting(witness, scheduler_name, set(foreign)) if schedulers == 1 else ()),
         *_wrong_events(witness, scheduler_name, alone=schedulers == 1),
         *_overcommitted(witness, scheduler_name, set(foreign), alone=schedulers == 1),
     ]
@@ -71,6 +72,15 @@ def _waiting_without_reason(witness: Witness, scheduler_name: str) -> Iterator[s
             yield f"pod {key} waits without a reason: {condition}"
         elif condition["reason"] != "SchedulingGated" and not witness.events_of(key, "FailedScheduling"):
             yield f"pod {key} waits, and no event says why"
+
+
+def _bound_and_waiting(witness: Witness, scheduler_name: str, foreign: set[str]) -> Iterator[str]:
+    """Who binds a pod knows what itself has said of it; what somebody else binds may have been spoken of meanwhile."""
+    for key, pod in witness.pods.items():
+        condition = condition_of(pod)
+        waits = condition is not None and condition["status"] == "False"
+        if waits and witness.node_of(key) and _is_ours(pod, scheduler_name) and key not in foreign:
+            yield f"pod {key} is on {witness.node_of(key)}, and its conditions say that it waits"
 
 
 def _wrong_events(witness: Witness, scheduler_name: str, *, alone: bool) -> Iterator[str]:
