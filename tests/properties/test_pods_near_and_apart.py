@@ -54,7 +54,7 @@ def thought(changes):
     }
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything)
 def test_affinity_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -64,7 +64,7 @@ def test_affinity_filter(make):
     assert ask_filter(plugin, info(pod), state, thought(changes)) == affinity_verdicts(pod, cluster, changes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything)
 def test_spread_filter(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -74,7 +74,7 @@ def test_spread_filter(make):
     assert ask_filter(plugin, info(pod), state, thought(changes)) == spread_verdicts(pod, cluster, changes)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything, st.sampled_from([0, 1, 3]), st.booleans())
 def test_affinity_scores(make, hard_weight, ignore):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -84,7 +84,7 @@ def test_affinity_scores(make, hard_weight, ignore):
     assert found == affinity_scores(pod, cluster, scored, hard_weight, ignore_existing=ignore)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything)
 def test_spread_scores(make):
     cluster, pod = make.cluster(), make.pod("pending")
@@ -103,7 +103,7 @@ LIST_DEFAULTS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(anything, st.booleans())
 def test_default_spreading(make, system):
     """A service picks the pods with the label app=a, and the defaults spread them."""
