@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from workloads import HOSTNAME, amounts
 
 from bayplan.api.kinds import EVENT, LEASE, NODE, POD
@@ -23,6 +24,12 @@ from bayplan.devcluster.kubelet import Kubelets
 from bayplan.testing.control_plane import ControlPlane
 from bayplan.testing.invariants import condition_of
 from bayplan.testing.witness import Witness
+
+ABRUPT = [
+    pytest.mark.usefixtures("_forgotten_connections"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+"""For tests in which a server stops under load: asyncio forgets to close what it accepts at that very moment."""
 
 ADMIN_TOKEN, SCHEDULER_TOKEN = "admins-token", "schedulers-token"
 

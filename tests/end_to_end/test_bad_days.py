@@ -6,11 +6,14 @@ import asyncio
 import time
 
 import pytest
+from clusters import ABRUPT
 from running import FAST, running_scheduler
 from workloads import NAME, pod, pods
 
 from bayplan.service.scheduler import Settings
 from bayplan.testing.invariants import check_invariants, waiting_or_bound
+
+pytestmark = ABRUPT
 
 
 def bound(cluster):

@@ -6,6 +6,7 @@ import asyncio
 import random
 
 import pytest
+from clusters import ABRUPT
 from running import running_scheduler
 from workloads import NAME, pod
 
@@ -14,6 +15,8 @@ from bayplan.api.quantity import NANO, parse
 from bayplan.api.requests import CPU
 from bayplan.client import ApiError
 from bayplan.testing.invariants import check_invariants, waiting_or_bound
+
+pytestmark = ABRUPT
 
 FAULTS = [
     ("POST", "/binding$", {"status": 500}),
@@ -125,8 +128,6 @@ def could_go(cluster):
     ]
 
 
-# A connection that is accepted at the very moment at which the proxy goes down is left to the garbage collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("seed", "steps"),
     [
