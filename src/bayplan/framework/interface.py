@@ -35,6 +35,8 @@ class Plugin:
     """What all plugins have. `name` is what configuration, messages and metrics call the plugin."""
 
     name: ClassVar[str]
+    reads_pods: ClassVar[bool] = True
+    """Whether its verdicts and scores look at the pods of a node; False for one that reads the node itself only."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or dataclass), or None where it takes none."""
 

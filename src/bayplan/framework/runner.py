@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bayplan.cluster.columns import Bool, Int64
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.interface import (
@@ -87,6 +87,30 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
         if not verdicts.standing.any():
             break
     return verdicts
+
+
+def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
+    """The first refusal of plugins that are all asked in their per-node form; None where the node stands."""
+    for plugin in plugins:
+        answer = call(plugin, "Filter", plugin.filter, cycle, pod, node)
+        if answer is not None:
+            status = _status(answer, plugin, "Filter")
+            if status.rejected:
+                return status
+            if status.code is not Code.SUCCESS:
+                raise PluginError(plugin.name, "Filter", status.message or str(status.code))
+    return None
+
+
+def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
+    """The weighted sum of plugins (with their weights) that do not normalise, all asked in their per-node form."""
+    total = 0
+    for plugin, weight in plugins:
+        score = call(plugin, "Score", plugin.score, cycle, pod, node)
+        if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
+            raise PluginError(plugin.name, "Score", f"expected an integer from 0 to {MAX_NODE_SCORE}, got {score!r}")
+        total += score * weight
+    return total
 
 
 def run_post_filter(

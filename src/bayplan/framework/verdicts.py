@@ -60,6 +60,22 @@ class Verdicts:
         self.table.append(status)
         self.standing[position] = False
 
+    def settle(self, position: int, status: Status | None) -> bool:
+        """Say anew what became of one node, None for one that stands. Returns whether it stood before and now does not,
+        or the other way round.
+        """
+        stood = bool(self.standing[position])
+        if status is None:
+            code = 0
+        elif status in self.table:
+            code = self.table.index(status)
+        else:
+            code = len(self.table)
+            self.table.append(status)
+        self.codes[position] = code
+        self.standing[position] = status is None
+        return stood is not (status is None)
+
     def replace(self, positions: Rows, others: Verdicts) -> None:
         """Take over what was said anew of the nodes at some positions; `others` are those, in that order."""
         codes = np.zeros(len(others.table), dtype=np.int32)

@@ -23,6 +23,7 @@ class ImageLocality(Plugin):
     """Mirrors plugins/imagelocality/image_locality.go."""
 
     name = "ImageLocality"
+    reads_pods = False
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """0 to 100 by the bytes of the images that the node has, each scaled by how many of the nodes have it."""

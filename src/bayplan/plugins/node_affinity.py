@@ -41,6 +41,7 @@ class NodeAffinity(Plugin):
     """Mirrors plugins/nodeaffinity/node_affinity.go."""
 
     name = "NodeAffinity"
+    reads_pods = False
     arguments = NodeAffinityArgs
 
     def __init__(self, args: NodeAffinityArgs = _NO_ARGUMENTS) -> None:

@@ -20,6 +20,7 @@ class NodeName(Plugin):
     """Mirrors plugins/nodename/node_name.go."""
 
     name = "NodeName"
+    reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Every node but the named one is out."""

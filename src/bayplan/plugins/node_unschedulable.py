@@ -24,6 +24,7 @@ class NodeUnschedulable(Plugin):
     """Mirrors plugins/nodeunschedulable/node_unschedulable.go."""
 
     name = "NodeUnschedulable"
+    reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Cordoned nodes are out, unless the pod tolerates the taint that stands for it."""

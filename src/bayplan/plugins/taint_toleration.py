@@ -24,6 +24,7 @@ class TaintToleration(Plugin):
     """Mirrors plugins/tainttoleration/taint_toleration.go."""
 
     name = "TaintToleration"
+    reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate are out."""

@@ -17,16 +17,19 @@ import numpy as np
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState, NormalizeScores
+from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
+    FEW_NODES,
     checked,
+    filter_node,
     normalized,
     raw_scores,
     run_filter,
     run_pre_filter,
     run_pre_score,
     run_score,
+    score_node,
 )
 from bayplan.framework.status import PluginError
 from bayplan.framework.verdicts import Verdicts
@@ -44,6 +47,8 @@ class RawScores:
     """
 
     fixed: Int64
+    unmoved: Int64
+    """The part of `fixed` that is due to plugins which read no pods: it stays while nodes do."""
     to_normalize: list[tuple[Any, int, Int64]] = field(default_factory=list)
     """Plugin, weight, raw scores."""
 
@@ -52,7 +57,7 @@ class RawScores:
         """Ask every scoring plugin about the nodes that the verdicts are about."""
         nodes, standing = verdicts.nodes, verdicts.standing
         feasible = int(np.count_nonzero(standing))
-        scores = cls(np.zeros(len(nodes), dtype=np.int64))
+        scores = cls(np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64))
         for plugin in profile.at(Point.SCORE):
             if plugin.name in cycle.skip_score:
                 continue
@@ -61,17 +66,50 @@ class RawScores:
                 scores.to_normalize.append((plugin, weight, raw))
             else:
                 checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
-                scores.fixed += raw if weight == 1 else raw * weight
+                weighted = raw if weight == 1 else raw * weight
+                scores.fixed += weighted
+                if not plugin.reads_pods:
+                    scores.unmoved += weighted
         return scores
 
     def replace(self, rows: Rows, others: RawScores) -> bool:
         """Take over what was said anew of some rows. Returns whether that changed anything that is to be normalised."""
         self.fixed[rows] = others.fixed
+        self.unmoved[rows] = others.unmoved
         changed = False
         for (_, _, raw), (_, _, new) in zip(self.to_normalize, others.to_normalize, strict=True):
             changed = changed or bool((raw[rows] != new).any())
             raw[rows] = new
         return changed
+
+
+@dataclass(frozen=True, slots=True)
+class AfterPlacement:
+    """Whom to ask again about a node on which only pods have changed, one by one and without arrays.
+
+    `settled` are the filters before the first that reads pods: what they said stands.
+    """
+
+    settled: frozenset[str]
+    filters: list[Any]
+    scorers: list[tuple[Any, int]]
+
+    @classmethod
+    def of(cls, profile: Profile, cycle: CycleState) -> AfterPlacement | None:
+        """None where one of them has no per-node form, or is to be normalised."""
+        filters = [plugin for plugin in profile.at(Point.FILTER) if plugin.name not in cycle.skip_filter]
+        settled = set()
+        while filters and not filters[0].reads_pods:
+            settled.add(filters.pop(0).name)
+        scorers = [
+            (plugin, profile.weights.get(plugin.name, 1))
+            for plugin in profile.at(Point.SCORE)
+            if plugin.name not in cycle.skip_score and plugin.reads_pods
+        ]
+        per_node = all(implements(plugin, Filter) for plugin in filters) and all(
+            implements(plugin, Score) and not implements(plugin, NormalizeScores) for plugin, _ in scorers
+        )
+        return cls(frozenset(settled), filters, scorers) if per_node else None
 
 
 @dataclass(slots=True)
@@ -90,6 +128,7 @@ class Template:
     scores: RawScores | None
     version: int
     rests_on: Hashable
+    after_placement: AfterPlacement | None = None
     _feasible: Rows | None = None
     """The feasible rows, as long as these do not change."""
     _normalized: Int64 | None = None
@@ -111,7 +150,8 @@ class Template:
         if len(feasible):
             run_pre_score(shared, cycle, pod, nodes.at(feasible))
             scores = RawScores.of(shared, cycle, pod, verdicts)
-        return cls(shared, each, cycle, verdicts, scores, nodes.table.version, rests_on)
+        after_placement = AfterPlacement.of(shared, cycle)
+        return cls(shared, each, cycle, verdicts, scores, nodes.table.version, rests_on, after_placement)
 
     def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
         """Ask again about the rows that have changed since. False where it is better to build the template anew."""
@@ -123,6 +163,10 @@ class Template:
         changed = table.changed_since(self.version)
         if changed is None or len(changed) > table.size // 4:
             return False
+        if self.after_placement is not None and len(changed) <= FEW_NODES and table.nodes_version <= self.version:
+            good = all(self._place(self.after_placement, pod, nodes, row) for row in changed.tolist())
+            self.version = table.version
+            return good
         verdicts = run_filter(self.shared, self.cycle, pod, nodes.at(changed))
         rescaled = False
         if self.scores is not None:
@@ -133,6 +177,20 @@ class Template:
             self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
+        return True
+
+    def _place(self, plugins: AfterPlacement, pod: PodInfo, nodes: Nodes, row: int) -> bool:
+        """Ask again about a node on which only pods have changed. False where scores are needed for the first time."""
+        if not nodes.table.live[row] or self.verdicts.of(row).plugin in plugins.settled:
+            return True
+        node = nodes.info(row)
+        status = filter_node(plugins.filters, self.cycle, pod, node)
+        if self.verdicts.settle(row, status):
+            self._feasible = self._normalized = None
+        if status is None:
+            if self.scores is None:
+                return False
+            self.scores.fixed[row] = self.scores.unmoved[row] + score_node(plugins.scorers, self.cycle, pod, node)
         return True
 
     def begin(self, pod: PodInfo, nodes: Nodes) -> CycleState | None:
