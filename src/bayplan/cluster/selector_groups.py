@@ -46,7 +46,7 @@ GroupKey = tuple[PodSelector, ...]
 """Selectors that all have to pick a pod."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SelectorGroup:
     """The pods that match a key. Arrays: int32, shape (capacity,), one a row of the node table."""
 
@@ -74,10 +74,7 @@ class SelectorGroups:
             self._memo.clear()
             if len(self._groups) > CAPACITY:
                 self._groups.popitem(last=False)
-            for row, pods in enumerate(pods_by_row):
-                for pod in pods.values():
-                    if group in self._groups_of(pod):
-                        _count(group, row, pod, 1)
+            _count_all(group, pods_by_row)
         self._groups.move_to_end(key)
         return group
 
@@ -107,6 +104,18 @@ class SelectorGroups:
 def labels_key(pod: PodInfo) -> LabelsKey:
     """What decides which selectors pick a pod."""
     return pod.namespace, tuple(sorted(pod.labels.items()))
+
+
+def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
+    """Count pods that were there before the group; pods of one kind are looked at once."""
+    picked: dict[LabelsKey, bool] = {}
+    for row, pods in enumerate(pods_by_row):
+        for pod in pods.values():
+            key = labels_key(pod)
+            if key not in picked:
+                picked[key] = all(each.matches(pod) for each in group.key)
+            if picked[key]:
+                _count(group, row, pod, 1)
 
 
 def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:

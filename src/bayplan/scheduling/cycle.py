@@ -148,7 +148,8 @@ def _find_feasible_again(
     if state.nominations.nodes:
         verdicts = verdicts.copy()
         filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
-    _raise_error(verdicts)
+    if verdicts is not template.verdicts:
+        _raise_error(verdicts)
     feasible = template.feasible(verdicts)
     if not len(feasible):
         decision.diagnosis.verdicts = verdicts.copy()
