@@ -82,6 +82,14 @@ def terms_of(pod: PodInfo) -> PodTerms:
     return terms
 
 
+def bound_terms(pod: PodInfo) -> PodTerms:
+    """The affinity terms of a pod that is on a node; none where they cannot be read."""
+    try:
+        return terms_of(pod)
+    except InvalidSelector:
+        return NO_TERMS
+
+
 @dataclass(slots=True)
 class TermColumn:
     """One distinct term. `counts`: int32, shape (capacity,): how many pods of the row have it; `pods`: of all rows."""
@@ -102,14 +110,15 @@ class ExistingTerms:
     version: int = 0
     _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
+    _shared: dict[PodTerms, PodTerms] = field(default_factory=dict)
+    """Equal terms of many pods are kept once."""
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
         """A pod came to a row (+1) or left it (-1). Terms that cannot be read are left out."""
-        try:
-            terms = terms_of(pod)
-        except InvalidSelector:
+        terms = bound_terms(pod)
+        if not terms:
             return
-        for term in terms or ():
+        for term in terms:
             column = self._columns.get(term)
             if column is None:
                 column = self._columns[term] = TermColumn(term, np.zeros(self.capacity, dtype=np.int32))
@@ -119,6 +128,8 @@ class ExistingTerms:
             if column.pods == 0:
                 del self._columns[term]
                 self._changed()
+        if sign > 0:
+            pod.cache[PodTerms] = self._shared.setdefault(terms, terms)
 
     def matching(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[TermColumn, ...]:
         """The terms that mean a pod, which is in a namespace with these labels."""
@@ -143,6 +154,7 @@ class ExistingTerms:
     def _changed(self) -> None:
         self.version += 1
         self._memo.clear()
+        self._shared.clear()
 
 
 def _parse(pod: PodInfo) -> PodTerms:

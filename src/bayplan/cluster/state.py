@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from lightkube.models.core_v1 import Node
 
+from bayplan.cluster.affinity_terms import bound_terms
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
@@ -129,4 +130,5 @@ def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         and old.host_ports == new.host_ports
         and old.labels == new.labels
         and old.terminating == new.terminating
+        and bound_terms(old) == bound_terms(new)
     )
