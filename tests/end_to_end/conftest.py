@@ -11,8 +11,8 @@ from clusters import embedded, real
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 from bayplan.testing.proxy import FaultProxy
 
-# Over TLS the connection of a request that is cancelled says goodbye in its own time, which a test's loop may not live to
-# see: such are collected, and excused, at the end of each test.
+# Over TLS the connection of a request that is cancelled says goodbye in its own time, and a test's loop may end before:
+# such connections are collected, and excused, at the end of each test.
 REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
