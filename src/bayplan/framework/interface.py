@@ -282,7 +282,8 @@ class Sign(Protocol):
 class RestsOn(Protocol):
     """What the answers of a plugin that signs rest on beside the pod and each node itself: versions of other things.
 
-    When the value changes, nothing that was computed before is used any more. None: what it says of this pod is not shared.
+    When the value changes, nothing that was computed before is used any more. None: what it says of this pod is not
+    shared with others.
     """
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...

@@ -185,12 +185,6 @@ def key_of(obj: Any) -> str:
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
 
 
-def split_key(key: str) -> tuple[str | None, str]:
-    """Namespace and name of a key."""
-    namespace, _, name = key.rpartition("/")
-    return namespace or None, name
-
-
 async def _wait(futures: list[asyncio.Future[None]]) -> None:
     if futures:
         _, missing = await asyncio.wait(futures, timeout=OBSERVATION_TIMEOUT)
