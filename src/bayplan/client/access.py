@@ -58,7 +58,7 @@ class ClusterAccess:
     """Headers of every request beside the credentials': impersonation."""
     namespace: str = "default"
     source: str = "given as a URL"
-    """Where all this was found, for messages: `context dev of /home/me/.kube/config`."""
+    """Where all this was found, for messages: `context dev of ~/.kube/config`."""
 
     def __post_init__(self) -> None:
         """Raises ConfigError for a server that no request could be sent to."""
