@@ -16,12 +16,11 @@ from bayplan.api import requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
-from bayplan.cluster.pod_info import HostPort, PodInfo
+from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGroups
 
 NO_PRIORITY = 2**31
 """Above every priority that a pod can have."""
-_ANY_IP = "0.0.0.0"  # noqa: S104 - the API's own wildcard
 
 
 @dataclass(slots=True)
@@ -209,7 +208,7 @@ class NodeTable:
         column = self.ports.get((wanted.protocol, wanted.port))
         if column is None:
             return None
-        addresses = column if wanted.ip == _ANY_IP else {wanted.ip, _ANY_IP} & column.keys()
+        addresses = column if wanted.ip == ANY_IP else {wanted.ip, ANY_IP} & column.keys()
         conflicts: Bool | None = None
         for ip in addresses:
             taken = column[ip] > 0

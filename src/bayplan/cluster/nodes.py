@@ -16,7 +16,7 @@ from bayplan.api import requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
-from bayplan.cluster.pod_info import HostPort, PodInfo
+from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
 
 class PodChanges:
@@ -339,4 +339,4 @@ def clash(one: HostPort, other: HostPort) -> bool:
     """Whether two host ports cannot be taken on one node."""
     if (one.protocol, one.port) != (other.protocol, other.port):
         return False
-    return one.ip == other.ip or "0.0.0.0" in {one.ip, other.ip}  # noqa: S104 - the API's own wildcard
+    return one.ip == other.ip or ANY_IP in {one.ip, other.ip}

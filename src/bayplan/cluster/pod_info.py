@@ -23,6 +23,9 @@ DEFAULT_REQUESTS: Mapping[str, int] = {requests.CPU: 100 * 10**6, requests.MEMOR
 _NO_LABELS: Mapping[str, str] = {}
 
 
+ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for every address of a node; nothing is bound to it here
+
+
 class HostPort(NamedTuple):
     """One port that a pod takes on its node."""
 
@@ -180,7 +183,7 @@ class PodInfo:
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     return tuple(
-        HostPort(port.hostIP or "0.0.0.0", port.protocol or "TCP", port.hostPort)  # noqa: S104 - the API's own wildcard
+        HostPort(port.hostIP or ANY_IP, port.protocol or "TCP", port.hostPort)
         for container in (*(spec.containers or ()), *_sidecars(spec))
         for port in container.ports or ()
         if port.hostPort
