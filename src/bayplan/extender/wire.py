@@ -1,0 +1,167 @@
+"""What goes over the wire between a scheduler and an extender: types, and bytes to and from them.
+
+Mirrors k8s.io/kube-scheduler/extender/v1/types.go. Pods and nodes stay JSON here (`msgspec.Raw`), so that fields which
+Bayplan does not know survive. Field names are read in any case and null as an empty value, as Go does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+T = TypeVar("T")
+
+MAX_EXTENDER_PRIORITY = 10
+"""Scores of an extender are 0 to 10; the weight of the extender and 100/10 are multiplied with them."""
+
+NULL = msgspec.Raw(b"null")
+
+
+class WireError(ValueError):
+    """A body that is not what the protocol says. The message says where in it and what would be right."""
+
+
+class _Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Unknown names take the slow way, which knows them in any case and drops what is really unknown."""
+
+
+class NodeList(_Strict, kw_only=True):
+    """Whole nodes, each as JSON."""
+
+    kind: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    apiVersion: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    metadata: msgspec.Raw = msgspec.Raw(b"{}")
+    items: list[msgspec.Raw] = []
+
+
+class ExtenderArgs(_Strict, kw_only=True):
+    """A question about nodes for a pod: whole `Nodes`, or `NodeNames` for an extender that knows the nodes itself."""
+
+    Pod: msgspec.Raw = NULL
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+
+
+class ExtenderFilterResult(_Strict, kw_only=True):
+    """The nodes that are left, in the form of the question, and why the others are not."""
+
+    Nodes: NodeList | None = None
+    NodeNames: list[str] | None = None
+    FailedNodes: dict[str, str] | None = None
+    FailedAndUnresolvableNodes: dict[str, str] | None = None
+    """Those that preemption would not help; they go before `FailedNodes`."""
+    Error: str = ""
+
+
+class HostPriority(_Strict, kw_only=True):
+    """The score of one node, 0 to 10."""
+
+    Host: str = ""
+    Score: int = 0
+
+
+class Victims(_Strict, kw_only=True):
+    """Whole pods to be evicted from a node."""
+
+    Pods: list[msgspec.Raw] = []
+    NumPDBViolations: int = 0
+
+
+class MetaPod(_Strict, kw_only=True):
+    """A pod by its uid."""
+
+    UID: str = ""
+
+
+class MetaVictims(_Strict, kw_only=True):
+    """Pods to be evicted from a node, by uid."""
+
+    Pods: list[MetaPod] = []
+    NumPDBViolations: int = 0
+
+
+class ExtenderPreemptionArgs(_Strict, kw_only=True):
+    """Candidates for a preemption: whole victims, or uids for an extender that knows the nodes itself."""
+
+    Pod: msgspec.Raw = NULL
+    NodeNameToVictims: dict[str, Victims] | None = None
+    NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
+
+
+class ExtenderPreemptionResult(_Strict, kw_only=True):
+    """The candidates that are left, always by uid."""
+
+    NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
+
+
+class ExtenderBindingArgs(_Strict, kw_only=True):
+    """A binding to be carried out."""
+
+    PodName: str = ""
+    PodNamespace: str = ""
+    PodUID: str = ""
+    Node: str = ""
+
+
+class ExtenderBindingResult(_Strict, kw_only=True):
+    """What became of a binding: no error, no trouble."""
+
+    Error: str = ""
+
+
+def write(value: Any) -> bytes:
+    """The JSON of a value of this module, or of a list of them."""
+    return _encoder.encode(value)
+
+
+def read(wanted: type[T], body: bytes) -> T:
+    """The value of a type of this module (or a list of them) that a body holds. Raises WireError."""
+    try:
+        value: T = _decoder(wanted).decode(body)
+    except (msgspec.MsgspecError, ValueError):
+        try:
+            value = _read(inspect.type_info(wanted), msgspec.Raw(body), "")
+        except msgspec.DecodeError as error:
+            raise WireError(f"not JSON: {error}") from None
+    return value
+
+
+_encoder = msgspec.json.Encoder()
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
+_any_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_any_items = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _read(info: inspect.Type, raw: msgspec.Raw, path: str) -> Any:
+    """As Go's decoder reads: names in any case, unknown ones dropped, null for anything."""
+    if isinstance(info, inspect.UnionType):
+        if bytes(raw).strip() == b"null":
+            return None
+        info = next(each for each in info.types if not isinstance(each, inspect.NoneType))
+    try:
+        if isinstance(info, inspect.RawType):
+            return raw
+        if isinstance(info, inspect.StructType):
+            given = {} if bytes(raw).strip() == b"null" else _any_fields.decode(raw)
+            fields = {field.encode_name.lower(): field for field in info.fields}
+            values = {}
+            for name, value in given.items():
+                field = fields.get(name.lower())
+                if field is not None:
+                    values[field.name] = _read(field.type, value, f"{path}.{field.name}" if path else field.name)
+            return info.cls(**values)
+        if isinstance(info, inspect.ListType):
+            items = [] if bytes(raw).strip() == b"null" else _any_items.decode(raw)
+            return [_read(info.item_type, item, f"{path}[{index}]") for index, item in enumerate(items)]
+        if isinstance(info, inspect.DictType):
+            entries = {} if bytes(raw).strip() == b"null" else _any_fields.decode(raw)
+            return {name: _read(info.value_type, value, f"{path}[{name!r}]") for name, value in entries.items()}
+        if bytes(raw).strip() == b"null":
+            return "" if isinstance(info, inspect.StrType) else 0
+        return msgspec.json.decode(raw, type=str if isinstance(info, inspect.StrType) else int)
+    except msgspec.ValidationError as error:
+        raise WireError(f"{path or 'body'}: {error}") from None
