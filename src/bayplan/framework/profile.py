@@ -12,7 +12,6 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from bayplan.api.kinds import Kind
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -119,10 +118,6 @@ class Profile:
             else (EventHint(ALL_EVENTS),)
             for plugin in rejecting
         }
-
-    def looks_up(self) -> set[Kind]:
-        """The kinds that plugins look up."""
-        return {kind for plugin in self.every() if implements(plugin, interface.LooksUp) for kind in plugin.looks_up()}
 
     def sign(self, pod: PodInfo) -> Signature | None:
         """What each plugin reads of a pod, by name; None as a value where the plugin cannot tell.
