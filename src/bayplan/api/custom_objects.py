@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import KINDS, Kind
 
 _REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
 
@@ -20,6 +20,17 @@ class CustomObject(dict[str, Any]):
     def metadata(self) -> ObjectMeta:
         """The object's metadata. Raises msgspec.ValidationError for one that is none."""
         return msgspec.convert(self.get("metadata") or {}, ObjectMeta)
+
+
+def kind_of(reference: str) -> Kind:
+    """The kind that an event or a plugin means: by its name, as in `Pod`, or as `plural.version.group`.
+
+    Raises ValueError.
+    """
+    for kind in KINDS:
+        if kind.kind == reference:
+            return kind
+    return custom_kind(reference)
 
 
 def custom_kind(reference: str, *, namespaced: bool = True) -> Kind:

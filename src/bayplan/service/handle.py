@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import Client
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
@@ -66,11 +66,3 @@ class SchedulerHandle:
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Write an event about a pod, in the name of its scheduler."""
         self._recorder.record(pod, pod.scheduler_name, event_type, reason, action, note)
-
-
-def kind_of(resource: str) -> Kind:
-    """The kind that an event's resource means: by its name, or as `plural.version.group`. Raises ValueError."""
-    for kind in KINDS:
-        if kind.kind == resource:
-            return kind
-    return custom_kind(resource)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.cluster.pod_info import PodInfo
@@ -23,7 +24,7 @@ from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
-from bayplan.service.handle import SchedulerHandle, kind_of
+from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
