@@ -30,6 +30,8 @@ from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.failures import Failures
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPod, WaitingPods
 
@@ -47,6 +49,8 @@ class Binding:
     node_name: str
     profile: Profile
     cycle: CycleState
+    times: PluginTimes | None = None
+    """Where the plugins' times are noted, if they are measured this time."""
 
 
 @dataclass(slots=True)
@@ -72,6 +76,7 @@ class BindingCycles:
         status: PodStatusWriter,
         wake: Callable[[], None],
         clock: Clock,
+        metrics: Metrics | None = None,
     ) -> None:
         self._tasks = tasks
         self._client = client
@@ -83,6 +88,7 @@ class BindingCycles:
         self._status = status
         self._wake = wake
         self._clock = clock
+        self._metrics = metrics or Metrics(clock)
         self._running: set[asyncio.Task[None]] = set()
         self._pre_binding: dict[str, _PreBinding] = {}
         self.bound = 0
@@ -102,6 +108,11 @@ class BindingCycles:
         pre_binding.cancelled_because = why
         pre_binding.task.cancel()
         return True
+
+    @property
+    def under_way(self) -> int:
+        """How many pods are being bound."""
+        return len(self._running)
 
     async def drain(self, seconds: float) -> None:
         """Let the pods that are on their way arrive, so many seconds at most; turn down those that wait in Permit."""
@@ -124,6 +135,8 @@ class BindingCycles:
             self._bound(binding)
         else:
             self.undo(binding, status)
+        if binding.times is not None:
+            binding.times.finish()
 
     async def _bind(self, binding: Binding, waiting: WaitingPod | None) -> Status:
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
@@ -131,10 +144,12 @@ class BindingCycles:
         if works or waiting is not None:
             self._status.nominate(binding.queued.pod, node_name)
         if waiting is not None:
+            began = self._metrics.now()
             try:
                 status = await waiting.verdict()
             finally:
                 self._waiting.remove(pod.uid)
+            self._metrics.permit_waited(status.code, began)
             if status.code is not Code.SUCCESS:
                 return status
         # From here on no plugin turns the pod down for what the cluster is like, so that no event can help it.
@@ -196,6 +211,7 @@ class BindingCycles:
     def _bound(self, binding: Binding) -> None:
         pod, profile = binding.pod, binding.profile
         self.bound += 1
+        self._metrics.bound(binding.queued)
         self._queue.done(pod.uid)
         self._status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):

@@ -13,6 +13,7 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
@@ -24,6 +25,8 @@ from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
@@ -52,6 +55,7 @@ class SchedulingLoop:
         clock: Clock,
         rng: random.Random,
         ask_extenders: AskExtenders | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._profiles = profiles
         self._rotation = Rotation()
@@ -68,8 +72,13 @@ class SchedulingLoop:
         self._clock = clock
         self._rng = rng
         self._ask_extenders = ask_extenders
+        self._metrics = metrics or Metrics(clock)
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
+
+    def templates_used(self) -> dict[str, tuple[int, int]]:
+        """By profile: how many decisions rested on a template, and how many did not."""
+        return {name: (templates.used, templates.unused) for name, templates in self._templates.items()}
 
     async def run(self) -> None:
         """Decide until cancelled. A decision is never cut off in the middle."""
@@ -98,10 +107,12 @@ class SchedulingLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
-        decision = await self._decide(profile, queued.pod)
+        times = self._metrics.sample(profile.scheduler_name)
+        decision = await self._decide(profile, queued.pod, call if times is None else times.call)
         self.decisions += 1
+        self._metrics.decided(queued, decision)
         if decision.outcome is Outcome.SCHEDULED:
-            self._assume(queued, profile, decision)
+            self._assume(queued, profile, decision, times)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
             if decision.victims:
                 self._evictions.start(decision)
@@ -114,13 +125,15 @@ class SchedulingLoop:
             )
         else:
             self._failures.error(queued, decision.message)
+        if times is not None:
+            times.finish()
 
-    async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
+    async def _decide(self, profile: Profile, pod: PodInfo, call: Caller) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
         if self._ask_extenders is None:
             templates = self._templates[profile.scheduler_name]
-            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation)
-        options = CycleOptions(ask_extenders=True, rotation=self._rotation)
+            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call)
+        options = CycleOptions(ask_extenders=True, rotation=self._rotation, call=call)
         cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
             try:
@@ -131,11 +144,11 @@ class SchedulingLoop:
                 decision: Decision = end.value
                 return decision
 
-    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision) -> None:
+    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision, times: PluginTimes | None) -> None:
         """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding."""
         assumed = self._state.assume(queued.pod, decision.node)
         self._state.nominations.remove(assumed.uid)
-        binding = Binding(queued, assumed, decision.node, profile, decision.cycle)
+        binding = Binding(queued, assumed, decision.node, profile, decision.cycle, times)
         status, waits = self._reserve_and_permit(binding)
         if status.code is Code.SUCCESS:
             self._bindings.start(binding, None)
