@@ -61,8 +61,8 @@ class Asked:
 
 async def until(holds) -> None:
     async with asyncio.timeout(10):
-        while not await holds():
-            await asyncio.sleep(0.01)  # noqa: ASYNC110 - another thread answers, and nothing tells when it changes its mind
+        while not await holds():  # noqa: ASYNC110 - the answer is another thread's, and nothing tells when it changes
+            await asyncio.sleep(0.01)
 
 
 def labels(**values: str) -> frozenset:
