@@ -68,7 +68,7 @@ def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[
         times = metrics.sample(queued.pod.scheduler_name)
         caller = call if times is None else times.call
         decision = decide(profile, state, queued.pod, rng, templates=templates, rotation=rotation, call=caller)
-        metrics.decided(queued, decision)
+        metrics.decided(queued, decision, times)
         state.assume(queued.pod, decision.node)
         metrics.bound(queued)
         if times is not None:

@@ -42,7 +42,7 @@ def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
     queued = QueuedPod(pod, queued_at=0.0, attempts=1, initial_attempt_at=0.0, was_flushed=True)
     queued.unschedulable_plugins = frozenset({"NodeAffinity"})
     times = metrics.sample("default-scheduler")
-    metrics.decided(queued, decide(profile, cluster.state, pod, random.Random(0), call=times.call))
+    metrics.decided(queued, decide(profile, cluster.state, pod, random.Random(0), call=times.call), times)
     times.finish()
     metrics.bound(queued)
     metrics.failed(queued, measuring.UNSCHEDULABLE)
@@ -54,6 +54,7 @@ def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
     metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
     metrics.waited("GET", "host:1", 0.1)
     metrics.leading["bayplan"] = True
+    metrics.fold()
     snapshot = Snapshot(
         profiles={"default-scheduler": profile},
         pending=PendingPods(1, 2, 3, 4, 5),

@@ -110,7 +110,7 @@ class SchedulingLoop:
         times = self._metrics.sample(profile.scheduler_name)
         decision = await self._decide(profile, queued.pod, call if times is None else times.call)
         self.decisions += 1
-        self._metrics.decided(queued, decision)
+        self._metrics.decided(queued, decision, times)
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision, times)
         elif decision.outcome is Outcome.UNSCHEDULABLE:

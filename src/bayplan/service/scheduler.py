@@ -120,6 +120,7 @@ class Scheduler:
 
     def snapshot(self) -> Snapshot:
         """What metrics tell of the present state. For the scheduler's thread only; see `reader` for others."""
+        self.metrics.fold()
         state = self.state
         return Snapshot(
             profiles=self.profiles,

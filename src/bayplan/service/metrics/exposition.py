@@ -27,8 +27,7 @@ def build_registry(
 ) -> CollectorRegistry:
     """A registry of its own for one scheduler. `snapshot` may wait, and answers None when there is nothing to see."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(MeasuredCollector(metrics))
-    registry.register(StateCollector(metrics, snapshot))
+    registry.register(SchedulerCollector(metrics, snapshot))
     if watchdog is not None:
         registry.register(WatchdogCollector(watchdog))
     registry.register(BuildCollector())
@@ -38,17 +37,22 @@ def build_registry(
     return registry
 
 
-class MeasuredCollector:
-    """What was measured while the scheduler worked."""
+class SchedulerCollector:
+    """What was measured while the scheduler worked, and what is read off its state."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, snapshot: Callable[[], Snapshot | None]) -> None:
         self._metrics = metrics
+        self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, those without samples too."""
+        """Every family, those without samples too; of a scheduler that does not run yet there is no state."""
+        snapshot = self._snapshot()  # first of all: making one also sorts what was measured
         yield from self._attempts()
         yield from self._plugins()
         yield from self._requests()
+        if snapshot is not None:
+            yield from self._queue(snapshot)
+            yield from self._rest(snapshot)
 
     def _attempts(self) -> Iterator[Metric]:
         metrics = self._metrics
@@ -157,22 +161,6 @@ class MeasuredCollector:
             {(name,): float(leads) for name, leads in dict(metrics.leading).items()},
         )
 
-
-class StateCollector:
-    """What is read off the scheduler's state."""
-
-    def __init__(self, metrics: Metrics, snapshot: Callable[[], Snapshot | None]) -> None:
-        self._metrics = metrics
-        self._snapshot = snapshot
-
-    def collect(self) -> Iterator[Metric]:
-        """Every family; those of a scheduler that does not run yet are empty."""
-        snapshot = self._snapshot()
-        if snapshot is None:
-            return
-        yield from self._queue(snapshot)
-        yield from self._rest(snapshot)
-
     def _queue(self, snapshot: Snapshot) -> Iterator[Metric]:
         pending = snapshot.pending
         yield _gauge(
@@ -278,20 +266,18 @@ class WatchdogCollector:
 
 
 def _evaluations(
-    evaluated: Mapping[str, Sequence[Evaluated]], profiles: Mapping[str, Profile]
+    evaluated: Mapping[Evaluated, int], profiles: Mapping[str, Profile]
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
-    for name, kinds in evaluated.items():
-        profile = profiles[name]
-        for kind in tuple(kinds):
-            asked = [("PreFilter", Point.PRE_FILTER, frozenset[str]())]
-            if kind.filtered:
-                asked.append(("Filter", Point.FILTER, kind.skip_filter))
-            if kind.scored:
-                asked += [("PreScore", Point.PRE_SCORE, frozenset[str]()), ("Score", Point.SCORE, kind.skip_score)]
-            for label, point, skipped in asked:
-                for plugin in profile.at(point):
-                    if plugin.name not in skipped:
-                        yield (plugin.name, label, name), kind.number
+    for kind, number in evaluated.items():
+        asked = [("PreFilter", Point.PRE_FILTER, frozenset[str]())]
+        if kind.filtered:
+            asked.append(("Filter", Point.FILTER, kind.skip_filter))
+        if kind.scored:
+            asked += [("PreScore", Point.PRE_SCORE, frozenset[str]()), ("Score", Point.SCORE, kind.skip_score)]
+        for label, point, skipped in asked:
+            for plugin in profiles[kind.profile].at(point):
+                if plugin.name not in skipped:
+                    yield (plugin.name, label, kind.profile), number
 
 
 def _summed(numbers: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, ...], int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+import numpy as np
+
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
     """`count` upper bounds, the first `start`, each `factor` times the one before. Mirrors prometheus' own."""
@@ -31,6 +33,12 @@ class Histogram:
         """Count a value in the first bucket whose bound it does not exceed."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
+
+    def observe_all(self, values: Sequence[float]) -> None:
+        """Count many values; from some ten on that costs less than one by one."""
+        found = np.bincount(np.searchsorted(self.bounds, values), minlength=len(self.counts))
+        self.counts = [old + new for old, new in zip(self.counts, found.tolist(), strict=True)]
+        self.sum += sum(values)
 
     @property
     def count(self) -> int:

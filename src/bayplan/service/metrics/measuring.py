@@ -9,13 +9,11 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
-from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Code
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision
@@ -28,6 +26,8 @@ SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 
 _SAMPLED = 0.1
 """The share of cycles, hints and PreEnqueue calls in which plugins are timed."""
+_FOLD_AT = 100
+"""So many attempts are timed before they are sorted into buckets."""
 _MOST_ATTEMPTS = 15
 _ATTEMPTS_LABELS = [*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",)]
 
@@ -39,30 +39,21 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0
 _REQUEST_BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 
 
-@dataclass(slots=True)
-class Evaluated:
-    """How many decisions came as far as each other, and left out the same plugins."""
+class Evaluated(NamedTuple):
+    """What decisions have in common that asked the same plugins."""
 
+    profile: str
     filtered: bool
     scored: bool
     skip_filter: frozenset[str]
     skip_score: frozenset[str]
-    number: int = 0
-
-    def same(self, cycle: CycleState, filtered: bool, scored: bool) -> bool:
-        """Whether a decision is of this kind."""
-        return (
-            self.skip_filter == cycle.skip_filter
-            and self.skip_score == cycle.skip_score
-            and self.scored is scored
-            and self.filtered is filtered
-        )
 
 
 class Metrics:
     """One scheduler's measurements, all made in its event loop's thread. Times are seconds.
 
-    `now` is the clock that they are made by; `sampled` the share of what is measured in some cases only.
+    `now` is the clock that they are made by; `sampled` the share of what is measured in some cases only. What happens
+    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`: then it costs a third.
     """
 
     def __init__(
@@ -72,14 +63,20 @@ class Metrics:
         self._sampled = sampled
         self._random = (rng or random.Random()).random
         self._unmeasured = self._until_next()
-        """How many attempts or hints are not to be timed before the next one is."""
+        """How many attempts are not to be timed before the next one is."""
+        self._unmeasured_hints = self._until_next()
+        """The same of hints and PreEnqueue calls."""
+        self._unsampled = 0
+        """How many attempts there were since the last that was timed."""
+        self._decided: list[float] = []
+        self._bound: list[tuple[str, float, float | None, int]] = []
+        self._timed: list[PluginTimes] = []
         self.attempts = Histograms(_ATTEMPT_BUCKETS)
         """Attempts to schedule a pod, by result and profile: from the queue to the end of its binding."""
         self.decisions = Histogram(_ATTEMPT_BUCKETS)
         """Decisions, from the queue to the decision."""
-        self.evaluated: dict[str, list[Evaluated]] = {}
-        """By profile, which plugins decisions asked."""
-        self._latest: dict[str, Evaluated] = {}
+        self.evaluated: Counter[Evaluated] = Counter()
+        """Which plugins decisions asked; sampled, and each sample counts for all attempts since the one before."""
         self.attempts_of_pods = Histogram(exponential_buckets(1, 2, 5))
         """How many attempts pods took that were bound."""
         self.pod_durations = Histograms(_LONG_BUCKETS)
@@ -113,59 +110,72 @@ class Metrics:
 
     def sample(self, profile: str) -> PluginTimes | None:
         """A stopwatch for the plugins of an attempt; None for most attempts, in which they are not timed."""
-        if not self._due():
-            return None
-        return PluginTimes(self.plugins, self.points, profile, self.now)
-
-    def _due(self) -> bool:
         if self._unmeasured:
             self._unmeasured -= 1
-            return False
-        self._unmeasured = self._until_next()
-        return True
+            return None
+        gap = self._until_next()
+        times = PluginTimes(profile, self.now, self._timed_one, stands_for=self._unsampled + 1)
+        self._unmeasured = self._unsampled = gap
+        return times
 
     def _until_next(self) -> int:
-        """Drawn so that each attempt has the same chance: a random number a gap, not one an attempt."""
+        """Drawn so that each attempt has the same chance: one random number a gap, not one an attempt."""
         if self._sampled >= 1:
             return 0
         return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
 
-    def decided(self, queued: QueuedPod, decision: Decision) -> None:
-        """A decision was made about a pod."""
-        self.decisions.observe(self.now() - queued.popped_at)
+    def _timed_one(self, times: PluginTimes) -> None:
+        self._timed.append(times)
+        if len(self._timed) > _FOLD_AT:
+            self.fold()
+
+    def decided(self, queued: QueuedPod, decision: Decision, times: PluginTimes | None) -> None:
+        """A decision was made about a pod. `times` as `sample` gave it."""
+        self._decided.append(self.now() - queued.popped_at)
         diagnosis = decision.diagnosis
-        self._evaluated(
-            queued.pod.scheduler_name,
-            decision.cycle,
-            decision.node != "" or diagnosis.verdicts is not None,
-            decision.scores is not None,
-        )
         if decision.victims or diagnosis.post_filter_message:
             self.preemption_attempts += 1
             if decision.victims:
                 self.victims.observe(len(decision.victims))
-
-    def _evaluated(self, profile: str, cycle: CycleState, filtered: bool, scored: bool) -> None:
-        """Note which plugins had a say. Most decisions are like the one before: looking for that costs least."""
-        kind = self._latest.get(profile)
-        if kind is None or not kind.same(cycle, filtered, scored):
-            kinds = self.evaluated.setdefault(profile, [])
-            kind = next((kind for kind in kinds if kind.same(cycle, filtered, scored)), None)
-            if kind is None:
-                kind = Evaluated(filtered, scored, frozenset(cycle.skip_filter), frozenset(cycle.skip_score))
-                kinds.append(kind)
-            self._latest[profile] = kind
-        kind.number += 1
+        if times is not None:
+            cycle = decision.cycle
+            evaluated = Evaluated(
+                queued.pod.scheduler_name,
+                filtered=decision.node != "" or diagnosis.verdicts is not None,
+                scored=decision.scores is not None,
+                skip_filter=frozenset(cycle.skip_filter),
+                skip_score=frozenset(cycle.skip_score),
+            )
+            self.evaluated[evaluated] += times.stands_for
 
     def bound(self, queued: QueuedPod) -> None:
         """A pod was bound."""
-        now, attempts = self.now(), queued.attempts
-        self.attempts[SCHEDULED, queued.pod.scheduler_name].observe(now - queued.popped_at)
-        self.attempts_of_pods.observe(attempts)
-        if queued.initial_attempt_at is not None:
-            self.pod_durations[_ATTEMPTS_LABELS[min(attempts, _MOST_ATTEMPTS)]].observe(now - queued.initial_attempt_at)
+        now, began = self.now(), queued.initial_attempt_at
+        self._bound.append(
+            (
+                queued.pod.scheduler_name,
+                now - queued.popped_at,
+                None if began is None else now - began,
+                queued.attempts,
+            )
+        )
         if queued.was_flushed:
             self.scheduled_after_flush += 1
+
+    def fold(self) -> None:
+        """Sort into buckets what was noted since the last time. For the scheduler's thread, before somebody reads."""
+        decided, self._decided = self._decided, []
+        self.decisions.observe_all(decided)
+        bound, self._bound = self._bound, []
+        for profile in {each[0] for each in bound}:
+            self.attempts[SCHEDULED, profile].observe_all([each[1] for each in bound if each[0] == profile])
+        self.attempts_of_pods.observe_all([each[3] for each in bound])
+        for attempts in {each[3] for each in bound}:
+            histogram = self.pod_durations[_ATTEMPTS_LABELS[min(attempts, _MOST_ATTEMPTS)]]
+            histogram.observe_all([each[2] for each in bound if each[3] == attempts and each[2] is not None])
+        timed, self._timed = self._timed, []
+        for times in timed:
+            times.fold(self.plugins, self.points)
 
     def failed(self, queued: QueuedPod, result: str) -> None:
         """An attempt ended without a binding: UNSCHEDULABLE or ERROR."""
@@ -187,9 +197,9 @@ class Metrics:
 
     def call_pre_enqueue(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
         """A `Caller` for PreEnqueue plugins, whose one argument is the pod: times some of the calls."""
-        times = self.sample(arguments[0].scheduler_name)
-        if times is None:
+        if not self._due():
             return call(plugin, point, method, *arguments)
+        times = PluginTimes(arguments[0].scheduler_name, self.now, self._timed_one)
         try:
             return times.call(plugin, point, method, *arguments)
         finally:
@@ -209,6 +219,13 @@ class Metrics:
             return answer
         finally:
             self.hints[plugin, event.label, label].observe(self.now() - began)
+
+    def _due(self) -> bool:
+        if self._unmeasured_hints:
+            self._unmeasured_hints -= 1
+            return False
+        self._unmeasured_hints = self._until_next()
+        return True
 
     def requested(self, method: str, host: str, code: str, seconds: float, sent: int, received: int) -> None:
         """A request to the API server has ended. `code` is its status, or `<error>` where no answer came. Bytes."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from bayplan.framework.calling import call
 from bayplan.framework.interface import PostFilterResult, Wait
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, Status
 from bayplan.service.metrics.instruments import Histograms
 
 SUCCESS, SKIP, ERROR = str(Code.SUCCESS), str(Code.SKIP), str(Code.ERROR)
@@ -29,31 +29,43 @@ class PluginTimes:
 
     `call` is a `framework.calling.Caller`. What a plugin has others asked in its turn, such as the filters in
     preemption's dry runs, counts for those plugins, but not for an extension point of this attempt. `finish` is to be
-    called when a part of the attempt has ended.
+    called when a part of the attempt has ended: the deciding, or the binding.
     """
 
-    def __init__(self, plugins: Histograms, points: Histograms, profile: str, now: Callable[[], float]) -> None:
-        self._plugins = plugins
-        self._points = points
+    __slots__ = ("_calls", "_finished", "_inside", "_now", "_parts", "_profile", "stands_for")
+
+    def __init__(
+        self,
+        profile: str,
+        now: Callable[[], float],
+        finished: Callable[[PluginTimes], None],
+        *,
+        stands_for: int = 1,
+    ) -> None:
+        """`finished` is told that there is something to fold."""
+        self.stands_for = stands_for
+        """How many attempts this one is a sample of."""
         self._profile = profile
         self._now = now
+        self._finished = finished
         self._inside = False
-        self._sums: dict[str, tuple[float, str]] = {}
+        self._calls: list[tuple[str, str, str, float, bool]] = []
+        """Plugin, point, status, seconds, and whether no other plugin was being asked."""
+        self._parts: list[list[tuple[str, str, str, float, bool]]] = []
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
         """Call a plugin's method, and note how long it took."""
         outermost, self._inside = not self._inside, True
-        began = self._now()
+        began, status = self._now(), ERROR
         try:
             answer = call(plugin, point, method, *arguments)
-        except PluginError:
-            self._note(plugin.name, point, ERROR, began, outermost)
-            raise
+            status = SUCCESS if answer is None else status_label(answer)
         finally:
             self._inside = not outermost
+            self._calls.append((plugin.name, point, status, self._now() - began, outermost))
         if point in _MAY_WAIT and isawaitable(answer):
+            self._calls.pop()
             return self._awaited(plugin.name, point, answer, began)
-        self._note(plugin.name, point, SUCCESS if answer is None else status_label(answer), began, outermost)
         return answer
 
     async def _awaited(self, plugin: str, point: str, answer: Awaitable[Any], began: float) -> Any:
@@ -63,23 +75,30 @@ class PluginTimes:
             status = status_label(result)
             return result
         finally:
-            self._note(plugin, point, status, began, True)
-
-    def _note(self, plugin: str, point: str, status: str, began: float, outermost: bool) -> None:
-        seconds = self._now() - began
-        self._plugins[plugin, _LABELS.get(point, point), status].observe(seconds)
-        if outermost:
-            point = _PART_OF.get(point, point)
-            total, worst = self._sums.get(point, (0.0, SUCCESS))
-            self._sums[point] = total + seconds, worst if status in {SUCCESS, SKIP} else status
+            self._calls.append((plugin, point, status, self._now() - began, True))
 
     def finish(self) -> None:
-        """Observe how long each extension point took of which plugins were called since the last time."""
-        for point, (seconds, status) in self._sums.items():
-            # A Filter that turned one node down is no news: the point fails where a plugin does.
-            label = SUCCESS if point == "Filter" and status != ERROR else status
-            self._points[point, label, self._profile].observe(seconds)
-        self._sums.clear()
+        """A part of the attempt has ended."""
+        if self._calls:
+            self._parts.append(self._calls)
+            self._calls = []
+            self._finished(self)
+
+    def fold(self, plugins: Histograms, points: Histograms) -> None:
+        """Observe what was noted of the parts that are finished: each call, and each extension point's sum."""
+        for calls in self._parts:
+            sums: dict[str, tuple[float, str]] = {}
+            for plugin, point, status, seconds, outermost in calls:
+                plugins[plugin, _LABELS.get(point, point), status].observe(seconds)
+                if outermost:
+                    whole = _PART_OF.get(point, point)
+                    total, worst = sums.get(whole, (0.0, SUCCESS))
+                    sums[whole] = total + seconds, worst if status in {SUCCESS, SKIP} else status
+            for point, (seconds, status) in sums.items():
+                # A Filter that turned one node down is no news: the point fails where a plugin does.
+                label = SUCCESS if point == "Filter" and status != ERROR else status
+                points[point, label, self._profile].observe(seconds)
+        self._parts.clear()
 
 
 def status_label(answer: object) -> str:
