@@ -3,6 +3,7 @@ import random
 from contextlib import nullcontext
 
 import pytest
+from tests.service.conftest import make_pod
 
 from bayplan.framework.changes import NODE_ADD
 from bayplan.framework.events import Hint
@@ -14,7 +15,6 @@ from bayplan.scheduling import Decision, Outcome
 from bayplan.service.metrics import measuring
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
 from bayplan.service.metrics.measuring import Metrics
-from conftest import make_pod
 
 
 @pytest.fixture
