@@ -174,7 +174,10 @@ class TestScore:
 class TestPostFilter:
     def run(self, *results):
         plugins = [answering(Point.POST_FILTER, result, name=f"P{n}") for n, result in enumerate(results)]
-        return run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1), None)
+        run = run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1), None)
+        with pytest.raises(StopIteration) as end:
+            next(run)
+        return end.value.value
 
     def test_reasons_add_up_until_one_succeeds(self):
         no = PostFilterResult(Status.unschedulable("no claims"))

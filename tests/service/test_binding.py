@@ -16,6 +16,7 @@ from bayplan.service import binding as binding_module
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -87,7 +88,7 @@ class Setting:
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             self.cycles = BindingCycles(
                 tasks, self.client, self.state, self.queue, self.waiting, self.failures, self.recorder, self.status,
-                lambda: None, self.clock,
+                Intake(lambda: None), self.clock,
             )  # fmt: skip
             self.queue.add(self.pod, self.clock.monotonic())
             queued = self.queue.pop(self.clock.monotonic())

@@ -18,6 +18,7 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
+from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.interface import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
@@ -25,8 +26,9 @@ from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.extenders import Extenders
 from bayplan.service.failures import Failures
-from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
@@ -91,7 +93,10 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Scheduler:
-    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process."""
+    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
+
+    `extenders` are asked beside the plugins; opening and closing them is the caller's.
+    """
 
     def __init__(
         self,
@@ -99,12 +104,16 @@ class Scheduler:
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
         *,
+        extenders: Extenders | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.state = ClusterState()
         self.profiles = build_profiles(SchedulerHandle(self.state, client))
         self.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            {
+                name: QueueProfile.of(profile, any_event=() if extenders is None else (EXTENDER,))
+                for name, profile in self.profiles.items()
+            },
             self.state.nominations,
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
@@ -115,6 +124,7 @@ class Scheduler:
         """Set when the scheduler knows the cluster and decides."""
         self._client = client
         self._settings = settings
+        self._extenders = extenders
         self._clock = clock or SystemClock()
         self._loop: SchedulingLoop | None = None
         self._bindings: BindingCycles | None = None
@@ -165,8 +175,9 @@ class Scheduler:
             failures,
             recorder,
             status,
-            work.set,
+            intake,
             self._clock,
+            self._extenders,
         )
         evictions = Evictions(
             tasks,
@@ -193,6 +204,7 @@ class Scheduler:
             work,
             self._clock,
             random.Random(self._settings.seed),
+            self._extenders,
         )
         services = [
             tasks.create_task(recorder.run(), name="event-recorder"),
@@ -216,7 +228,11 @@ class Scheduler:
 
     async def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
         """Nodes, and every other kind that a plugin of any profile needs and the server has."""
-        reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
+        whole = self._extenders is not None and self._extenders.want_nodes
+        nodes = NodeHandler(intake, self.state, self.queue, self._clock)
+        reflectors: list[Reflector[Any]] = [
+            Reflector(self._client, NODE, nodes, decode=SentNode.keep if whole else SentNode.read)
+        ]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             if await self._served(kind):
                 handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
