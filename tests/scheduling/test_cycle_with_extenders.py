@@ -207,6 +207,6 @@ class TestPreemption:
     def test_who_goes_from_a_node_that_only_an_extender_turned_down_cannot_be_told(self):
         pod = make_pod("vip", cpu="1", priority=9)
         decision, _ = answered(three(a="1", b="1", c="1"), pod, Filtered([], {"a": NO, "b": NEVER}))
-        assert decision.diagnosis.post_filter_message == (
-            'preemption: expected at least one victim pod on node "a"'
-        ), "of b nobody has to go, and c was dropped without a word: only a may be tried"
+        assert decision.diagnosis.post_filter_message == ('preemption: expected at least one victim pod on node "a"'), (
+            "of b nobody has to go, and c was dropped without a word: only a may be tried"
+        )

@@ -50,7 +50,7 @@ class ClusterState:
     # What the server tells
 
     def set_node(self, node: Node, raw: bytes | None = None) -> None:
-        """A node was added or changed; `raw` is its JSON, if that is wanted. Raises InvalidQuantity, changing nothing."""
+        """A node was added or changed; `raw`: its JSON, if wanted. Raises InvalidQuantity and changes nothing."""
         self.table.set_node(node, raw)
 
     def remove_node(self, name: str) -> None:
