@@ -2,6 +2,7 @@
 
 from bayplan.scheduling.cycle import Cycle, CycleOptions, decide, scheduling_cycle
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.sampling import Rotation
 from bayplan.scheduling.templates import Templates
 
 __all__ = [
@@ -9,6 +10,7 @@ __all__ = [
     "CycleOptions",
     "Decision",
     "Outcome",
+    "Rotation",
     "Scores",
     "Templates",
     "decide",

@@ -40,6 +40,7 @@ from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.sampling import Rotation, filter_enough
 from bayplan.scheduling.templates import Template, Templates
 
 log = logging.getLogger(__name__)
@@ -54,12 +55,14 @@ class CycleOptions:
     """How a cycle is run.
 
     `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
-    `templates`: what may be reused of earlier decisions of the profile; it changes no decision.
+    `templates`: what may be reused of earlier decisions of the profile; it changes no decision. `rotation`: where to
+    begin to look for enough nodes (see `sampling`); without one, all nodes are looked at.
     """
 
     ask_extenders: bool = False
     explain: bool = False
     templates: Templates | None = None
+    rotation: Rotation | None = None
 
 
 def decide(
@@ -70,9 +73,11 @@ def decide(
     *,
     explain: bool = False,
     templates: Templates | None = None,
+    rotation: Rotation | None = None,
 ) -> Decision:
     """Run a cycle in which nobody outside is asked."""
-    cycle = scheduling_cycle(profile, state, pod, rng, CycleOptions(explain=explain, templates=templates))
+    options = CycleOptions(explain=explain, templates=templates, rotation=rotation)
+    cycle = scheduling_cycle(profile, state, pod, rng, options)
     try:
         question = next(cycle)
     except StopIteration as end:
@@ -169,7 +174,7 @@ def _find_feasible(
     if nominated is not None:
         alone = nodes.at(np.array([nominated]))
         try:
-            verdicts = _filter(profile, state, cycle, pod, alone)
+            verdicts = _filter(profile, state, cycle, pod, alone, options)
             yield from _ask_filter(pod, verdicts, diagnosis, options)
         except (PluginError, ExtenderError) as error:
             log.warning("pod %s: looking at its nominated node %s: %s", pod.key, pod.nominated_node_name, error)
@@ -183,7 +188,7 @@ def _find_feasible(
         nodes = nodes.at(np.array(positions, dtype=np.intp))
         plugins = " ".join(sorted(outcome.narrowed_by))
         diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
-    verdicts = _filter(profile, state, cycle, pod, nodes)
+    verdicts = _filter(profile, state, cycle, pod, nodes, options)
     diagnosis.verdicts = verdicts
     _blame_all(diagnosis, verdicts)
     if (yield from _ask_filter(pod, verdicts, diagnosis, options)):
@@ -191,10 +196,16 @@ def _find_feasible(
     return nodes, verdicts.feasible()
 
 
-def _filter(profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-    verdicts = run_filter(profile, cycle, pod, nodes)
-    if state.nominations.nodes:
-        filter_nominated(profile, state.nominations, cycle, pod, verdicts)
+def _filter(
+    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes, options: CycleOptions
+) -> Verdicts:
+    def look(nodes: Nodes) -> Verdicts:
+        verdicts = run_filter(profile, cycle, pod, nodes)
+        if state.nominations.nodes:
+            filter_nominated(profile, state.nominations, cycle, pod, verdicts)
+        return verdicts
+
+    verdicts = filter_enough(look, profile, nodes, options.rotation)
     _raise_error(verdicts)
     return verdicts
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -111,6 +111,7 @@ class PodHandler:
         self._recorder = recorder
         self._clock = clock
         self._scheduler_names = scheduler_names
+        self._store = state.objects[POD]
 
     def added(self, new: PodInfo) -> None:
         """A new pod."""
@@ -133,12 +134,14 @@ class PodHandler:
             self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _add(self, pod: PodInfo) -> None:
+        self._store.set(pod.key, pod)
         if pod.node_name:
             self._place(pod)
         elif self._ours(pod) and not pod.terminated:
             self._queue.add(pod, self._now())
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
+        self._store.set(new.key, new)
         if new.node_name:
             if not old.node_name:
                 self._place(new)
@@ -158,6 +161,7 @@ class PodHandler:
                 self._queue.update(old, new, self._now())
 
     def _delete(self, pod: PodInfo) -> None:
+        self._store.remove(pod.key)
         self._status.forget(pod.uid)
         if self._state.is_assumed(pod.uid):
             if waiting := self._waiting.get(pod.uid):
@@ -198,6 +202,7 @@ class NodeHandler:
     def __init__(self, intake: Intake, state: ClusterState, queue: SchedulingQueue, clock: Clock) -> None:
         self._intake = intake
         self._state = state
+        self._store = state.objects[NODE]
         self._queue = queue
         self._clock = clock
 
@@ -227,6 +232,7 @@ class NodeHandler:
                 self._queue.move_on_event(event, old.object, new.object, self._clock.monotonic())
 
     def _delete(self, node: SentNode) -> None:
+        self._store.remove(_name(node.object))
         self._state.remove_node(_name(node.object))
         self._queue.move_on_event(NODE_DELETE, node.object, None, self._clock.monotonic())
 
@@ -236,6 +242,7 @@ class NodeHandler:
         except ValueError as error:
             log.error("node %s cannot be understood and is left as it was: %s", _name(node.object), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
+        self._store.set(_name(node.object), node.object)
         return True
 
 
