@@ -19,14 +19,17 @@ class StubExtender:
     """Notes what it is asked. `answers` by verb: a value for JSON, bytes for a body, a number for a status.
 
     A tuple stands for answers one after the other, the last of them for ever. A function is called with the question,
-    and awaited if need be, and what it returns is one of those.
+    and awaited if need be, and what it returns is one of those. Without `keep_alive` every connection is closed after
+    its answer. `users` are those who asked, by their certificates.
     """
 
-    def __init__(self, tls: ssl.SSLContext | None = None, **answers: Any) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, *, keep_alive: bool = True, **answers: Any) -> None:
         self.answers = answers
         self.asked: list[tuple[str, Any]] = []
         self.requests: list[web.Request] = []
         self.connections: set[Any] = set()
+        self.users: list[str] = []
+        self._keep_alive = keep_alive
         self._tls = tls
         self._over = asyncio.Event()
         self.url = ""
@@ -56,6 +59,8 @@ class StubExtender:
         verb, body = request.match_info["path"].rpartition("/")[2], await request.read()
         self.requests.append(request)
         self.connections.add(request.transport)
+        if certificate := request.get_extra_info("peercert"):
+            self.users.append(dict(part[0] for part in certificate["subject"])["commonName"])
         question = json.loads(body) if body else None
         self.asked.append((verb, question))
         answer = self.answers.get(verb, 404)
@@ -74,4 +79,7 @@ class StubExtender:
         if isinstance(answer, int):
             return web.Response(status=answer)
         body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-        return web.Response(body=body, content_type="application/json")
+        response = web.Response(body=body, content_type="application/json")
+        if not self._keep_alive:
+            response.force_close()
+        return response

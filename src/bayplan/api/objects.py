@@ -97,6 +97,7 @@ def micro_time(moment: datetime) -> datetime:
 _encoder = msgspec.json.Encoder()
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
+
 def _dec_hook(cls: type[Any], document: Any) -> Any:
     """What msgspec cannot make itself: documents without a type of their own (CustomObject)."""
     if not isinstance(document, dict):

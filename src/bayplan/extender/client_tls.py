@@ -73,6 +73,8 @@ class ExtenderTls:
             file.write(certificate + b"\n" + key)
             file.flush()
             try:
+                # One that does not fit its key would still replace half of the last one.
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(file.name)
                 self._context.load_cert_chain(file.name)
             except (ssl.SSLError, OSError) as error:
                 raise self._fault("cert", f"no certificate in PEM with its key: {_why(error)}") from None
