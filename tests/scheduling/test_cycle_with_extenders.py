@@ -191,6 +191,17 @@ class TestPreemption:
         decision, _ = answered(self.full(), self.VIP, (Candidate("a", pods["a"], 1), Candidate("b", pods["b"], 0)))
         assert decision.nominated_node == "b"
 
+    def test_of_victims_in_any_order_the_most_important_ones_tell_how_long_they_ran(self):
+        def victims(node, low, high):
+            return tuple(
+                make_pod(f"{node}{n}", node=node, priority=n, status={"startTime": f"2026-01-01T00:00:{start}Z"})
+                for n, start in enumerate((low, high))
+            )
+
+        left = Candidate("a", victims("a", 20, 40), 0), Candidate("b", victims("b", 10, 50), 0)
+        decision, _ = answered(self.full(), self.VIP, left)
+        assert decision.nominated_node == "b"
+
     def test_no_candidate_left(self):
         decision, _ = answered(self.full(), self.VIP, ())
         assert decision.message == (

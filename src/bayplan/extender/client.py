@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from typing import Self
 
 import aiohttp
@@ -174,6 +175,7 @@ class HttpExtenders:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"bayplan/{version('bayplan')}"},
                 timeout=aiohttp.ClientTimeout(total=None),
             )
         return self._session
