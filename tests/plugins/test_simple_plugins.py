@@ -44,6 +44,7 @@ class TestSchedulingGates:
     def test_others_do(self):
         assert SchedulingGates().pre_enqueue(make_pod("p")) is None
 
+    @pytest.mark.feature("SchedulingGates: queueing hints")
     def test_only_its_own_update_helps(self):
         pod = make_pod("p")
         assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("p")) is Hint.QUEUE
@@ -110,6 +111,7 @@ class TestNodePorts:
         answer = NodePorts().pre_filter(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes)
         assert answer.code is Code.SKIP
 
+    @pytest.mark.feature("NodePorts: queueing hints")
     @pytest.mark.parametrize(
         ("gone", "hint"),
         [

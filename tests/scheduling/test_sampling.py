@@ -17,6 +17,8 @@ from bayplan.scheduling.sampling import enough_nodes
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
+pytestmark = pytest.mark.feature("Whole decision: percentageOfNodesToScore")
+
 
 class Picky(Plugin):
     """Asked node by node, and remembers which ones it was asked about."""
