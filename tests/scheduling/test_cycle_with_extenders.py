@@ -16,7 +16,7 @@ from bayplan.framework.extenders import (
     Filtered,
 )
 from bayplan.framework.interface import Candidate, NodeNames
-from bayplan.scheduling import CycleOptions, Outcome, scheduling_cycle
+from bayplan.scheduling import CycleOptions, Outcome, decide, scheduling_cycle
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 NO = Status.unschedulable("no")
@@ -66,6 +66,38 @@ def three(**taken):
     """Three nodes of 2 cpus; `taken`: node to a cpu request of a pod of low priority there."""
     pods = [make_pod(f"on-{name}", node=name, cpu=cpu) for name, cpu in taken.items()]
     return make_cluster(*(make_node(name, cpu="2") for name in "abc"), *pods)
+
+
+def content(cluster, pod):
+    """What becomes of a pod if extenders have nothing to say about anything."""
+    cycle = scheduling_cycle(
+        cluster.profile, cluster.state, pod, random.Random(1), CycleOptions(ask_extenders=True, explain=True)
+    )
+    with pytest.raises(StopIteration) as end:
+        question = next(cycle)
+        while True:
+            question = cycle.send(everything(question))
+    return end.value.value
+
+
+@pytest.mark.parametrize(
+    ("pod", "taken"),
+    [
+        pytest.param(make_pod("p", cpu="1"), {"a": "1"}, id="fits"),
+        pytest.param(make_pod("p", cpu="3"), {}, id="too big"),
+        pytest.param(make_pod("p", cpu="2", priority=9), {"a": "2", "b": "1", "c": "2"}, id="preempts"),
+        pytest.param(make_pod("p", cpu="1", status={"nominatedNodeName": "b"}), {}, id="nominated"),
+        pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="only one will do"),
+    ],
+)
+def test_extenders_that_have_nothing_to_say_change_nothing(pod, taken):
+    with_them = content(three(**taken), pod)
+    cluster = three(**taken)
+    without = decide(cluster.profile, cluster.state, pod, random.Random(1), explain=True)
+    for field in ("outcome", "node", "message", "nominated_node", "preempted_by"):
+        assert getattr(with_them, field) == getattr(without, field), field
+    assert [pod.name for pod in with_them.victims] == [pod.name for pod in without.victims]
+    assert with_them.diagnosis.unschedulable_plugins == without.diagnosis.unschedulable_plugins
 
 
 def test_extenders_are_asked_between_the_stages():
