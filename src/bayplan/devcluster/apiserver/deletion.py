@@ -66,6 +66,8 @@ def delete(
     if resource.kind.plural == NAMESPACES and not resource.kind.group:
         return _terminate_namespace(registry, resource, obj, options), False
     before = registry.find(resource, namespace, name)
+    if "deletionTimestamp" not in metadata:
+        resource.mark_deleted(registry, obj)
     finalizers = _finalizers(registry, resource, metadata, options)
     waits = _set_grace(registry, resource, obj, options)
     if finalizers:

@@ -161,6 +161,11 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
+def cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:
+    """400 for a body that is no object of the kind that it should be."""
+    return bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
 def internal(message: str) -> StatusError:
     """500 without a reason, as kube-apiserver answers where it wraps no error."""
     return StatusError(500, "", message)

@@ -13,7 +13,7 @@ from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.schema import Model, Object
 
 Cells = Callable[[Object, datetime], list[Any]]
-"""(object as it is stored, the time) -> its row."""
+"""(object, the time) -> its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,9 @@ class Column:
         found: Model = getattr(import_module(f"lightkube.models.{module}"), model)
         return describe(found, field)
 
+
+Table = tuple[tuple[Column, ...], Cells]
+"""The columns of a kind, and what fills them."""
 
 NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")
 AGE = Column("Age", "meta_v1.ObjectMeta.creationTimestamp")
