@@ -7,6 +7,7 @@ from dataclasses import replace
 from bayplan.api import kinds
 from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver import admission, events, pods
+from bayplan.devcluster.apiserver.custom.definitions import DEFINITIONS
 from bayplan.devcluster.apiserver.defaults import core as core_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
@@ -35,6 +36,7 @@ NEW_EVENT_FIELDS = {
 }
 
 RULES: tuple[Resource, ...] = (
+    DEFINITIONS,
     Resource(
         kinds.POD,
         default=default_pod,

@@ -89,7 +89,10 @@ class Handler:
             raise method_not_allowed()
         if resource.kind.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise method_not_allowed()
-        return self._verbs[info.verb](request, resource)
+        answer = self._verbs[info.verb](request, resource)
+        if resource.warning:
+            answer.warnings.insert(0, warning_header(resource.warning))
+        return answer
 
     def _subresource(self, request: Request, resource: Resource) -> Answer:
         info = request.info

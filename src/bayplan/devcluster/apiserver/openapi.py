@@ -121,21 +121,22 @@ def _value_schema(schemas: Object, model: Model, annotation: str, json_name: str
     if plain in {"dict", "Dict"}:
         return {"type": "object", **_map_values(schemas, model, json_name, style)}
     inner = field_model(model, json_name)
-    return _reference(schemas, inner, style) if inner is not None else {"type": "object"}
+    return reference(schemas, inner, style) if inner is not None else {"type": "object"}
 
 
 def _map_values(schemas: Object, model: Model, json_name: str, style: str) -> Object:
     inner = map_model(model, json_name)
     if inner is not None:
-        return {"additionalProperties": _reference(schemas, inner, style)}
+        return {"additionalProperties": reference(schemas, inner, style)}
     if json_name in QUANTITY_MAPS:
         return {"additionalProperties": dict(_SCALARS["Quantity"])}
     return {"additionalProperties": {"type": "string"}}
 
 
-def _reference(schemas: Object, model: Model, style: str) -> Object:
-    reference = {"$ref": style + add_model(schemas, model, style)}
-    return {"allOf": [reference], "default": {}} if style == V3 else reference
+def reference(schemas: Object, model: Model, style: str) -> Object:
+    """A reference to the schema of a type, which is added."""
+    told = {"$ref": style + add_model(schemas, model, style)}
+    return {"allOf": [told], "default": {}} if style == V3 else told
 
 
 def _paths(kind: Kind, *, v3: bool) -> Object:

@@ -99,6 +99,8 @@ class Resource:
     """By name, besides `status`."""
     list_kind: str = ""
     """The kind of lists of it, if it is not that of the objects and `List`."""
+    own_status: bool = False
+    """Whether the status is the server's to write, so that documents which are loaded cannot bring one."""
     warning: str = ""
     """What every answer warns of."""
     mark_deleted: Callable[[Registry, Object], None] = _admitted

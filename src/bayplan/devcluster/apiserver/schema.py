@@ -45,6 +45,17 @@ def normalize(kind: Kind, body: Object) -> tuple[Object, list[str]]:
     return done, unknown
 
 
+def normalize_metadata(metadata: Any, unknown: list[str]) -> Object:
+    """The metadata of an object as it is stored; adds the paths of unknown fields. Raises Mismatch."""
+    done: Object = _struct(metadata_model())(metadata, "metadata", unknown)
+    return done
+
+
+def metadata_model() -> Model:
+    """The type of every object's metadata."""
+    return _model("meta_v1", "ObjectMeta")
+
+
 def model_of(kind: Kind) -> Model:
     """The type of a kind's objects."""
     model: Model = kind.type

@@ -19,7 +19,7 @@ class Served:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._stored: dict[str, Resource] = {}
         self._kinds: dict[tuple[str, str], Resource] = {}
-        self._custom: dict[str, Sequence[Resource]] = {}
+        self._custom: dict[str, tuple[Sequence[Resource], bytes]] = {}
         for resource in built_in:
             self._add(resource)
             if resource.storage is None:
@@ -45,22 +45,27 @@ class Served:
         kind = resource.kind
         return self._resources.get((kind.group, kind.version, kind.plural)) is resource
 
-    def define(self, served: Sequence[Resource], stored: Resource) -> None:
+    def define(self, served: Sequence[Resource], stored: Resource, source: bytes) -> None:
         """Serves a custom resource in these versions, in place of those in which it was served before.
 
-        `stored` is the version of its storage, which need not be served. What is built in cannot be redefined.
+        `stored` is the version of its storage, which need not be served; `source` is what it was defined by. What is
+        built in cannot be redefined.
         """
         self.withdraw(stored.stored_as)
         added = [resource for resource in served if self._add(resource)]
         self._stored.setdefault(stored.stored_as, stored)
-        self._custom[stored.stored_as] = added
+        self._custom[stored.stored_as] = (added, source)
         self.revision += 1
+
+    def source(self, collection: str) -> bytes | None:
+        """What a custom resource was defined by; None if it is not served."""
+        return self._custom[collection][1] if collection in self._custom else None
 
     def withdraw(self, collection: str) -> None:
         """Ceases to serve a custom resource, if it is served."""
-        versions = self._custom.pop(collection, None)
-        if versions is None:
+        if collection not in self._custom:
             return
+        versions, _ = self._custom.pop(collection)
         for resource in versions:
             kind = resource.kind
             del self._resources[kind.group, kind.version, kind.plural]

@@ -242,7 +242,7 @@ class ApiServer:
         namespace = obj["metadata"].get("namespace", "default") if resource.kind.namespaced else ""
         status = obj.get("status")
         entry = self.registry.create(resource, namespace, obj)
-        if status and resource.kind.status and not resource.keeps_status:
+        if status and resource.kind.status and not resource.keeps_status and not resource.own_status:
             old = self.registry.decoded(resource, entry)
             self.registry.update(
                 resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"

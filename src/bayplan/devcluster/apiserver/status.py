@@ -86,6 +86,16 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
+def too_many(field: str, given: int, limit: int) -> FieldError:
+    """More elements than allowed."""
+    return FieldError("FieldValueTooMany", field, f"Too many: {given}: must have at most {limit} items")
+
+
+def type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """A value of a type that the field cannot have."""
+    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
+
+
 def not_found_value(field: str, value: Any) -> FieldError:
     """A reference to something that does not exist."""
     return FieldError("FieldValueNotFound", field, f"Not found: {quoted(value)}")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
@@ -46,7 +46,15 @@ class Column:
         return describe(found, field)
 
 
-Table = tuple[tuple[Column, ...], Cells]
+class Described(Protocol):
+    """A column that can say what it is."""
+
+    def definition(self) -> Object:
+        """As a Table carries it."""
+        ...
+
+
+Table = tuple[tuple[Described, ...], Cells]
 """The columns of a kind, and what fills them."""
 
 NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")
