@@ -77,7 +77,7 @@ def delete(
         metadata.pop("finalizers", None)
         if not waits:
             return registry.remove(resource, obj, dry_run=options.dry_run), True
-    if obj == before.load():
+    if obj == registry.decoded(resource, before):
         return before, False
     entry = registry.write(resource, obj, dry_run=options.dry_run)
     if finalizers and not options.dry_run:

@@ -64,7 +64,10 @@ class Renderer:
                 kind = self._resource.kind
                 list_kind = self._resource.list_kind or f"{kind.kind}List"
                 head_text = f'{{"kind":"{list_kind}","apiVersion":"{kind.api_version}","metadata":'
-                items = b",".join([self.body(entry) for entry in entries])
+                bodies = [self.body(entry) for entry in entries]
+                if self._resource.items_say_kind:
+                    bodies = [self._head + body[1:] for body in bodies]
+                items = b",".join(bodies)
                 return b"".join((head_text.encode(), encode(metadata), b',"items":[', items, b"]}"))
 
     def _table(self, entries: Sequence[Entry], metadata: Object, *, columns: bool = True) -> Object:

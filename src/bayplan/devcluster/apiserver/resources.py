@@ -101,6 +101,8 @@ class Resource:
     """The kind of lists of it, if it is not that of the objects and `List`."""
     own_status: bool = False
     """Whether the status is the server's to write, so that documents which are loaded cannot bring one."""
+    items_say_kind: bool = False
+    """Whether each object in a list says kind and apiVersion."""
     warning: str = ""
     """What every answer warns of."""
     mark_deleted: Callable[[Registry, Object], None] = _admitted

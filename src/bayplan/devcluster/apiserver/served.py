@@ -49,12 +49,14 @@ class Served:
         """Serves a custom resource in these versions, in place of those in which it was served before.
 
         `stored` is the version of its storage, which need not be served; `source` is what it was defined by. What is
-        built in cannot be redefined.
+        built in stays as it is.
         """
-        self.withdraw(stored.stored_as)
-        added = [resource for resource in served if self._add(resource)]
-        self._stored.setdefault(stored.stored_as, stored)
-        self._custom[stored.stored_as] = (added, source)
+        name = stored.stored_as
+        self.withdraw(name)
+        if name in self._stored:
+            return
+        self._stored[name] = stored
+        self._custom[name] = ([resource for resource in served if self._add(resource)], source)
         self.revision += 1
 
     def source(self, collection: str) -> bytes | None:

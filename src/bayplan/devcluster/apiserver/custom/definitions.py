@@ -7,6 +7,7 @@ later, happens here with the write that it follows.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from bayplan.devcluster.apiserver.custom.conditions import is_true, set_condition
@@ -17,6 +18,7 @@ from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.store import Entry, encode
+from bayplan.devcluster.apiserver.tables.columns import NAME, Column
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 COLLECTION = CUSTOM_RESOURCE_DEFINITION.resource
@@ -177,7 +179,7 @@ def finish_definition(registry: Registry, resource: Resource, definition: Object
     if CLEANUP not in metadata.get("finalizers", ()):
         return
     now = registry.clock.now()
-    stored = registry.served.stored(name)
+    stored = registry.served.stored(name) if registry.served.source(name) is not None else None
     left = list(registry.store.collection(name).objects.values()) if stored is not None else []
     if stored is not None and left:
         waiting = [entry for entry in left if not entry.terminating]
@@ -188,7 +190,10 @@ def finish_definition(registry: Registry, resource: Resource, definition: Object
         for entry in waiting[:DELETED_AT_ONCE]:
             delete(registry, stored, entry.namespace, entry.name, DeleteOptions(propagation="Background"))
         return
-    if stored is None:
+    if stored is None and is_true(definition, "Established"):
+        told = "instances overlap with built-in resources in storage"
+        set_condition(definition, now, "Terminating", False, "OverlappingBuiltInResource", told)
+    elif stored is None:
         set_condition(definition, now, "Terminating", False, "NeverEstablished", "resource was never established")
     else:
         told = "removed all instances"
@@ -202,6 +207,10 @@ def finish_definition(registry: Registry, resource: Resource, definition: Object
         registry.remove(resource, definition)
 
 
+def _cells(definition: Object, _now: datetime) -> list[str]:
+    return [definition["metadata"]["name"], definition["metadata"]["creationTimestamp"]]
+
+
 DEFINITIONS = Resource(
     CUSTOM_RESOURCE_DEFINITION,
     default=default_definition,
@@ -212,6 +221,7 @@ DEFINITIONS = Resource(
     mark_deleted=mark_definition_deleted,
     finish=finish_definition,
     follow=follow_definition,
+    columns=((NAME, Column("Created At", "meta_v1.ObjectMeta.creationTimestamp", "date")), _cells),
     generation=True,
     unconditional_update=False,
     own_status=True,

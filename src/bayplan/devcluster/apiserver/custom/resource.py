@@ -63,6 +63,7 @@ def _resource(definition: Object, version: Object) -> Resource:
         from_storage=shape.from_storage,
         columns=table_of(version.get("additionalPrinterColumns", ())),
         subresources={"scale": scale_of(subresources["scale"])} if "scale" in subresources else {},
+        items_say_kind=True,
         list_kind=names.get("listKind", ""),
         warning=_warning(kind, version),
     )
