@@ -82,7 +82,7 @@ FAULTS = {
     "no storage": (version(storage=False), "must have exactly one version marked as storage version"),
     "version": (version(name="1"), 'spec.versions[0].name: Invalid value: "1": a DNS-1035 label must'),
     "no schema": (version(schema=None), "spec.versions[0].schema.openAPIV3Schema: Required value"),
-    "webhook": (spec(conversion={"strategy": "Webhook"}), "the embedded API server calls no webhooks"),
+    "conversion": (spec(conversion={"strategy": "Magic"}), 'Unsupported value: "Magic": supported values: "None", "Web'),
     "preservation": (spec(preserveUnknownFields=True), "spec.preserveUnknownFields: Invalid value: true: "),
     "warning": (version(deprecationWarning="old"), "can only be set for deprecated versions"),
     "column": (version(additionalPrinterColumns=[{"name": "N", "type": "text", "jsonPath": "a"}]),
@@ -144,6 +144,14 @@ async def test_faults_of_several_versions_are_told_apart(api, make_definition, m
     definition = make_definition(v1=make_schema(a={"type": "string"}), v2=make_schema(a={"type": "text"}))
     refused = await api.create(PATH, definition, 422)
     assert 'spec.versions[1].schema.openAPIV3Schema.properties[a].type: Unsupported value: "text"' in refused["message"]
+
+
+@pytest.mark.parametrize(("versions", "status"), [(["v1"], 201), (["v1", "v2"], 422)])
+async def test_webhooks_are_not_called(api, make_definition, versions, status):
+    definition = make_definition(**{name: {} for name in versions})
+    definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
+    answer = await api.create(PATH, definition, status)
+    assert status == 201 or "the embedded API server calls no webhooks" in answer["message"]
 
 
 async def test_unknown_fields_of_a_schema_are_found(api, make_definition):

@@ -211,10 +211,10 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
         case "MicroTime":
             return _time(fraction=True)
         case "dict" | "Dict" if (owner, name) in STRUCT_MAPS:
-            return _struct_map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner)
+            return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner, structs=True)
         case "dict" | "Dict" if name in QUANTITY_MAPS:
             return _map(_quantity, owner)
-        case "dict" if name != "fieldsV1":
+        case "dict" if name not in {"fieldsV1", "dependencies"}:
             return _map(_text(owner, keep_empty=True), owner)
         case "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray":
             return _schema_or_other(_struct(_model(module, "JSONSchemaProps")))
@@ -253,20 +253,15 @@ def _list(item: _Normalize, owner: str, element: str) -> _Normalize:
     return normalize_list
 
 
-def _map(item: _Normalize, owner: str) -> _Normalize:
+def _map(item: _Normalize, owner: str, *, structs: bool = False) -> _Normalize:
     def normalize_map(value: Any, path: str, unknown: list[str]) -> Any:
         if value.__class__ is not dict:
             raise _mismatch(value, path, "map[string]string", owner)
+        if structs:
+            return {
+                key: item({} if one is None else one, f"{path}.{key}", unknown) for key, one in value.items()
+            } or None
         return {key: "" if one is None else item(one, path, unknown) for key, one in value.items()} or None
-
-    return normalize_map
-
-
-def _struct_map(item: _Normalize, owner: str) -> _Normalize:
-    def normalize_map(value: Any, path: str, unknown: list[str]) -> Any:
-        if value.__class__ is not dict:
-            raise _mismatch(value, path, "map[string]string", owner)
-        return {key: item({} if one is None else one, f"{path}.{key}", unknown) for key, one in value.items()} or None
 
     return normalize_map
 

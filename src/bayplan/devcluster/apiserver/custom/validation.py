@@ -85,10 +85,10 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
             yield required(f"spec.names.{field}")
     yield from _check_names(spec["names"])
     strategy = (spec.get("conversion") or {}).get("strategy")
-    if strategy == "Webhook":
-        detail = "the embedded API server calls no webhooks, it knows None only"
+    if strategy == "Webhook" and len(versions) > 1:
+        detail = "the embedded API server calls no webhooks: several versions can be served with None only"
         yield invalid_value("spec.conversion.strategy", strategy, detail)
-    elif strategy != "None":
+    elif strategy not in {"None", "Webhook"}:
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
 
