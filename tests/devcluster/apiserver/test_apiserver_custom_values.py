@@ -162,6 +162,37 @@ def test_what_a_schema_asks_of_lists_and_resources(schema, value, errors):
 
 
 @pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [
+        ("byte", "YQ==", "a"),
+        ("cidr", "10.0.0.1/8", "10.0.0.1"),
+        ("date", "2026-01-31", "2026-02-31"),
+        ("date-time", "2026-01-01T00:00:00.5Z", "2026-01-01"),
+        ("duration", "1h30m", "soon"),
+        ("email", "a@example.com", "a"),
+        ("hostname", "Node-1.example.com", "-"),
+        ("ipv4", "10.0.0.1", "::1"),
+        ("ipv6", "::1", "10.0.0.1"),
+        ("k8s-short-name", "a-b", "a.b"),
+        ("k8s-long-name", "a.b", "A.b"),
+        ("mac", "00:00:5e:00:53:01", "00:00"),
+        ("uri", "https://example.com", "example"),
+        ("uuid", "a8ff6b4a-96b2-45d3-8053-98f3dbec696f", "a8ff"),
+        ("uuid4", "a8ff6b4a-96b2-45d3-8053-98f3dbec696f", "a8ff6b4a-96b2-55d3-8053-98f3dbec696f"),
+    ],
+)
+def test_formats(name, right, wrong):
+    schema = {"type": "string", "format": name}
+    assert list(check_value(schema, right, Place("f"))) == []
+    assert f"f in body must be of type {name}" in str(next(check_value(schema, wrong, Place("f"))))
+
+
+def test_a_format_that_nobody_knows_means_nothing():
+    assert list(check_value({"type": "string", "format": "quantity"}, "x", Place("f"))) == []
+    assert list(check_value({"type": "integer", "format": "uint8"}, 300, Place("f"))) == []
+
+
+@pytest.mark.parametrize(
     ("path", "found"),
     [
         (".spec.size", [3]),

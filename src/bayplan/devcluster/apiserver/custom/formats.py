@@ -15,14 +15,11 @@ from typing import Any
 
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
-_UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _DURATION = re.compile(r"-?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
 _LONG_DURATION = re.compile(
     r"\d+ *(ns|nanos?|nanoseconds?|us|micros?|ms|millis?|s|secs?|seconds?|m|mins?|minutes?|"
     r"h|hrs?|hours?|d|days?|w|weeks?)"
 )
-_EMAIL = re.compile(r"[^@\s<>]+@[^@\s<>]+")
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+|/\S*")
 
 
 def _parses(read: Callable[[str], Any]) -> Callable[[str], bool]:
@@ -46,26 +43,56 @@ def _base64(text: str) -> bytes:
     return base64.b64decode(text, validate=True)
 
 
-TEXTS: dict[str, Callable[[str], bool]] = {
+def _matches(pattern: str) -> Callable[[str], bool]:
+    compiled = re.compile(pattern)
+    return lambda text: compiled.fullmatch(text) is not None
+
+
+def _uuid(version: str) -> Callable[[str], bool]:
+    variant = "[0-9a-f]" if version in {"[0-9a-f]", "3"} else "[89ab]"
+    return _matches(f"(?i)[0-9a-f]{{8}}-?[0-9a-f]{{4}}-?{version}[0-9a-f]{{3}}-?{variant}[0-9a-f]{{3}}-?[0-9a-f]{{12}}")
+
+
+_TEXTS: dict[str, Callable[[str], bool]] = {
+    "bsonobjectid": _matches("[0-9a-fA-F]{24}"),
     "byte": _parses(_base64),
     "cidr": lambda text: "/" in text and _parses(lambda given: ipaddress.ip_network(given, strict=False))(text),
     "date": lambda text: len(text) == len("2006-01-02") and _parses(date.fromisoformat)(text),
-    "date-time": _date_time,
     "datetime": _date_time,
     "duration": lambda text: bool(_DURATION.fullmatch(text) or _LONG_DURATION.fullmatch(text)),
-    "email": lambda text: bool(_EMAIL.fullmatch(text)),
+    "email": _matches(r"[^@\s<>]+@[^@\s<>]+"),
+    "hexcolor": _matches("#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": lambda text: not name_errors(text.lower(), "subdomain"),
     "ipv4": _parses(ipaddress.IPv4Address),
     "ipv6": _parses(ipaddress.IPv6Address),
-    "uri": lambda text: bool(_URI.fullmatch(text)),
-    "uuid": lambda text: bool(_UUID.fullmatch(text)),
+    "k8slongname": lambda text: not name_errors(text, "subdomain"),
+    "k8sshortname": lambda text: not name_errors(text, "label"),
+    "mac": _matches("(?i)[0-9a-f]{2}([:-][0-9a-f]{2}){5,7}|[0-9a-f]{4}([.][0-9a-f]{4}){2,3}"),
+    "password": lambda _text: True,
+    "rgbcolor": _matches(r"rgb\(\s*(\d{1,3}\s*,\s*){2}\d{1,3}\s*\)"),
+    "ssn": _matches(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "uri": _matches(r"[A-Za-z][A-Za-z0-9+.-]*:\S+|/\S*"),
+    "uuid": _uuid("[0-9a-f]"),
+    "uuid3": _uuid("3"),
+    "uuid4": _uuid("4"),
+    "uuid5": _uuid("5"),
 }
-"""Whether a text has the format."""
+_NUMBERS: dict[str, tuple[str, ...]] = {"integer": ("int32", "int64"), "number": ("float", "double")}
 
 INTEGERS: dict[str, tuple[int, int]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
-    "uint32": (0, 2**32 - 1),
-    "uint64": (0, 2**64 - 1),
 }
 """The least and the greatest number of a format."""
+
+
+def known_format(kind: str, name: str) -> str:
+    """The format that a schema of a type names, "" if it has none that means anything there."""
+    if kind in {"", "string"}:
+        return name if name.replace("-", "") in _TEXTS else ""
+    return name if name in _NUMBERS.get(kind, ()) else ""
+
+
+def has_format(text: str, name: str) -> bool:
+    """Whether a text has a known format."""
+    return _TEXTS[name.replace("-", "")](text)

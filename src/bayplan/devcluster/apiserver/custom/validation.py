@@ -78,7 +78,7 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     versions: Sequence[Object] = spec.get("versions") or ()
     for index, version in enumerate(versions):
         if "openAPIV3Schema" not in (version.get("schema") or {}):
-            yield required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required")
+            yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
     yield from _check_versions(versions)
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from bayplan.devcluster.apiserver.custom.formats import INTEGERS, TEXTS
+from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
 from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
@@ -81,7 +81,7 @@ def _check_type(schema: Object, value: Any, place: Place) -> Iterator[FieldError
     whole = given == "number" and float(value).is_integer()
     if types == ("",) or given in types or (given == "integer" and "number" in types) or (whole and "integer" in types):
         return
-    format_ = schema.get("format", "")
+    format_ = known_format(schema.get("type", ""), schema.get("format", ""))
     if format_ and given not in {"string", "array"}:
         yield _mistyped(place, format_, {"integer": "int64", "number": "float64"}.get(given, ""))
     else:
@@ -139,8 +139,8 @@ def _check_text(schema: Object, value: str, place: Place) -> Iterator[FieldError
         yield _breaks(place, value, f"should be at least {shortest} chars long")
     if (pattern := schema.get("pattern")) and not compile_pattern(pattern).search(value):
         yield _breaks(place, value, f"should match '{pattern}'")
-    format_ = schema.get("format", "")
-    if format_ in TEXTS and schema.get("type") == "string" and not TEXTS[format_](value):
+    format_ = known_format(schema.get("type", ""), schema.get("format", ""))
+    if format_ and schema.get("type") in {None, "", "string"} and not has_format(value, format_):
         detail = f"{place.path} in body must be of type {format_}: {quoted(value)}"
         yield type_invalid(place.field, value, detail)
 
@@ -150,8 +150,9 @@ def _breaks(place: Place, value: Any, rule: str) -> FieldError:
 
 
 def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldError]:
-    kind, format_ = schema.get("type", ""), schema.get("format", "")
+    kind = schema.get("type", "")
     if kind == "integer":
+        format_ = known_format(kind, schema.get("format", ""))
         least, greatest = INTEGERS.get(format_, INTEGERS["int64"])
         if not least <= value <= greatest:
             told = f"with format {format_}" if format_ else "(default format)"
