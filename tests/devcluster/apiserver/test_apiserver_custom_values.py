@@ -5,9 +5,9 @@ import pytest
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.jsonpath import InvalidPath, compile_path
-from bayplan.devcluster.apiserver.custom.lists import check_structure
 from bayplan.devcluster.apiserver.custom.patterns import InvalidPattern, compile_pattern
 from bayplan.devcluster.apiserver.custom.structural import StructuralShape, fill_defaults, prune
+from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value, go_float
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}

@@ -56,6 +56,10 @@ def accept(shape: Shape, document: Any, validation: FieldValidation, duplicates:
     kind = shape.kind
     if document.__class__ is not dict:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
+    for field_name in ("kind", "apiVersion"):
+        if not isinstance(document.get(field_name), str | None):
+            why = f"{json.dumps(document[field_name])[:30]} is no text, as {field_name} has to be"
+            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
     shape.check_kind(document)
     try:
         obj, unknown = shape.normalize(document)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.devcluster.apiserver.custom.lists import identity
+from bayplan.devcluster.apiserver.custom.structures import identity
 from bayplan.devcluster.apiserver.patch import merge_metadata
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -16,7 +16,10 @@ def apply(schema: Object, obj: Object, configuration: Object) -> Object:
     """The object with the configuration merged into it."""
     plain = {key: value for key, value in configuration.items() if key != "metadata"}
     merged: Object = _merge(schema, obj, plain)
-    return {**merged, "metadata": merge_metadata(obj.get("metadata") or {}, configuration.get("metadata") or {})}
+    metadata = configuration.get("metadata") or {}
+    if isinstance(metadata, dict):  # anything else is refused when the result is read
+        metadata = merge_metadata(obj.get("metadata") or {}, metadata)
+    return {**merged, "metadata": metadata}
 
 
 def _merge(schema: Object, value: Any, change: Any) -> Any:

@@ -11,9 +11,9 @@ from typing import Any
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from bayplan.devcluster.apiserver.custom.columns import table_of
 from bayplan.devcluster.apiserver.custom.jsonpath import compile_path
-from bayplan.devcluster.apiserver.custom.lists import check_structure
 from bayplan.devcluster.apiserver.custom.scale import scale_of
 from bayplan.devcluster.apiserver.custom.structural import StructuralShape
+from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import ABSENT, Place, check_value
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource

@@ -49,9 +49,8 @@ def check_schema(schema: Object, where: str, *, has_status: bool) -> Iterator[Fi
         yield from _check_root_with_status(schema, where)
     if schema.get("nullable"):
         yield forbidden_field(f"{where}.nullable", "nullable cannot be true at the root")
-    found = sorted(_check_level(schema, where, "root"), key=str)
+    found = [*sorted(_check_level(schema, where, "root"), key=str), *_check_keywords(schema, where)]
     yield from found
-    yield from _check_keywords(schema, where)
     if not found:
         yield from _check_complete(schema, where)
         yield from _check_defaults(schema, where)

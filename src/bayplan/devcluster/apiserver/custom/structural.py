@@ -12,7 +12,7 @@ from typing import Any
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.documents import add_custom_schema
-from bayplan.devcluster.apiserver.custom.lists import EMBEDDED
+from bayplan.devcluster.apiserver.custom.structures import EMBEDDED
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from bayplan.devcluster.apiserver.schema import Object, normalize_metadata
 from bayplan.devcluster.apiserver.status import bad_request, invalid, invalid_value, unsupported_media_type

@@ -6,6 +6,7 @@ CEL rules (x-kubernetes-validations) are not evaluated.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -158,7 +159,7 @@ def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldE
             told = f"with format {format_}" if format_ else "(default format)"
             yield _said(f"Checked value must be of type integer {told} in {place.path}")
     shown = _shown if isinstance(value, int) else go_float
-    if (step := schema.get("multipleOf")) and Decimal(str(value)) % Decimal(str(step)):
+    if (step := schema.get("multipleOf")) and not _is_whole(value / step):
         yield _breaks(place, value, f"should be a multiple of {shown(step)}")
     if (top := schema.get("maximum")) is not None:
         if schema.get("exclusiveMaximum"):
@@ -172,6 +173,10 @@ def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldE
                 yield _breaks(place, value, f"should be greater than {shown(bottom)}")
         elif value < bottom:
             yield _breaks(place, value, f"should be greater than or equal to {shown(bottom)}")
+
+
+def _is_whole(number: float) -> bool:
+    return math.isinf(number) or abs(number - round(number)) < 1e-9  # as far as upstream looks
 
 
 def _shown(number: float) -> str:
