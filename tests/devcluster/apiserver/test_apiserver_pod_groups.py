@@ -9,6 +9,11 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
+from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from bayplan.client import HttpClient, load_kubeconfig
+from bayplan.client.reflector import Reflector
+
 MANIFEST = Path(__file__).parents[2] / "data" / "apiserver" / "podgroup-crd.yaml"
 GANG = """
 apiVersion: scheduling.x-k8s.io/v1alpha1
@@ -124,3 +129,48 @@ async def test_the_python_client(server):
     seen = await asyncio.to_thread(exercise, settings)
     status = {"phase": "Scheduled", "failed": 1, "occupiedBy": "default/job"}
     assert seen == [("MODIFIED", 5, None), ("MODIFIED", 5, status), ("DELETED", 5, status)]
+
+
+class Seen:
+    """What a reflector has told."""
+
+    def __init__(self):
+        self.changes = asyncio.Queue()
+
+    def added(self, new):
+        self.changes.put_nowait(("added", new["spec"]["minMember"]))
+
+    def updated(self, old, new):
+        self.changes.put_nowait(("updated", new["spec"]["minMember"]))
+
+    def deleted(self, old):
+        self.changes.put_nowait(("deleted", old["spec"]["minMember"]))
+
+    def undecodable(self, raw, error):
+        raise error
+
+
+async def test_a_reflector_outlives_the_definition(server, tmp_path):
+    kind, seen = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io"), Seen()
+    (tmp_path / "config").write_text(server.kubeconfig())
+    api = HttpClient(load_kubeconfig(tmp_path / "config"))
+    definition = yaml.safe_load(MANIFEST.read_text())
+    reflector = Reflector(api, kind, seen, sleep=lambda _seconds: asyncio.sleep(0))
+    following = asyncio.create_task(reflector.run())
+    try:
+        async with asyncio.timeout(20):
+            server.load([definition, yaml.safe_load(GANG)])
+            assert await seen.changes.get() == ("added", 3)
+            group = await api.get(kind, "gang", "default")
+            assert group["kind"] == "PodGroup"
+            patched = await api.patch(kind, "gang", {"spec": {"minMember": 5}}, "default")
+            assert patched["spec"]["minMember"] == 5
+            assert await seen.changes.get() == ("updated", 5)
+            await api.delete(CUSTOM_RESOURCE_DEFINITION, "podgroups.scheduling.x-k8s.io")
+            assert await seen.changes.get() == ("deleted", 5)
+            server.load([definition, yaml.safe_load(GANG)])
+            assert await seen.changes.get() == ("added", 3)
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await api.close()
