@@ -22,6 +22,7 @@ MOST_BYTES = 10_000_000
 MOST_VALUES = 200_000
 """Aliases counted as often as they stand: a few lines can mean billions."""
 DEEPEST = 100
+MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(slots=True)
@@ -124,7 +125,7 @@ def _surveyed(root: yaml.Node, document: Document) -> bool:
         if visited >= MOST_VALUES:
             problem = f"has more than {MOST_VALUES:,} values, its aliases written out"
             raise _unreadable(problem, document.source)
-        document.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column))
+        document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
     return True
 
 
@@ -142,10 +143,12 @@ def _nodes(
             yield f"{path}[{index}]", item
             yield from _nodes(item, f"{path}[{index}]", above, faults)
     elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag == MERGE:  # what stands here itself goes before it, and so comes after it
+                yield from _merged(value, path, above, faults)
         lines: dict[str, int] = {}
         for key, value in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                yield from _merged(value, path, above, faults)
+            if key.tag == MERGE:
                 continue
             where = field_errors.join(path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
             line = key.start_mark.line + 1

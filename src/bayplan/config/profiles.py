@@ -63,17 +63,23 @@ def default_profile(scheduler_name: str, handle: Handle, extra_plugins: Sequence
     Raises PluginLoadError for plugins that cannot be built.
     """
     catalog = Catalog(extra_plugins)
-    plugins = Plugins(multiPoint=PluginSet([PluginReference(plugin.name, _weight(plugin)) for plugin in extra_plugins]))
-    for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
-        mine = [PluginReference(name) for name in catalog.extras if catalog.takes_part(name, point)]
-        if mine:
-            kept = [PluginReference(replaced)] if point is Point.BIND else []
-            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference(ALL)]))
-    profile = KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
+    profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
     if faults:  # there is no document whose paths would mean something
         raise PluginLoadError("\n".join(fault.message for fault in faults))
     return built
+
+
+def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfile:
+    """What one would write to have the default plugins and all of the user's."""
+    extras = catalog.extras
+    plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(extra)) for name, extra in extras.items()]))
+    for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
+        mine = [PluginReference(name) for name in extras if catalog.takes_part(name, point)]
+        if mine:
+            kept = [PluginReference(replaced)] if point is Point.BIND else []
+            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference(ALL)]))
+    return KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
 
 
 def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) -> list[str]:
