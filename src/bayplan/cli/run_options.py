@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -91,7 +92,7 @@ class FlagOption(click.Option):
             [f"--{flag.name}", flag.parameter],
             type=_TYPES[flag.kind] if flag.treatment is not Treatment.REFUSED else click.STRING,
             multiple=flag.kind is Kind.STRINGS,
-            metavar=flag.kind.value or "[=true|false]",
+            metavar=flag.kind.value.rpartition(" ")[2] or "[=true|false]",
             help=f"{flag.text}{shown}",
             hidden=not works,
             is_eager=flag.name == VERSION,
@@ -128,8 +129,12 @@ def _write_idle(flags: Sequence[Flag], formatter: click.HelpFormatter) -> None:
         if flag.treatment is Treatment.WARNED:
             reasons.setdefault(flag.text, []).append(f"--{flag.name}")
     for reason, names in reasons.items():
-        formatter.write_paragraph()
-        formatter.write_text(f"Taken without effect, for {reason}: {', '.join(names)}.")
+        indent = " " * formatter.current_indent
+        text = f"Without effect ({reason}): {', '.join(names)}."
+        wrapped = textwrap.fill(
+            text, formatter.width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
+        )
+        formatter.write(f"{wrapped}\n")
 
 
 def kube_scheduler_flags(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -161,8 +161,7 @@ class _Decoder:
         try:
             msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as error:
-            fault = _leaf_fault(value, kind, path)
-            self.faults.append(fault or _told(error, path))
+            self.faults.append(_leaf_fault(value, kind, path) or _told(error, path))
             return _UNUSABLE
         return value
 
@@ -223,16 +222,17 @@ def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
     if plain not in _WORDS:
         return None
     expected = _WORDS[plain]
-    of_type = isinstance(value, plain) and not (isinstance(value, bool) and plain is int)
-    if of_type and plain is int:
-        bounds = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
-        if not bounds or bounds[0].ge is None or bounds[0].le is None:
+    meta = next((each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)), msgspec.Meta())
+    hint = ""
+    if isinstance(value, (int, float) if plain is float else plain) and (plain is bool or not isinstance(value, bool)):
+        if meta.ge is None or meta.le is None:
             return None
-        expected += f" from {bounds[0].ge} to {bounds[0].le}"
-    elif of_type:
-        return None
-    unquoted = plain is str and isinstance(value, int | float)
-    return FieldError(path, f"expected {expected}, got {_shown(value)}{': put it in quotes' if unquoted else ''}")
+        expected += f" from {meta.ge} to {meta.le}"
+    elif plain is str and meta.examples:
+        expected += f" such as {meta.examples[0]}"
+    elif plain is str and isinstance(value, int | float):
+        hint = ": put it in quotes"
+    return FieldError(path, f"expected {expected}, got {_shown(value)}{hint}")
 
 
 def _told(error: msgspec.ValidationError, path: str) -> FieldError:

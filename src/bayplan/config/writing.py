@@ -13,9 +13,8 @@ import yaml
 
 from bayplan.api import durations
 from bayplan.config.catalog import Catalog
-from bayplan.config.errors import PluginLoadError
 from bayplan.config.merging import effective_sets
-from bayplan.config.plugin_arguments import decode_extra, plugin_arguments
+from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.types import (
     API_VERSION,
     DEFAULT_BURST,
@@ -43,7 +42,7 @@ def _string(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
 
 
 _Dumper.add_representer(str, _string)
-_Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign, assignment]
+_Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign]
 
 
 def _document(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> dict[str, Any]:
@@ -102,13 +101,7 @@ def _default_arguments(name: str, catalog: Catalog) -> Any:
     if name not in catalog.extras:
         entry = PLUGINS.get(name)
         return entry.arguments() if entry is not None and entry.arguments is not None else None
-    extra = catalog.extras[name]
-    if not isinstance(extra, type) or extra.arguments is None:
-        return None
-    try:
-        return decode_extra(name, extra.arguments, {})[0]
-    except PluginLoadError:  # to be told when the plugin is built
-        return None
+    return own_arguments(catalog.extras[name], given=False)
 
 
 def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
