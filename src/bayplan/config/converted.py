@@ -28,14 +28,17 @@ class Converted:
         self.faults.append(FieldError(path, problem))
 
     def filter(self, parent: dict[str, Any], name: str, path: str, keep: Callable[[dict[str, Any], str], bool]) -> None:
-        """Leave out those mappings of a list that `keep`, which may change them, says no to; `path` is the list's."""
+        """Leave out those of the named things in a list that `keep`, which may change them, says no to.
+
+        `path` is the list's, and `keep` is told that of the thing in the original document.
+        """
         items = parent.get(name)
         if not isinstance(items, list):
             return
         kept = [
             (index, item)
             for index, item in enumerate(items)
-            if not isinstance(item, dict) or keep(item, self.path_of(f"{path}[{index}]"))
+            if not _has_name(item) or keep(item, self.path_of(f"{path}[{index}]"))
         ]
         parent[name] = [item for _, item in kept]
         before = dict(self.moved)
@@ -50,6 +53,11 @@ class Converted:
     def as_written(self, note: FieldError) -> FieldError:
         """A fault of the v1 document where its reason stands in the original one."""
         return FieldError(self.path_of(note.path), note.message)
+
+
+def _has_name(item: Any) -> bool:
+    """What has none is for the reader to refuse."""
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _translated(path: str, moved: dict[str, str]) -> str:

@@ -35,7 +35,7 @@ GONE_FILTERS = {
     "NodeLabel": "demand the labels of all pods with addedAffinity in the arguments of NodeAffinity",
     "ServiceAffinity": "give the pods an affinity to each other",
 }
-FORMER_LOCKS = frozenset({"endpoints", "configmaps", "endpointsleases", "configmapsleases"})
+FORMER_LOCKS = ("endpoints", "configmaps", "endpointsleases", "configmapsleases")
 
 
 def to_v1(data: Mapping[str, Any]) -> Converted:

@@ -6,6 +6,7 @@ from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config import policies
 from bayplan.config.converted import Converted
+from bayplan.config.decoding import shown
 from bayplan.config.documents import Document
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.older_versions import OLDER_VERSIONS, to_v1
@@ -31,4 +32,6 @@ def _wrong(field: str, found: object, expected: tuple[str, ...]) -> list[FieldEr
         return []
     if not found:
         return [field_errors.required(field, f"expected {field}: {expected[0]}")]
-    return [field_errors.not_supported(field, found, expected)]  # type: ignore[arg-type] # shown as it is
+    if not isinstance(found, str):
+        return [FieldError(field, f"expected a string, got {shown(found)}")]
+    return [field_errors.not_supported(field, found, expected)]
