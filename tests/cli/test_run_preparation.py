@@ -15,7 +15,7 @@ from bayplan.cli.run_logging import JsonLines
 from bayplan.cli.run_preparation import prepare
 from bayplan.client import ConfigError
 from bayplan.cluster.state import ClusterState
-from bayplan.config import KubeSchedulerConfiguration
+from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
 from bayplan.framework.profile import Point
 from bayplan.testing.offline import OfflineHandle
 
@@ -153,6 +153,23 @@ def test_faults_are_told_beside_a_plugin_that_cannot_be_loaded(prepared):
     made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: x}]}}}]\n", plugins=["gone.py"])
     assert made.problems[0] == "bayplan run: gone.py: no such file"
     assert [line.partition(": known")[0] for line in made.problems[1:]] == ["config.yaml:4: colour: unknown field"]
+
+
+def test_a_plugin_that_fails_to_start_is_told_with_its_line(prepared, tmp_path):
+    (tmp_path / "failing.py").write_text(
+        "from bayplan import Plugin\n"
+        "class Failing(Plugin):\n"
+        "    name = 'Failing'\n"
+        "    def __init__(self): raise OSError('no file')\n"
+        "    def filter(self, cycle, pod, node): ...\n"
+    )
+    made = prepared("profiles:\n- plugins: {filter: {enabled: [{name: Failing}]}}\n", plugins=["failing.py"])
+    assert made.problems == []
+    with pytest.raises(ConfigurationError) as refusal:
+        made.build_profiles(handle())
+    assert str(refusal.value) == (
+        "config.yaml:5: profiles[0].plugins.filter.enabled[0]: plugin 'Failing' failed to start: OSError: no file"
+    )
 
 
 KUBECONFIG = {
