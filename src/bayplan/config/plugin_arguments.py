@@ -11,6 +11,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode
 from bayplan.config.errors import PluginLoadError, beyond
+from bayplan.config.former_plugins import LIMITS
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
 from bayplan.plugins.arguments import PluginArgs
 from bayplan.plugins.registry import PLUGINS
@@ -35,6 +36,9 @@ def plugin_arguments(
         if config.name in catalog.extras:
             typed, found = _extra(catalog.extras[config.name], config.args, f"{where}.args")
         else:
+            if config.name in LIMITS:
+                problem = f"plugin {config.name!r} is gone, and took no arguments: {LIMITS[config.name]}"
+                faults.append(FieldError(where, problem))
             entry = PLUGINS.get(config.name)
             if entry is None or entry.arguments is None:
                 continue
