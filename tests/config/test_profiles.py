@@ -92,6 +92,38 @@ def test_events_that_are_none_are_told_where_the_plugin_is_enabled():
     )
 
 
+class ByName(Plugin):
+    name = "ByName"
+
+    def sort_key(self, pod, queued_at):
+        return pod.name
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        (
+            "multiPoint: {enabled: [{name: ByName}]}",
+            "and here PrioritySort and ByName would: disable all but one in queueSort or multiPoint",
+        ),
+        ("queueSort: {disabled: [{name: '*'}]}", "and here none does"),
+        ("queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}", ""),
+    ],
+    ids=["two", "none", "one"],
+)
+def test_one_plugin_orders_the_queue(plugins, problem):
+    text = f"profiles: [{{plugins: {{{plugins}}}}}]"
+    if not problem:
+        (profile,) = build(text, ByName).values()
+        assert [plugin.name for plugin in profile.at(Point.QUEUE_SORT)] == ["ByName"]
+        return
+    with pytest.raises(ConfigurationError) as refusal:
+        build(text, ByName)
+    assert str(refusal.value) == (
+        f"profiles[0].plugins.queueSort: exactly one plugin has to order the queue, {problem}"
+    )
+
+
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
     """An installed distribution with a plugin `nowhere`, and one that cannot be imported."""
