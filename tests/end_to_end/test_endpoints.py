@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import signal
+import socket
 import threading
 from contextlib import asynccontextmanager
 
@@ -11,7 +14,7 @@ import aiohttp
 import pytest
 from clusters import ADMIN_TOKEN, embedded
 from prometheus_client.parser import text_string_to_metric_families
-from running import FAST
+from running import FAST, bayplan_run
 from workloads import NAME, pod, pods
 
 from bayplan.client import HttpClient
@@ -265,6 +268,57 @@ async def test_a_plugin_that_blocks_fails_the_liveness_check_and_is_named(small,
     assert seen["metrics"]["bayplan_event_loop_blocks_total"] == {labels(culprit="plugin Blocker in Filter"): 1}
     assert seen["metrics"]["scheduler_cache_size"][labels(type="nodes")] == 1, "what was seen last"
     assert re.search("scheduling-loop: plugin Blocker in Filter has been blocking the event loop for", caplog.text)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
+    arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
+    async with aiohttp.ClientSession() as session, bayplan_run(*arguments) as run:
+
+        async def get(path: str, headers=TOKEN) -> tuple[int, str]:
+            try:
+                async with session.get(f"https://127.0.0.1:{free_port}{path}", headers=headers, ssl=False) as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectionError:
+                return 0, ""
+
+        async def ready() -> bool:
+            return (await get("/readyz", {}))[0] == 200
+
+        await until(ready)
+        assert (await get("/metrics", {}))[0] == 401
+        status, text = await get("/metrics")
+        assert status == 200
+        assert 'scheduler_cache_size{type="nodes"} 0.0' in text
+        assert f'host="127.0.0.1:{small.access.server.rpartition(":")[2]}"' in text
+        configuration = json.loads((await get("/configz"))[1])["componentconfig"]
+        assert configuration["kind"] == "KubeSchedulerConfiguration"
+        assert configuration["profiles"][0]["schedulerName"] == NAME
+        flags = (await get("/flagz"))[1]
+        assert f"\nsecure-port={free_port}\n" in flags
+        assert "\nauthorization-always-allow-paths=/healthz,/readyz,/livez\n" in flags
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+        assert await get("/livez", {}) == (0, "")
+
+
+async def test_a_port_that_is_taken_is_said_before_anything_runs(small) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
+        async with bayplan_run(*arguments) as run:
+            assert await run.ended() == 2
+    assert run.lines == [
+        (
+            f"bayplan run: cannot serve on 127.0.0.1, port {port}: Address already in use; choose with --bind-address "
+            "and --secure-port (0: serve nothing)"
+        )
+    ]
 
 
 async def test_what_it_runs_with(small) -> None:

@@ -176,6 +176,26 @@ def test_changed_certificates_are_used_from_then_on(tmp_path, caplog) -> None:
     seen_through(context, new)
 
 
+@pytest.mark.parametrize(
+    ("suites", "expected"),
+    [
+        (("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",), {"ECDHE-ECDSA-AES256-GCM-SHA384"}),
+        (
+            ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_AES_128_GCM_SHA256"),
+            {"ECDHE-RSA-CHACHA20-POLY1305"},
+        ),
+    ],
+)
+def test_cipher_suites_can_be_chosen(suites, expected) -> None:
+    context = Certificates(ServingOptions(tls_cipher_suites=suites)).context
+    assert {cipher["name"] for cipher in context.get_ciphers() if cipher["protocol"] != "TLSv1.3"} == expected
+
+
+def test_suites_of_tls_1_3_are_there_anyway() -> None:
+    some = Certificates(ServingOptions(tls_cipher_suites=("TLS_AES_128_GCM_SHA256",))).context
+    assert some.get_ciphers() == Certificates(ServingOptions()).context.get_ciphers()
+
+
 def test_an_authority_that_is_taken_back_is_believed_no_more(tmp_path) -> None:
     server, old, new = Authority("server"), Authority("old"), Authority("new")
     clients, pem = tmp_path / "clients.crt", tmp_path / "bob.pem"
@@ -203,12 +223,13 @@ def test_an_authority_that_is_taken_back_is_believed_no_more(tmp_path) -> None:
             {"tls_cert_file": "tls.key", "tls_private_key_file": "tls.crt"}, "is no good", id="the wrong way round"
         ),
         pytest.param({"client_ca_file": "tls.key"}, "--client-ca-file .*tls.key: is no good", id="no authority"),
+        pytest.param({"tls_cipher_suites": ("TLS_NULL",)}, "'TLS_NULL' is none of TLS_ECDHE_ECDSA", id="no such suite"),
         pytest.param({"tls_min_version": "VersionTLS10"}, "must be one of VersionTLS12, VersionTLS13", id="old TLS"),
     ],
 )
 def test_what_is_wrong_is_said_at_the_start(tmp_path, options, said) -> None:
     write_pair(tmp_path, Authority())
-    here = {key: value if key == "tls_min_version" else tmp_path / value for key, value in options.items()}
+    here = {key: tmp_path / value if key.endswith("_file") else value for key, value in options.items()}
     with pytest.raises(ServingError, match=said):
         Certificates(ServingOptions(**here))
 

@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import signal
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -18,8 +19,10 @@ from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flag
 if TYPE_CHECKING:  # all that takes time to import is imported when it is known that something will run
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import Client, HttpClient
+    from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
+    from bayplan.service.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -112,28 +115,66 @@ def _schedule(
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
+    from bayplan.service.serving.options import ServingError
 
     keep_heap()
     try:
         asyncio.run(_run(prepared, extenders, master, context, seed))
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
-    except (ConfigError, PluginLoadError, RefusedError) as error:
+    except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
 
 
 async def _run(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
+    from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
 
-    async with _client(prepared.configuration, master, context) as client, extenders or nullcontext():
+    def connect(observer: RequestObserver | None = None) -> HttpClient:
+        return _client(prepared.configuration, master, context, observer)
+
+    metrics = Metrics()
+    async with connect(metrics) as client, extenders or nullcontext():
         await _check_access(client)
-        scheduler = Scheduler(client, prepared.build_profiles, prepared.settings(seed), extenders=extenders)
-        await scheduler.run(_stop_on_signals())
+        settings = prepared.settings(seed)
+        scheduler = Scheduler(client, prepared.build_profiles, settings, extenders=extenders, metrics=metrics)
+        with _endpoints(prepared, scheduler, connect):
+            await scheduler.run(_stop_on_signals())
 
 
-def _client(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> HttpClient:
+def _endpoints(
+    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient]
+) -> AbstractContextManager[object]:
+    """The endpoints that flags ask for. `connect` opens the client that tokens and access are reviewed with."""
+    if prepared.serving is None:
+        return nullcontext()
+    import yaml
+
+    from bayplan.client import HttpClient, load_kubeconfig
+    from bayplan.config.writing import written
+    from bayplan.service.serving.endpoints import Endpoints
+
+    def connect_with(kubeconfig: str) -> Callable[[], HttpClient]:
+        return (lambda: HttpClient(load_kubeconfig(kubeconfig))) if kubeconfig else connect
+
+    return Endpoints(
+        prepared.serving.options,
+        scheduler,
+        connect_with(prepared.serving.authentication_kubeconfig),
+        connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
+        configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
+        flags=prepared.flags,
+    )
+
+
+def _client(
+    configuration: KubeSchedulerConfiguration,
+    master: str | None,
+    context: str | None,
+    observer: RequestObserver | None = None,
+) -> HttpClient:
     """The client that flags and configuration ask for. Raises ConfigError.
 
     A server given alone is asked without credentials: those that lie about are another one's. Mirrors
@@ -151,7 +192,9 @@ def _client(configuration: KubeSchedulerConfiguration, master: str | None, conte
         if master:
             access = replace(access, server=master, source=f"--master and {access.source}")
     limit = configuration.clientConnection.limit
-    return HttpClient(access) if limit is None else HttpClient(access, qps=limit[0], burst=limit[1])
+    if limit is None:
+        return HttpClient(access, observer=observer)
+    return HttpClient(access, qps=limit[0], burst=limit[1], observer=observer)
 
 
 async def _check_access(client: Client) -> None:

@@ -10,6 +10,7 @@ import logging
 import socket
 import ssl
 import tempfile
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -24,6 +25,20 @@ log = logging.getLogger(__name__)
 
 _LIFETIME = timedelta(days=365)
 _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+_CIPHERS = {
+    f"TLS_ECDHE_{key}_WITH_{theirs}": f"ECDHE-{key}-{ours}"
+    for key in ("ECDSA", "RSA")
+    for theirs, ours in (
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        ("CHACHA20_POLY1305", "CHACHA20-POLY1305"),
+        ("AES_128_CBC_SHA", "AES128-SHA"),
+        ("AES_256_CBC_SHA", "AES256-SHA"),
+    )
+}
+_CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 
 Seen = tuple[tuple[int, int, int] | None, ...]
 
@@ -71,6 +86,9 @@ class Certificates:
         options = self._options
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = _VERSIONS[options.tls_min_version]
+        ciphers = ":".join(_openssl_names(options.tls_cipher_suites))
+        if ciphers:
+            context.set_ciphers(ciphers)
         if self._self_signed is not None:
             with tempfile.TemporaryDirectory() as folder:  # the standard library reads certificates from files only
                 file = Path(folder) / "server.pem"
@@ -91,6 +109,17 @@ class Certificates:
                 raise ServingError(f"--client-ca-file {options.client_ca_file}: {_told(error)}") from error
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
+
+
+def _openssl_names(suites: Sequence[str]) -> Iterator[str]:
+    """What OpenSSL calls suites for TLS 1.2; TLS 1.3 has three, which are always on, as they are in Go."""
+    for suite in suites:
+        if suite in _CIPHERS_1_3:
+            continue
+        if suite not in _CIPHERS:
+            known = ", ".join((*_CIPHERS, *_CIPHERS_1_3))
+            raise ServingError(f"--tls-cipher-suites: {suite!r} is none of {known}")
+        yield _CIPHERS[suite]
 
 
 def _told(error: Exception) -> str:

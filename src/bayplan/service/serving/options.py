@@ -21,6 +21,8 @@ class ServingOptions:
     """With the key file: both are read again when they change. Without: self-signed, in memory only."""
     tls_private_key_file: Path | None = None
     tls_min_version: str = "VersionTLS12"
+    tls_cipher_suites: tuple[str, ...] = ()
+    """For TLS 1.2, by their names in Go; none: those that the TLS library has of itself."""
     client_ca_file: Path | None = None
     """Whose client certificates are believed: their common name is the user, their organizations the groups."""
     permit_port_sharing: bool = False
