@@ -190,7 +190,7 @@ async def test_resources_of_pods(small) -> None:
             f'scheduler="{NAME}",unit="cores"}} 0.25'
         )
         assert expected in text
-        asked.scheduler.metrics.leading["lease"] = False
+        asked.scheduler.metrics.leading["lease"] = lambda: False
         status, text, _ = await asked.get("/metrics/resources")
         assert (status, text) == (200, ""), "the leader tells of all pods, nobody else"
 

@@ -149,9 +149,11 @@ def test_one_attempt_in_ten_is_timed_and_stands_for_those_between(clock) -> None
     for _ in range(20_000):
         times = metrics.sample("test")
         metrics.decided(queued, decision, times)
-        timed += times is not None
+        if times is not None:
+            timed += 1
+            times.finish()
     assert 1800 < timed < 2200
-    assert metrics.decisions.count == 0
+    assert metrics.decisions.count < 20_000, "they are sorted into buckets many at a time"
     metrics.fold()
     assert metrics.decisions.count == 20_000
     [(kind, number)] = metrics.evaluated.items()

@@ -53,7 +53,7 @@ def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
     metrics.ask_hint(lambda *_: Hint.QUEUE, "NodeAffinity", pod, event, None, None)
     metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
     metrics.waited("GET", "host:1", 0.1)
-    metrics.leading["bayplan"] = True
+    metrics.leading["bayplan"] = lambda: True
     metrics.fold()
     snapshot = Snapshot(
         profiles={"default-scheduler": profile},

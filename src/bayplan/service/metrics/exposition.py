@@ -16,7 +16,8 @@ from prometheus_client.utils import floatToGoString
 from bayplan.framework.profile import Point, Profile
 from bayplan.queue import Place
 from bayplan.service.metrics.instruments import Histogram, Histograms
-from bayplan.service.metrics.measuring import Evaluated, Metrics
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.plugin_times import Evaluated
 from bayplan.service.metrics.process import BuildCollector, LimitsAndTraffic
 from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.watchdog import Watchdog
@@ -158,7 +159,7 @@ class SchedulerCollector:
             "leader_election_master_status",
             "Whether this process holds the lease (1) or not (0).",
             ("name",),
-            {(name,): float(leads) for name, leads in dict(metrics.leading).items()},
+            {(name,): float(leads()) for name, leads in dict(metrics.leading).items()},
         )
 
     def _queue(self, snapshot: Snapshot) -> Iterator[Metric]:

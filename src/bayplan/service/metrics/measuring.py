@@ -9,7 +9,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
@@ -19,7 +19,7 @@ from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
-from bayplan.service.metrics.plugin_times import PluginTimes
+from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """How an attempt ended."""
@@ -37,16 +37,6 @@ _PLUGIN_BUCKETS = exponential_buckets(0.00001, 1.5, 20)
 _LONG_BUCKETS = exponential_buckets(0.01, 2, 20)
 _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 _REQUEST_BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
-
-
-class Evaluated(NamedTuple):
-    """What decisions have in common that asked the same plugins."""
-
-    profile: str
-    filtered: bool
-    scored: bool
-    skip_filter: frozenset[str]
-    skip_score: frozenset[str]
 
 
 class Metrics:
@@ -103,8 +93,8 @@ class Metrics:
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
-        self.leading: dict[str, bool] = {}
-        """Whether this process leads, by the name of the lease."""
+        self.leading: dict[str, Callable[[], bool]] = {}
+        """How to find out, in any thread, whether this process leads, by the name of the lease."""
 
     # An attempt
 
@@ -138,15 +128,7 @@ class Metrics:
             if decision.victims:
                 self.victims.observe(len(decision.victims))
         if times is not None:
-            cycle = decision.cycle
-            evaluated = Evaluated(
-                queued.pod.scheduler_name,
-                filtered=decision.node != "" or diagnosis.verdicts is not None,
-                scored=decision.scores is not None,
-                skip_filter=frozenset(cycle.skip_filter),
-                skip_score=frozenset(cycle.skip_score),
-            )
-            self.evaluated[evaluated] += times.stands_for
+            times.decided(decision)
 
     def bound(self, queued: QueuedPod) -> None:
         """A pod was bound."""
@@ -175,7 +157,7 @@ class Metrics:
             histogram.observe_all([each[2] for each in bound if each[3] == attempts and each[2] is not None])
         timed, self._timed = self._timed, []
         for times in timed:
-            times.fold(self.plugins, self.points)
+            times.fold(self.plugins, self.points, self.evaluated)
 
     def failed(self, queued: QueuedPod, result: str) -> None:
         """An attempt ended without a binding: UNSCHEDULABLE or ERROR."""

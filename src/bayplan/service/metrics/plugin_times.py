@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 
 from bayplan.framework.calling import call
 from bayplan.framework.interface import PostFilterResult, Wait
 from bayplan.framework.status import Code, Status
+from bayplan.scheduling import Decision
 from bayplan.service.metrics.instruments import Histograms
 
 SUCCESS, SKIP, ERROR = str(Code.SUCCESS), str(Code.SKIP), str(Code.ERROR)
@@ -24,6 +26,16 @@ _PART_OF = {"AddPod": "Filter", "RemovePod": "Filter", "NormalizeScore": "Score"
 """The extension point whose time a call belongs to, where that is another one."""
 
 
+class Evaluated(NamedTuple):
+    """What decisions have in common that asked the same plugins."""
+
+    profile: str
+    filtered: bool
+    scored: bool
+    skip_filter: frozenset[str]
+    skip_score: frozenset[str]
+
+
 class PluginTimes:
     """Times the plugins of one attempt to schedule a pod, and, by adding that up, its extension points.
 
@@ -32,7 +44,7 @@ class PluginTimes:
     called when a part of the attempt has ended: the deciding, or the binding.
     """
 
-    __slots__ = ("_calls", "_finished", "_inside", "_now", "_parts", "_profile", "stands_for")
+    __slots__ = ("_calls", "_evaluated", "_finished", "_inside", "_now", "_parts", "_profile", "stands_for")
 
     def __init__(
         self,
@@ -52,6 +64,7 @@ class PluginTimes:
         self._calls: list[tuple[str, str, str, float, bool]] = []
         """Plugin, point, status, seconds, and whether no other plugin was being asked."""
         self._parts: list[list[tuple[str, str, str, float, bool]]] = []
+        self._evaluated: tuple[bool, bool, set[str], set[str]] | None = None
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
         """Call a plugin's method, and note how long it took."""
@@ -77,15 +90,25 @@ class PluginTimes:
         finally:
             self._calls.append((plugin, point, status, self._now() - began, True))
 
+    def decided(self, decision: Decision) -> None:
+        """Note which plugins had a say. Not more of the decision is kept than that takes."""
+        filtered = decision.node != "" or decision.diagnosis.verdicts is not None
+        cycle = decision.cycle
+        self._evaluated = filtered, decision.scores is not None, cycle.skip_filter, cycle.skip_score
+
     def finish(self) -> None:
         """A part of the attempt has ended."""
-        if self._calls:
+        if self._calls or self._evaluated is not None:
             self._parts.append(self._calls)
             self._calls = []
             self._finished(self)
 
-    def fold(self, plugins: Histograms, points: Histograms) -> None:
+    def fold(self, plugins: Histograms, points: Histograms, evaluated: Counter[Evaluated]) -> None:
         """Observe what was noted of the parts that are finished: each call, and each extension point's sum."""
+        if self._evaluated is not None:
+            filtered, scored, *skipped = self._evaluated
+            evaluated[Evaluated(self._profile, filtered, scored, *map(frozenset, skipped))] += self.stands_for
+            self._evaluated = None
         for calls in self._parts:
             sums: dict[str, tuple[float, str]] = {}
             for plugin, point, status, seconds, outermost in calls:

@@ -97,7 +97,7 @@ class Endpoints:
 
     def _follows(self) -> bool:
         """Whether another process leads, which tells of all pods already."""
-        return not all(self._scheduler.metrics.leading.values())
+        return not all(leads() for leads in self._scheduler.metrics.leading.values())
 
     def _blocked(self) -> str:
         watchdog = self._scheduler.watchdog
