@@ -63,6 +63,7 @@ async def get(server, path, headers=None, tls=False):
     [
         pytest.param("/metrics", {}, 401, '"message":"Unauthorized","reason":"Unauthorized","code":401', id="nobody"),
         pytest.param("/metrics", {"Authorization": "Bearer bad"}, 401, "Unauthorized", id="a wrong token"),
+        pytest.param("/metrics", {"Authorization": "Bearer g\u00f6\u00f6d"}, 401, "Unauthorized", id="no token at all"),
         pytest.param("/metrics", TOKEN, 200, "page", id="who may"),
         pytest.param(
             "/configz",

@@ -201,7 +201,7 @@ class _Door:
             return user
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
-        if scheme.lower() != "bearer" or not token:
+        if scheme.lower() != "bearer" or not token or not token.isascii():
             return None
         return await self._authentication.user_of(token)
 
