@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import os
 import socket
 import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -90,11 +92,8 @@ class Certificates:
         if ciphers:
             context.set_ciphers(ciphers)
         if self._self_signed is not None:
-            with tempfile.TemporaryDirectory() as folder:  # the standard library reads certificates from files only
-                file = Path(folder) / "server.pem"
-                file.touch(mode=0o600)
-                file.write_bytes(self._self_signed)
-                context.load_cert_chain(file)
+            with _as_file(self._self_signed) as path:
+                context.load_cert_chain(path)
         else:
             assert options.tls_cert_file is not None
             try:
@@ -109,6 +108,24 @@ class Certificates:
                 raise ServingError(f"--client-ca-file {options.client_ca_file}: {_told(error)}") from error
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Content under a path, for that is all that the standard library reads certificates from.
+
+    In memory where the system can: a container may have no file system that can be written to.
+    """
+    if hasattr(os, "memfd_create"):
+        file = os.fdopen(os.memfd_create("certificate"), "wb")
+        path = f"/proc/self/fd/{file.fileno()}"
+    else:
+        file = tempfile.NamedTemporaryFile("wb")  # noqa: SIM115 - closed below, and readable by nobody else
+        path = file.name
+    with file:
+        file.write(content)
+        file.flush()
+        yield path
 
 
 def _openssl_names(suites: Sequence[str]) -> Iterator[str]:
