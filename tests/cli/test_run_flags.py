@@ -109,7 +109,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
         "--requestheader-group-headers=x",
         "--requestheader-allowed-names=x",
         "--requestheader-uid-headers=x",
-        "--leader-elect",
+        "--kube-api-content-type=x",
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
@@ -117,7 +117,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
             "bayplan run: warning: --requestheader-allowed-names, --requestheader-group-headers, "
             "--requestheader-uid-headers have no effect: requests are not taken from a front proxy"
         ),
-        "bayplan run: warning: --leader-elect has no effect: there is no leader election yet",
+        "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
     ]
 
 

@@ -216,6 +216,30 @@ async def test_readiness(small) -> None:
         assert (await asked.get("/livez", {}))[0] == 200
 
 
+class Led:
+    """A leadership that is as a test has it."""
+
+    def __init__(self) -> None:
+        self.acquired, self.lost = asyncio.Event(), asyncio.Event()
+        self.has_it = False
+
+    def leads(self) -> bool:
+        return self.has_it
+
+
+async def test_whoever_lost_the_lease_is_not_well(small) -> None:
+    leadership = Led()
+    async with serving(small, leadership=leadership) as asked:
+        assert await asked.says("/healthz", 200), "it waits for the lease"
+        leadership.acquired.set()
+        leadership.has_it = True
+        assert await asked.says("/healthz", 200)
+        leadership.has_it = False
+        assert await asked.says("/healthz", 500)
+        assert await asked.says("/readyz", 500)
+        assert (await asked.get("/healthz/leaderElection"))[1] == "internal server error: the lease was lost\n"
+
+
 class Blocker(Plugin):
     """Holds the event loop until it is let go."""
 
@@ -278,7 +302,8 @@ def free_port() -> int:
 
 async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
     arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
-    async with aiohttp.ClientSession() as session, bayplan_run(*arguments) as run:
+    election = ("--leader-elect", "--leader-elect-resource-name=mine")
+    async with aiohttp.ClientSession() as session, bayplan_run(*arguments, *election) as run:
 
         async def get(path: str, headers=TOKEN) -> tuple[int, str]:
             try:
@@ -290,7 +315,12 @@ async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
         async def ready() -> bool:
             return (await get("/readyz", {}))[0] == 200
 
+        async def leads() -> bool:
+            return 'leader_election_master_status{name="mine"} 1.0' in (await get("/metrics"))[1]
+
         await until(ready)
+        await until(leads)
+        assert "[+]leaderElection ok" in (await get("/healthz?verbose", {}))[1]
         assert (await get("/metrics", {}))[0] == 401
         status, text = await get("/metrics")
         assert status == 200

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # all that takes time to import is imported when it is known 
     from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
+    from bayplan.service.leader_election import Leadership
     from bayplan.service.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -115,6 +116,7 @@ def _schedule(
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
+    from bayplan.service.leader_election import LeaseLostError
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
@@ -124,28 +126,42 @@ def _schedule(
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
+    except LeaseLostError as error:
+        click.echo(f"bayplan run: {error}: another instance may decide now; start this one again", err=True)
+        raise SystemExit(1) from None
 
 
 async def _run(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
+    from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
 
-    def connect(observer: RequestObserver | None = None) -> HttpClient:
+    def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    metrics = Metrics()
-    async with connect(metrics) as client, extenders or nullcontext():
+    stop, metrics = _stop_on_signals(), Metrics()
+    async with open_client(metrics) as client, extenders or nullcontext():
         await _check_access(client)
-        settings = prepared.settings(seed)
-        scheduler = Scheduler(client, prepared.build_profiles, settings, extenders=extenders, metrics=metrics)
-        with _endpoints(prepared, scheduler, connect):
-            await scheduler.run(_stop_on_signals())
+        election = prepared.election
+        async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
+            scheduler = Scheduler(
+                client,
+                prepared.build_profiles,
+                prepared.settings(seed),
+                extenders=extenders,
+                leadership=leadership,
+                metrics=metrics,
+            )
+            if election is not None and leadership is not None:
+                metrics.leading[election.name] = leadership.leads
+            with _endpoints(prepared, scheduler, open_client, leadership):
+                await scheduler.run(stop)
 
 
 def _endpoints(
-    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient]
+    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient], leadership: Leadership | None
 ) -> AbstractContextManager[object]:
     """The endpoints that flags ask for. `connect` opens the client that tokens and access are reviewed with."""
     if prepared.serving is None:
@@ -166,6 +182,7 @@ def _endpoints(
         connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
         configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
+        leadership=leadership,
     )
 
 

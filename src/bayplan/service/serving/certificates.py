@@ -117,15 +117,15 @@ def _as_file(content: bytes) -> Iterator[str]:
     In memory where the system can: a container may have no file system that can be written to.
     """
     if hasattr(os, "memfd_create"):
-        file = os.fdopen(os.memfd_create("certificate"), "wb")
-        path = f"/proc/self/fd/{file.fileno()}"
+        with os.fdopen(os.memfd_create("certificate"), "wb") as memory:
+            memory.write(content)
+            memory.flush()
+            yield f"/proc/self/fd/{memory.fileno()}"
     else:
-        file = tempfile.NamedTemporaryFile("wb")  # noqa: SIM115 - closed below, and readable by nobody else
-        path = file.name
-    with file:
-        file.write(content)
-        file.flush()
-        yield path
+        with tempfile.NamedTemporaryFile("wb") as file:  # which nobody else may read
+            file.write(content)
+            file.flush()
+            yield file.name
 
 
 def _openssl_names(suites: Sequence[str]) -> Iterator[str]:

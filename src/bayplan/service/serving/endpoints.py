@@ -11,6 +11,7 @@ from typing import Any, Self
 from prometheus_client import CollectorRegistry
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.service.leader_election import Leadership
 from bayplan.service.loop_reader import LoopUnavailableError
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.resources import PodResourcesCollector
@@ -39,6 +40,7 @@ class Endpoints:
         connect_authorization: Connect | None = None,
         configuration: Callable[[], Any] = dict,
         flags: Mapping[str, str] | None = None,
+        leadership: Leadership | None = None,
     ) -> None:
         self._options = options
         self._scheduler = scheduler
@@ -48,6 +50,8 @@ class Endpoints:
         self.health.add("scheduling-loop", self._blocked, HEALTHZ, LIVEZ)
         self.health.add("shutdown", lambda: "process is shutting down" if scheduler.stopping else "", READYZ)
         self.health.add("sched-handler-sync", self._unsynchronised, READYZ)
+        if leadership is not None:
+            self.health.add("leaderElection", lambda: _lost(leadership), HEALTHZ, READYZ)
         self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog)
         """What /metrics tells."""
         started = datetime.now(UTC)
@@ -108,6 +112,11 @@ class Endpoints:
 
     def _unsynchronised(self) -> str:
         return "" if self._scheduler.synced.is_set() else "handlers are not fully synchronized"
+
+
+def _lost(leadership: Leadership) -> str:
+    """Whoever waits for the lease is well; who had it and has it no more is about to end, or cannot."""
+    return "the lease was lost" if leadership.acquired.is_set() and not leadership.leads() else ""
 
 
 def _registry_of(collector: Any) -> CollectorRegistry:
