@@ -6,9 +6,12 @@ Readers in other threads take what is there; an observation that is being made m
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+
+_MANY = 40
+"""From so many values on arrays pay."""
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -35,7 +38,11 @@ class Histogram:
         self.sum += value
 
     def observe_all(self, values: Sequence[float]) -> None:
-        """Count many values; from some ten on that costs less than one by one."""
+        """Count many values, which costs less than one by one."""
+        if len(values) < _MANY:
+            for value in values:
+                self.observe(value)
+            return
         found = np.bincount(np.searchsorted(self.bounds, values), minlength=len(self.counts))
         self.counts = [old + new for old, new in zip(self.counts, found.tolist(), strict=True)]
         self.sum += sum(values)
@@ -52,6 +59,11 @@ class Histograms(dict[tuple[str, ...], Histogram]):
     def __init__(self, bounds: Sequence[float]) -> None:
         super().__init__()
         self.bounds = bounds
+
+    def observe_all(self, values: Mapping[tuple[str, ...], Sequence[float]]) -> None:
+        """Count many values by the values of their labels."""
+        for labels, each in values.items():
+            self[labels].observe_all(each)
 
     def __missing__(self, labels: tuple[str, ...]) -> Histogram:
         histogram = self[labels] = Histogram(self.bounds)

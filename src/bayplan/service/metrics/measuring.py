@@ -19,14 +19,14 @@ from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
-from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes
+from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """How an attempt ended."""
 
 _SAMPLED = 0.1
 """The share of cycles, hints and PreEnqueue calls in which plugins are timed."""
-_FOLD_AT = 100
+_FOLD_AT = 500
 """So many attempts are timed before they are sorted into buckets."""
 _MOST_ATTEMPTS = 15
 _ATTEMPTS_LABELS = [*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",)]
@@ -122,8 +122,7 @@ class Metrics:
     def decided(self, queued: QueuedPod, decision: Decision, times: PluginTimes | None) -> None:
         """A decision was made about a pod. `times` as `sample` gave it."""
         self._decided.append(self.now() - queued.popped_at)
-        diagnosis = decision.diagnosis
-        if decision.victims or diagnosis.post_filter_message:
+        if not decision.node and (decision.victims or decision.diagnosis.post_filter_message):
             self.preemption_attempts += 1
             if decision.victims:
                 self.victims.observe(len(decision.victims))
@@ -149,15 +148,20 @@ class Metrics:
         decided, self._decided = self._decided, []
         self.decisions.observe_all(decided)
         bound, self._bound = self._bound, []
-        for profile in {each[0] for each in bound}:
-            self.attempts[SCHEDULED, profile].observe_all([each[1] for each in bound if each[0] == profile])
-        self.attempts_of_pods.observe_all([each[3] for each in bound])
-        for attempts in {each[3] for each in bound}:
-            histogram = self.pod_durations[_ATTEMPTS_LABELS[min(attempts, _MOST_ATTEMPTS)]]
-            histogram.observe_all([each[2] for each in bound if each[3] == attempts and each[2] is not None])
+        attempts, durations = Seconds(list), Seconds(list)
+        for profile, seconds, since_first, number in bound:
+            attempts[SCHEDULED, profile].append(seconds)
+            if since_first is not None:
+                durations[_ATTEMPTS_LABELS[min(number, _MOST_ATTEMPTS)]].append(since_first)
+        self.attempts.observe_all(attempts)
+        self.pod_durations.observe_all(durations)
+        self.attempts_of_pods.observe_all([number for *_, number in bound])
         timed, self._timed = self._timed, []
+        plugins, points = Seconds(list), Seconds(list)
         for times in timed:
-            times.fold(self.plugins, self.points, self.evaluated)
+            times.fold(plugins, points, self.evaluated)
+        self.plugins.observe_all(plugins)
+        self.points.observe_all(points)
 
     def failed(self, queued: QueuedPod, result: str) -> None:
         """An attempt ended without a binding: UNSCHEDULABLE or ERROR."""

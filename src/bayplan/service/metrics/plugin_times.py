@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from bayplan.framework.calling import call
 from bayplan.framework.interface import PostFilterResult, Wait
 from bayplan.framework.status import Code, Status
 from bayplan.scheduling import Decision
-from bayplan.service.metrics.instruments import Histograms
 
 SUCCESS, SKIP, ERROR = str(Code.SUCCESS), str(Code.SKIP), str(Code.ERROR)
 
@@ -24,6 +23,10 @@ _LABELS = {
 _MAY_WAIT = frozenset({"PreBind", "Bind"})
 _PART_OF = {"AddPod": "Filter", "RemovePod": "Filter", "NormalizeScore": "Score"}
 """The extension point whose time a call belongs to, where that is another one."""
+
+
+Seconds = defaultdict[tuple[str, ...], list[float]]
+"""By the values of a metric's labels."""
 
 
 class Evaluated(NamedTuple):
@@ -103,8 +106,8 @@ class PluginTimes:
             self._calls = []
             self._finished(self)
 
-    def fold(self, plugins: Histograms, points: Histograms, evaluated: Counter[Evaluated]) -> None:
-        """Observe what was noted of the parts that are finished: each call, and each extension point's sum."""
+    def fold(self, plugins: Seconds, points: Seconds, evaluated: Counter[Evaluated]) -> None:
+        """Hand over what was noted of the parts that are finished: each call, and each extension point's sum."""
         if self._evaluated is not None:
             filtered, scored, *skipped = self._evaluated
             evaluated[Evaluated(self._profile, filtered, scored, *map(frozenset, skipped))] += self.stands_for
@@ -112,7 +115,7 @@ class PluginTimes:
         for calls in self._parts:
             sums: dict[str, tuple[float, str]] = {}
             for plugin, point, status, seconds, outermost in calls:
-                plugins[plugin, _LABELS.get(point, point), status].observe(seconds)
+                plugins[plugin, _LABELS.get(point, point), status].append(seconds)
                 if outermost:
                     whole = _PART_OF.get(point, point)
                     total, worst = sums.get(whole, (0.0, SUCCESS))
@@ -120,7 +123,7 @@ class PluginTimes:
             for point, (seconds, status) in sums.items():
                 # A Filter that turned one node down is no news: the point fails where a plugin does.
                 label = SUCCESS if point == "Filter" and status != ERROR else status
-                points[point, label, self._profile].observe(seconds)
+                points[point, label, self._profile].append(seconds)
         self._parts.clear()
 
 
