@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from bayplan.config import (
     ExtraPlugin,
     KubeSchedulerConfiguration,
     PluginLoadError,
-    load_configuration,
     load_plugins,
+    read_configuration,
 )
 from bayplan.extender.plugins import PREEMPT, VERBS, ExtenderProfiles, plugins_alone, plugins_of
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
@@ -120,12 +120,13 @@ def extender(
     configure_logging(verbosity)
     keep_heap()
     try:
-        configuration = load_configuration(config) if config is not None else None
+        loaded = load_plugins(plugins)
+        configuration = _configuration(config, loaded) if config is not None else None
         if configuration is not None:
             kubeconfig = kubeconfig or configuration.clientConnection.kubeconfig or None
         tls = _tls(tls_cert_file, tls_private_key_file, client_ca_file)
         settings = ServerSettings(host=host, port=port, paths=_paths(dict(paths)), tls=tls, freeze=True)
-        build = _builder(configuration, load_plugins(plugins))
+        build = _builder(configuration, loaded)
         connection = (kubeconfig, context) if watch or kubeconfig or context else None
         asyncio.run(_run(build, connection, settings, _tls_config(tls_cert_file, client_ca_file)))
     except (ConfigError, ConfigurationError, PluginLoadError, RefusedError, UnusableError) as error:
@@ -133,7 +134,14 @@ def extender(
         raise SystemExit(2) from None
 
 
-def _builder(configuration: KubeSchedulerConfiguration | None, plugins: list[ExtraPlugin]) -> BuildExtenderProfiles:
+def _configuration(path: Path, plugins: Sequence[ExtraPlugin]) -> KubeSchedulerConfiguration:
+    reading = read_configuration(path, plugins)
+    for line in reading.warning_lines():
+        click.echo(f"bayplan extender: {line}", err=True)
+    return reading.configuration
+
+
+def _builder(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
     def build(handle: Handle) -> ExtenderProfiles:
         if configuration is None:
             return plugins_alone(plugins, handle)

@@ -19,9 +19,10 @@ from bayplan.config import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     PluginLoadError,
-    build_profile,
+    build_profiles,
     missing_plugins,
 )
+from bayplan.config.merging import ALL
 from bayplan.config.types import PluginReference, Plugins, PluginSet
 from bayplan.extender.problems import Unanswerable
 from bayplan.framework.interface import Handle
@@ -33,7 +34,7 @@ FILTER, PRIORITIZE, PREEMPT, BIND = VERBS = ("filter", "prioritize", "preempt", 
 ASKED = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE, Point.BIND, Point.POST_BIND)
 """The points that an extender reaches; at all others the scheduler in front asks its own plugins."""
 
-_ALL = PluginReference("*")
+_ALL = PluginReference(ALL)
 _DEFAULT_BINDER = PluginReference("DefaultBinder")
 
 
@@ -96,10 +97,13 @@ def best_score(profile: Profile) -> int:
 
 
 def plugins_alone(plugins: Sequence[ExtraPlugin], handle: Handle) -> ExtenderProfiles:
-    """One profile of the given plugins, for every pod. Raises ConfigurationError and PluginLoadError."""
+    """One profile of the given plugins, for every pod. Raises PluginLoadError."""
     named = [PluginReference(plugin.name, int(getattr(plugin, "weight", 0))) for plugin in plugins]
     profile = KubeSchedulerProfile(schedulerName="extender", plugins=Plugins(multiPoint=PluginSet(named)))
-    return _checked([profile], handle, plugins)
+    try:
+        return _built(KubeSchedulerConfiguration(profiles=[profile]), plugins, handle)
+    except ConfigurationError as error:  # there is no document whose paths would mean something
+        raise PluginLoadError("\n".join(fault.message for fault in error.faults)) from None
 
 
 def plugins_of(
@@ -116,19 +120,23 @@ def plugins_of(
             f"no profile of the configuration enables {', '.join(idle)}: name it in plugins.multiPoint.enabled, or "
             "leave it out"
         )
-    for index, profile in enumerate(configuration.profiles):
-        if missing := missing_plugins(profile, explicit=True):
-            problem = f"enables {', '.join(missing)}, which Bayplan does not have yet"
-            raise ConfigurationError([FieldError(f"profiles[{index}].plugins", problem)])
-    return _checked(configuration.profiles, handle, plugins)
+    lacking = [
+        FieldError(f"profiles[{index}].plugins", f"enables {', '.join(missing)}, which Bayplan does not have yet")
+        for index, profile in enumerate(configuration.profiles)
+        if (missing := missing_plugins(profile, explicit=True))
+    ]
+    if lacking:
+        raise ConfigurationError(lacking)
+    return _built(configuration, plugins, handle)
 
 
-def _checked(
-    profiles: Sequence[KubeSchedulerProfile], handle: Handle, plugins: Sequence[ExtraPlugin]
+def _built(
+    configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], handle: Handle
 ) -> ExtenderProfiles:
-    built = {each.schedulerName: build_profile(_named_only(each), handle, plugins) for each in profiles}
-    binders = (each.schedulerName for each in profiles if _binds(each, built[each.schedulerName]))
-    found = ExtenderProfiles(built, frozenset(binders))
+    named = msgspec.structs.replace(configuration, profiles=[_named_only(each) for each in configuration.profiles])
+    profiles = build_profiles(named, handle, plugins)
+    binders = (each.schedulerName for each in configuration.profiles if _binds(each, profiles[each.schedulerName]))
+    found = ExtenderProfiles(profiles, frozenset(binders))
     if not found.verbs(connected=True):
         expected = "at least one has to implement preFilter, filter, score or bind"
         raise PluginLoadError(f"the plugins do nothing that an extender is asked for: {expected}")
