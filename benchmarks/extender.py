@@ -26,14 +26,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 
-from bayplan import Nodes, Plugin, PodInfo, Rejections, Status, filter_plugin
+from bayplan import Nodes, PodInfo, Rejections, Status, filter_plugin
 from bayplan.api.kinds import NODE
 from bayplan.client import connect
 from bayplan.cluster.nodes import NodeInfo
-from bayplan.framework.interface import CycleState
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 LABEL = "kubernetes.io/hostname"
+ODD = "node is odd"
 POD = {
     "metadata": {"name": "asked-for", "namespace": "default", "uid": "asked-for"},
     "spec": {"containers": [{"name": "main", "image": "pause"}], "schedulerName": "default-scheduler"},
@@ -41,19 +41,15 @@ POD = {
 
 
 @filter_plugin
-def one_by_one(pod: PodInfo, node: NodeInfo) -> str | None:
+def one_by_one(_pod: PodInfo, node: NodeInfo) -> str | None:
     """Keep pods off odd nodes."""
-    return "node is odd" if _odd(node.labels.get(LABEL)) else None
+    return ODD if _odd(node.labels.get(LABEL)) else None
 
 
-class WholeTable(Plugin):
-    """The same for all nodes at once."""
-
-    name = "whole_table"
-
-    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections:
-        """Keep pods off odd nodes."""
-        return Rejections.where(nodes.label_where(LABEL, _odd), Status.unschedulable("node is odd"))
+@filter_plugin
+def whole_table(_pod: PodInfo, nodes: Nodes) -> Rejections:
+    """Keep pods off odd nodes, all at once."""
+    return Rejections.where(nodes.label_where(LABEL, _odd), Status.unschedulable(ODD))
 
 
 def _odd(hostname: str | None) -> bool:
@@ -66,14 +62,16 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-benchmark-")))
         kubeconfig = folder / "kubeconfig"
-        cluster = ["cluster", "--nodes", str(options.nodes), "--no-controllers", "--kubeconfig", str(kubeconfig)]
+        cluster = ["cluster", "--nodes", str(options.nodes), "--kubeconfig", str(kubeconfig)]
         await stack.enter_async_context(_running(*cluster))
         client = await stack.enter_async_context(connect(kubeconfig))
         nodes = [json.loads(raw) for raw in (await client.list(NODE, limit=0, decode=bytes)).items]
         names = [node["metadata"]["name"] for node in nodes]
         bodies = {
             "names": json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names}).encode(),
-            "whole nodes": json.dumps({"Pod": POD, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}).encode(),
+            "whole nodes": json.dumps(
+                {"Pod": POD, "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None}
+            ).encode(),
         }
         sizes = ", ".join(f"{form}: {len(body) / 1e6:.1f} MB" for form, body in bodies.items())
         print(f"{len(nodes)} nodes ({sizes}), {options.requests} requests, {os.cpu_count()} CPUs, load {_load()}")

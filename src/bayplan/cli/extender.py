@@ -28,7 +28,7 @@ from bayplan.extender.plugins import PREEMPT, VERBS, ExtenderProfiles, plugins_a
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
 from bayplan.extender.server import DEFAULT_PATHS
 from bayplan.extender.snippet import extenders_snippet
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 from bayplan.service.heap import keep_heap
 
 log = logging.getLogger(__name__)

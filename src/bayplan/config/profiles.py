@@ -19,7 +19,7 @@ from bayplan.config.types import (
     Plugins,
     PluginSet,
 )
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Point, Profile
 from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
 

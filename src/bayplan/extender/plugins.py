@@ -25,7 +25,7 @@ from bayplan.config import (
 from bayplan.config.merging import ALL
 from bayplan.config.types import PluginReference, Plugins, PluginSet
 from bayplan.extender.problems import Unanswerable
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Point, Profile, takes_part
 
 FILTER, PRIORITIZE, PREEMPT, BIND = VERBS = ("filter", "prioritize", "preempt", "bind")

@@ -6,20 +6,26 @@ import asyncio
 import gc
 import logging
 import ssl
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
+from bayplan.api.kinds import POD
 from bayplan.client import Client
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.binding import Binding
-from bayplan.extender.handle import ExtenderHandle
+from bayplan.extender.handle import UnconnectedHandle
 from bayplan.extender.plugins import ExtenderProfiles
 from bayplan.extender.sent_nodes import SentNodes
 from bayplan.extender.server import DEFAULT_PATHS, ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
+from bayplan.service.clock import SystemClock
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.handle import SchedulerHandle
+from bayplan.service.waiting_pods import WaitingPods
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -33,6 +39,7 @@ class ServerSettings:
     """What can be set of an extender beside its plugins.
 
     `paths`: by verb. `blocked_after`: seconds after which a plugin that holds everything up is named in the log.
+    `drain`: seconds that open requests, and events that plugins recorded, may take in the end.
     `freeze` takes the cluster, once it is known, out of the garbage collector's sight; it concerns the whole process.
     """
 
@@ -41,6 +48,7 @@ class ServerSettings:
     paths: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PATHS)
     tls: ssl.SSLContext | None = None
     blocked_after: float = 2.0
+    drain: float = 10.0
     freeze: bool = False
 
 
@@ -68,12 +76,16 @@ async def running_extender(
     what building the profiles raises, and OSError where the address cannot be had.
     """
     state = ClusterState()
-    profiles = build(ExtenderHandle(state, client))
-    watched = binding = None
-    if client is not None:
-        kinds = set().union(*(profile.looks_up() for profile in profiles.profiles.values()))
-        watched = WatchedCluster(client, state, kinds)
-        binding = Binding(profiles, client, watched.pods.store)
+    watched = binding = recorder = None
+    if client is None:
+        profiles = build(UnconnectedHandle(state))
+    else:
+        recorder = EventRecorder(client, SystemClock())
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate)
+        profiles = build(handle)
+        handle.freeze()
+        watched = WatchedCluster(client, state, handle.watched)
+        binding = Binding(profiles, client, state.objects[POD])
     known = watched or SentNodes(state)
     server = ExtenderServer(
         Verbs(profiles, state, known),
@@ -83,6 +95,7 @@ async def running_extender(
         port=settings.port,
         paths=settings.paths,
         tls=settings.tls,
+        drain=settings.drain,
     )
     watchdog = Watchdog(settings.blocked_after)
     async with AsyncExitStack() as stack:
@@ -90,13 +103,25 @@ async def running_extender(
         stack.callback(watchdog.stop)
         await stack.enter_async_context(server)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-        if watched is not None:
-            watching = tasks.create_task(watched.run(), name="watched-cluster")
-            stack.callback(watching.cancel)
+        services = []
+        if watched is not None and recorder is not None:
+            services += [
+                tasks.create_task(watched.run(), name="watched-cluster"),
+                tasks.create_task(recorder.run(), name="event-recorder"),
+            ]
             if settings.freeze:
-                freezing = tasks.create_task(_freeze(watched), name="freeze")
-                stack.callback(freezing.cancel)
-        yield RunningExtender(profiles, server, watched)
+                services.append(tasks.create_task(_freeze(watched), name="freeze"))
+        try:
+            yield RunningExtender(profiles, server, watched)
+            if recorder is not None:
+                await recorder.drain(settings.drain)
+        finally:
+            for service in services:
+                service.cancel()
+
+
+def _activate(pods: Iterable[PodInfo]) -> None:
+    """Nothing: pods wait in the scheduler in front."""
 
 
 async def _freeze(watched: WatchedCluster) -> None:

@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that are done take nothing any more, and there may be many of them."""
 
+LOOK_FOR_KIND_SECONDS = 60.0
+
 
 class WatchedCluster:
     """Keeps the state equal to what the API server tells while `run` runs. `kinds`: beside nodes and pods."""
@@ -44,13 +46,15 @@ class WatchedCluster:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        reflectors: list[Reflector[Any]] = [Reflector(self._client, NODE, _NodeHandler(self._state)), self.pods]
-        for kind in self._kinds:
-            if await self._served(kind):
-                reflectors.append(Reflector(self._client, kind, _ObjectHandler(kind, self._state)))
-            else:
-                log.warning("the API server has no %s (%s): plugins will see none", kind.plural, kind.api_version)
         async with asyncio.TaskGroup() as tasks:
+            reflectors: list[Reflector[Any]] = [Reflector(self._client, NODE, _NodeHandler(self._state)), self.pods]
+            for kind in self._kinds:
+                reflector: Reflector[Any] = Reflector(self._client, kind, _ObjectHandler(kind, self._state))
+                if await self._served(kind):
+                    reflectors.append(reflector)
+                else:
+                    log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
+                    tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}")
             for reflector in reflectors:
                 tasks.create_task(reflector.run(), name="reflector")
             for reflector in reflectors:
@@ -68,8 +72,17 @@ class WatchedCluster:
             return Asked(names_of(args.Nodes.items))
         raise Unanswerable("the request has neither Nodes nor NodeNames")
 
+    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
+        """What the server lacks may come yet, as the definition of a custom resource."""
+        while True:
+            await asyncio.sleep(LOOK_FOR_KIND_SECONDS)
+            if await self._served(kind):
+                break
+        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
+        await reflector.run()
+
     async def _served(self, kind: Kind) -> bool:
-        """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
+        """Whether the server knows a kind. A server that cannot say now is taken to."""
         try:
             await self._client.request("GET", kind.path(), params={"limit": 1})
         except ApiError as error:
@@ -82,31 +95,36 @@ class WatchedCluster:
 class _NodeHandler:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._store = state.objects[NODE]
 
     def added(self, new: Node) -> None:
         try:
             self._state.set_node(new)
         except ValueError as error:
-            name = new.metadata.name if new.metadata else ""
-            log.error("node %s cannot be understood and is left as it was: %s", name, error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", _key(new), error)  # noqa: TRY400 - bad input is no bug of ours
+        else:
+            self._store.set(_key(new), new)
 
     def updated(self, old: Node, new: Node) -> None:
         self.added(new)
 
     def deleted(self, old: Node) -> None:
-        self._state.remove_node((old.metadata.name if old.metadata else None) or "")
+        self._store.remove(_key(old))
+        self._state.remove_node(_key(old))
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         log.error("node %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
 
 
 class _PodHandler:
-    """Pods with a node count there; all others are kept in the reflector's store, for the day when they are bound."""
+    """All pods go to the store; those with a node count there."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._store = state.objects[POD]
 
     def added(self, new: PodInfo) -> None:
+        self._store.set(new.key, new)
         if new.node_name:
             self._state.set_pod(new)
             new.release()
@@ -115,6 +133,7 @@ class _PodHandler:
         self.added(new)
 
     def deleted(self, old: PodInfo) -> None:
+        self._store.remove(old.key)
         self._state.remove_pod(old.uid)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
