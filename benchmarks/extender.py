@@ -26,7 +26,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 
-from bayplan import Nodes, PodInfo, Rejections, Status, filter_plugin
+from bayplan import Nodes, PodInfo, Rejections, filter_plugin
 from bayplan.api.kinds import NODE
 from bayplan.client import connect
 from bayplan.cluster.nodes import NodeInfo
@@ -49,7 +49,7 @@ def one_by_one(_pod: PodInfo, node: NodeInfo) -> str | None:
 @filter_plugin
 def whole_table(_pod: PodInfo, nodes: Nodes) -> Rejections:
     """Keep pods off odd nodes, all at once."""
-    return Rejections.where(nodes.label_where(LABEL, _odd), Status.unschedulable(ODD))
+    return Rejections.where(nodes.label_where(LABEL, _odd), ODD)
 
 
 def _odd(hostname: str | None) -> bool:
