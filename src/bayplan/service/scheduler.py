@@ -16,6 +16,7 @@ from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
+from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
@@ -23,9 +24,10 @@ from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.extenders import Extenders
 from bayplan.service.failures import Failures
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
@@ -60,7 +62,10 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Scheduler:
-    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process."""
+    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
+
+    `extenders` are asked beside the plugins; opening and closing them is the caller's.
+    """
 
     def __init__(
         self,
@@ -68,10 +73,12 @@ class Scheduler:
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
         *,
+        extenders: Extenders | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._settings = settings
+        self._extenders = extenders
         self._clock = clock or SystemClock()
         self._work = asyncio.Event()
         self._recorder = EventRecorder(client, self._clock)
@@ -81,7 +88,10 @@ class Scheduler:
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         self.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            {
+                name: QueueProfile.of(profile, any_event=() if extenders is None else (EXTENDER,))
+                for name, profile in self.profiles.items()
+            },
             self.state.nominations,
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
@@ -137,8 +147,9 @@ class Scheduler:
             failures,
             recorder,
             status,
-            work.set,
+            intake,
             self._clock,
+            self._extenders,
         )
         evictions = Evictions(
             tasks,
@@ -165,6 +176,7 @@ class Scheduler:
             work,
             self._clock,
             random.Random(self._settings.seed),
+            self._extenders,
         )
         services = [
             tasks.create_task(recorder.run(), name="event-recorder"),
@@ -193,7 +205,11 @@ class Scheduler:
 
         What the server lacks may come yet, as the definition of a custom resource: it is waited for as a service.
         """
-        reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
+        whole = self._extenders is not None and self._extenders.want_nodes
+        nodes = NodeHandler(intake, self.state, self.queue, self._clock)
+        reflectors: list[Reflector[Any]] = [
+            Reflector(self._client, NODE, nodes, decode=SentNode.keep if whole else SentNode.read)
+        ]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
             reflector: Reflector[Any] = Reflector(self._client, kind, handler)
