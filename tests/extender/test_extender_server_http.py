@@ -98,6 +98,59 @@ async def test_a_large_body_is_taken():
         assert (await extender.filter_whole(*nodes))["Nodes"]["items"] == nodes
 
 
+async def talk(extender, *pieces):
+    """Send pieces over a socket, each once the one before is answered; returns the last answer, "" after an end."""
+    address = extender.running.server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(*address)
+    answer = b""
+    for piece in pieces:
+        writer.write(piece)
+        answer = await reader.read(1 << 16)
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+async def test_curl_asks_before_it_sends_a_large_body():
+    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(QUESTION)}\r\n\r\n"
+    async with serving(no_c) as extender:
+        answer = await talk(extender, head.encode(), QUESTION)
+    assert answer.startswith("HTTP/1.1 200 OK\r\n")
+    assert '"Error":""' in answer
+
+
+async def test_a_body_in_pieces():
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(QUESTION), QUESTION)
+    async with serving(no_c) as extender:
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert '"Error":""' in await talk(extender, head + body)
+
+
+async def test_what_is_no_http_is_a_line_in_the_log(caplog):
+    async with serving(no_c) as extender:
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n"
+        assert (await talk(extender, head)).startswith("HTTP/1.0 400 Bad Request\r\n")
+        assert (await extender.send("GET", "/healthz"))[0] == 200
+    assert "Invalid character in Content-Length" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_scheduler_that_goes_away_is_a_line_in_the_log(caplog):
+    caplog.set_level(logging.INFO, "bayplan")
+    async with serving(no_c) as extender:
+        address = extender.running.server.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        await writer.drain()
+        assert (await extender.send("GET", "/healthz"))[0] == 200  # meanwhile the half question has come
+        writer.close()
+        await writer.wait_closed()
+        async with asyncio.timeout(10):
+            while "whoever asked has gone" not in caplog.text:  # noqa: ASYNC110 - a line of the log is no event
+                await asyncio.sleep(0)
+    assert "Traceback" not in caplog.text
+
+
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
 async def test_health(path):
     async with serving(no_c) as extender:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from bayplan.client.answers import Identity
 from bayplan.extender import wire
@@ -84,7 +85,7 @@ class ExtenderServer:
 
     async def start(self) -> None:
         """Begin to serve. Raises OSError if the address cannot be had."""
-        server = web.Server(self._serve, request_factory=_request, access_log=None)
+        server = web.Server(self._serve, request_factory=_request, access_log=None, logger=_http_log)
         self._runner = web.ServerRunner(server, shutdown_timeout=self._drain)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls)
@@ -113,9 +114,12 @@ class ExtenderServer:
             return _text(401, "a certificate of an authority of --client-ca-file is asked for")
         began = time.perf_counter()
         try:
-            body = await http.read()
+            body = await _body(http)
         except web.HTTPRequestEntityTooLarge:
             return _text(413, f"the body has more than {BODY_LIMIT} bytes", Connection="close")
+        except (ConnectionError, web.RequestPayloadError) as error:
+            log.info("%s: whoever asked has gone: %s", verb, error)
+            return _text(400, f"the body cannot be read: {error}", Connection="close")
         status, answer, said = await self._answer(verb, body)
         if status != 200:
             log.warning("%s: %s", verb, said)
@@ -183,6 +187,28 @@ def _failure(verb: str, status: int, problem: str) -> tuple[int, bytes, str]:
     if verb == BIND:
         return 200, wire.write(wire.ExtenderBindingResult(Error=problem)), f"Error: {problem}"
     return status, b"", problem
+
+
+async def _body(http: web.BaseRequest) -> bytes:
+    if http.headers.get("Expect", "").lower() == "100-continue":  # curl does so with large bodies
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        http.writer.output_size = 0
+    return await http.read()
+
+
+class _Plainly(logging.Filter):
+    """What is no HTTP is a line in the log: that it is none is no fault of ours, whose stack would matter."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg, record.args = f"{record.getMessage()}: {' '.join(error.message.split())}", ()
+            record.exc_info = None
+        return True
+
+
+_http_log = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_Plainly())
 
 
 def _certified(http: web.BaseRequest) -> bool:
