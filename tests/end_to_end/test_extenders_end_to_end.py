@@ -15,6 +15,8 @@ from bayplan.client import ApiError
 from bayplan.config.types import Extender
 from bayplan.testing.invariants import check_invariants
 
+pytestmark = pytest.mark.feature("HTTP extenders: end to end")
+
 EVERYTHING = {"filter": lambda question: {"NodeNames": question["NodeNames"]}}
 
 

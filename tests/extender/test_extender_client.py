@@ -17,6 +17,8 @@ from bayplan.framework.interface import Candidate
 from bayplan.framework.status import Status
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
+pytestmark = pytest.mark.feature("HTTP extenders: questions and answers")
+
 POD = make_pod("p")
 RESULT = {"NodeNames": ["b", "c"]}
 

@@ -19,6 +19,8 @@ from bayplan.framework.interface import Candidate
 from bayplan.framework.status import Status
 from bayplan.service.informers import SentNode
 
+pytestmark = pytest.mark.feature("HTTP extenders: recorded of kube-scheduler")
+
 RECORDED = Path(__file__).parents[1] / "data/kube-scheduler/extender.jsonl"
 NUMBER = count()
 EXCHANGES = [

@@ -16,8 +16,11 @@ from bayplan.framework.extenders import ExtenderError, ExtenderFilter
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.certificates import Authority
 
-# Over TLS a connection says goodbye in its own time, and a test's loop may end before.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+pytestmark = [
+    pytest.mark.feature("HTTP extenders: TLS"),
+    # Over TLS a connection says goodbye in its own time, and a test's loop may end before.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
 
 OURS, OTHERS = Authority(), Authority("somebody else")
 

@@ -16,6 +16,7 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service import binding as binding_module
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.extenders import FencedExtenders
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
 from bayplan.service.pod_status import PodStatusWriter
@@ -222,6 +223,18 @@ async def test_an_extender_that_does_not_bind_gives_everything_back(client, cloc
     setting.assert_given_back()
     assert setting.verbs() == ["get"]
     assert setting.queue.get("uid-web").message == "binding to node a failed: no answer within 5 s"
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_an_extender_binds_for_a_leader_only(client, clock, leads) -> None:
+    client.will("get", seen(None))
+    extenders = Extending(True)
+    setting = await Setting(client, clock, extenders=FencedExtenders(extenders, lambda: leads)).bind()
+    if leads:
+        setting.assert_bound()
+    else:
+        setting.assert_given_back()
+    assert len(extenders.asked) == leads
 
 
 class PreBinder(Plugin):

@@ -22,6 +22,8 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
+pytestmark = pytest.mark.feature("HTTP extenders: the cluster stands still")
+
 NAME = "default-scheduler"
 
 
