@@ -17,9 +17,9 @@ from bayplan.api.kinds import PRIORITY_CLASS
 from bayplan.client import ApiError, HttpClient
 from bayplan.config import parse_configuration
 from bayplan.config.types import API_VERSION, KIND
+from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.extender.plugins import plugins_alone
 from bayplan.extender.running import ServerSettings, running_extender
-from bayplan.extender.server import DEFAULT_PATHS
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.testing.invariants import check_invariants
 

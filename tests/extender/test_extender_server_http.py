@@ -13,6 +13,7 @@ from asking import cluster, no_c, node, pod, serving
 
 from bayplan import SKIP, Plugin, filter_plugin
 from bayplan.extender import server
+from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.testing.certificates import Authority
 
 QUESTION = json.dumps({"Pod": pod(), "Nodes": {"items": [node("a")]}}).encode()
@@ -38,7 +39,7 @@ async def test_a_path_that_is_not_there():
 
 
 async def test_paths_can_be_chosen():
-    paths = {**server.DEFAULT_PATHS, "filter": "/scheduler/predicates/always_true", "bind": "/priority"}
+    paths = {**DEFAULT_PATHS, "filter": "/scheduler/predicates/always_true", "bind": "/priority"}
     async with serving(no_c, paths=paths) as extender:
         assert (await extender.send("POST", "/scheduler/predicates/always_true", QUESTION))[0] == 200
         assert (await extender.send("POST", "/filter", QUESTION))[0] == 404

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -156,18 +156,17 @@ class _Decoder:
         if plain is int and isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, int) and not -(2**63) <= value < 2**63:
-            self.faults.append(FieldError(path, f"is out of range: {_shown(value)}"))
+            self.faults.append(FieldError(path, f"is out of range: {shown(value)}"))
             return _UNUSABLE
         try:
             msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as error:
-            fault = _leaf_fault(value, kind, path)
-            self.faults.append(fault or _told(error, path))
+            self.faults.append(_leaf_fault(value, kind, path) or _told(error, path))
             return _UNUSABLE
         return value
 
     def _refuse(self, value: Any, expected: Any, path: str) -> Any:
-        self.faults.append(FieldError(path, f"expected {_WORDS[expected]}, got {_shown(value)}"))
+        self.faults.append(FieldError(path, f"expected {_WORDS[expected]}, got {shown(value)}"))
         return _UNUSABLE
 
 
@@ -217,22 +216,29 @@ def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
     """What is wrong with a value, in our words, where they say more than msgspec's."""
     plain = _plain(kind)
     if get_origin(plain) is Literal:
-        return field_errors.not_supported(path, value, get_args(plain))
+        return _not_one_of(get_args(plain), value, path)
     if isinstance(plain, type) and issubclass(plain, Enum):
-        return field_errors.not_supported(path, value, [each.value for each in plain])
+        return _not_one_of([each.value for each in plain], value, path)
     if plain not in _WORDS:
         return None
     expected = _WORDS[plain]
-    of_type = isinstance(value, plain) and not (isinstance(value, bool) and plain is int)
-    if of_type and plain is int:
-        bounds = [meta for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
-        if not bounds or bounds[0].ge is None or bounds[0].le is None:
+    meta = next((each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)), msgspec.Meta())
+    hint = ""
+    if isinstance(value, (int, float) if plain is float else plain) and (plain is bool or not isinstance(value, bool)):
+        if meta.ge is None or meta.le is None:
             return None
-        expected += f" from {bounds[0].ge} to {bounds[0].le}"
-    elif of_type:
-        return None
-    unquoted = plain is str and isinstance(value, int | float)
-    return FieldError(path, f"expected {expected}, got {_shown(value)}{': put it in quotes' if unquoted else ''}")
+        expected += f" from {meta.ge} to {meta.le}"
+    elif plain is str and meta.examples:
+        expected += f" such as {meta.examples[0]}"
+    elif plain is str and isinstance(value, int | float):
+        hint = ": put it in quotes"
+    return FieldError(path, f"expected {expected}, got {shown(value)}{hint}")
+
+
+def _not_one_of(known: Sequence[Any], value: Any, path: str) -> FieldError:
+    if isinstance(value, str | int | float):
+        return field_errors.not_supported(path, value, known)  # type: ignore[arg-type] # a number is shown as one
+    return FieldError(path, f"expected one of {', '.join(map(shown, known))}, got {shown(value)}")
 
 
 def _told(error: msgspec.ValidationError, path: str) -> FieldError:
@@ -241,7 +247,8 @@ def _told(error: msgspec.ValidationError, path: str) -> FieldError:
     return FieldError(field_errors.join(path, where.removesuffix("`").removeprefix(".")), problem)
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value in a message, in one short line."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):

@@ -22,6 +22,7 @@ MOST_BYTES = 10_000_000
 MOST_VALUES = 200_000
 """Aliases counted as often as they stand: a few lines can mean billions."""
 DEEPEST = 100
+MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(slots=True)
@@ -61,13 +62,10 @@ def read_file(path: Path) -> str:
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _unreadable("is UTF-16: save it as UTF-8", str(path))
     try:
-        text = content.decode("utf-8-sig")
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _unreadable(f"is no text in UTF-8: byte 0x{content[error.start]:02x} in line {line}", str(path)) from None
-    if "\x00" in text:
-        raise _unreadable("is no text: it has null bytes", str(path))
-    return text
+        raise _unreadable(f"is no text in UTF-8: byte 0x{content[error.start]:02X}", str(path), line) from None
 
 
 def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
@@ -80,13 +78,18 @@ def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
 
 def read_document(text: str, source: str = "") -> Document:
     """The document in a text. Raises ConfigurationError for what is no mapping; see `Document.faults` for the rest."""
+    unprintable = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if unprintable:
+        line = text.count("\n", 0, unprintable.start()) + 1
+        raise _unreadable(f"has an unprintable character, U+{ord(unprintable.group()):04X}", source, line)
     loader = _Loader(_spaced(text))
     try:
         root = _only_root(loader, source)
         document = Document({}, source)
         found = loader.construct_document(root) if _surveyed(root, document) else None
     except yaml.MarkedYAMLError as error:
-        raise _unreadable(_explained(error), source) from None
+        mark = error.problem_mark or error.context_mark
+        raise _unreadable(_explained(error), source, mark.line + 1 if mark else 0) from None
     except yaml.YAMLError as error:
         raise _unreadable(f"is no YAML: {' '.join(str(error).split())}", source) from None
     except RecursionError:
@@ -94,13 +97,10 @@ def read_document(text: str, source: str = "") -> Document:
     finally:
         loader.dispose()
     if not isinstance(found, dict):
-        what = "nothing" if found is None else f"a {_KINDS.get(type(found), 'single value')}"
-        raise _unreadable(f"expected a mapping of fields, found {what}", source)
+        found_kind = "a list" if isinstance(found, list) else "a single value"
+        raise _unreadable(f"expected a mapping of fields, found {found_kind}", source)
     document.data = found
     return document
-
-
-_KINDS: dict[type, str] = {list: "list", str: "text without fields"}
 
 
 def _only_root(loader: _Loader, source: str) -> yaml.Node:
@@ -112,7 +112,7 @@ def _only_root(loader: _Loader, source: str) -> yaml.Node:
             roots.append(node)
     if len(roots) > 1:
         line = roots[1].start_mark.line + 1
-        raise _unreadable(f"line {line}: another document starts here: expected one in the file", source)
+        raise _unreadable("another document starts here: expected one in the file", source, line)
     if not roots:
         raise _unreadable("is empty: expected a mapping of fields", source)
     return roots[0]
@@ -124,7 +124,7 @@ def _surveyed(root: yaml.Node, document: Document) -> bool:
         if visited >= MOST_VALUES:
             problem = f"has more than {MOST_VALUES:,} values, its aliases written out"
             raise _unreadable(problem, document.source)
-        document.places.setdefault(path, (node.start_mark.line + 1, node.start_mark.column))
+        document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
     return True
 
 
@@ -142,10 +142,12 @@ def _nodes(
             yield f"{path}[{index}]", item
             yield from _nodes(item, f"{path}[{index}]", above, faults)
     elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag == MERGE:  # what stands here itself goes before it, and so comes after it
+                yield from _merged(value, path, above, faults)
         lines: dict[str, int] = {}
         for key, value in node.value:
-            if key.tag == "tag:yaml.org,2002:merge":
-                yield from _merged(value, path, above, faults)
+            if key.tag == MERGE:
                 continue
             where = field_errors.join(path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
             line = key.start_mark.line + 1
@@ -170,21 +172,31 @@ def _spaced(text: str) -> str:
         return text
     try:
         json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return text.replace("\t", " ")
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, in words for those who do not know YAML's grammar."""
     problem = error.problem or error.context or "is no YAML"
-    if "'\\t'" in problem:
-        problem = "a tab cannot start a value or indent a line: use spaces"
-    mark = error.problem_mark or error.context_mark
-    return f"line {mark.line + 1}: {problem}" if mark else problem
+    for words, plain in _PLAIN_WORDS:
+        problem = re.sub(words, plain, problem)
+    return problem
 
 
-def _unreadable(problem: str, source: str) -> ConfigurationError:
-    return ConfigurationError([FieldError("", problem)], source)
+_PLAIN_WORDS = (
+    (r".*'\\t'.*", "a tab cannot start a value or indent a line: use spaces"),
+    (r"expected '<document start>', but found (.*)", r"\1 does not belong here"),
+    (r"the node content", "a value"),
+    (r"'<(stream|document) end>'", "the end of the file"),
+    (r"found unhashable key", "a key has to be a single value"),
+    (r"could not determine a constructor for the tag '(.*)'", r"a value of type \1 cannot be read"),
+)
+
+
+def _unreadable(problem: str, source: str, line: int = 0) -> ConfigurationError:
+    return ConfigurationError([FieldError("", problem)], source, lambda _: line)
 
 
 class _Loader(yaml.SafeLoader):

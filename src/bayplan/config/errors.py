@@ -28,7 +28,7 @@ class PluginLoadError(ValueError):
 
 def placed(note: FieldError, source: str, line_of: LineOf | None, label: str = "") -> str:
     """A fault or a warning as one line: `file:line: label: path: message`, without what is not known."""
-    line = line_of(note.path) if line_of is not None and note.path else 0
+    line = line_of(note.path) if line_of is not None else 0
     place = f"{source}:{line}" if source and line else source
     return ": ".join(part for part in (place, label, str(note)) if part)
 

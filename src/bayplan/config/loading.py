@@ -14,6 +14,7 @@ from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode
 from bayplan.config.documents import Document, read_document, read_file
 from bayplan.config.errors import ConfigurationError, beyond, placed
+from bayplan.config.ineffective import ineffective_settings
 from bayplan.config.planning import plan_profile
 from bayplan.config.plugin_arguments import plugin_arguments
 from bayplan.config.types import KubeSchedulerConfiguration
@@ -74,4 +75,7 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
                 judge(plan_profile(profile, catalog, path, earlier=faults)[1])
     if configuration is None or faults:
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
-    return Reading(configuration, document.in_order(converted.notes), document)
+    notes = list(converted.notes)
+    if catalog is not None:
+        notes += map(converted.as_written, ineffective_settings(configuration, catalog))
+    return Reading(configuration, document.in_order(notes), document)

@@ -9,9 +9,9 @@ from typing import Any
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog
-from bayplan.config.errors import beyond
+from bayplan.config.errors import PluginLoadError, beyond
 from bayplan.config.merging import effective_sets, names_at, score_weights
-from bayplan.config.plugin_arguments import plugin_arguments
+from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.suggestions import did_you_mean
 from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
 from bayplan.framework.profile import Point
@@ -52,6 +52,16 @@ def plan_profile(
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
     sets = effective_sets(profile.plugins)
     points = {point: names_at(point, sets, catalog) for point in Point}
+    names = dict.fromkeys(name for asked in points.values() for name in asked)
+    seen = {config.name for config in profile.pluginConfig}
+    for name in names:
+        try:
+            found = own_arguments(catalog.extras[name], given=name in seen) if name in catalog.extras else None
+        except PluginLoadError as error:
+            faults.append(FieldError(place_of(name, profile, path), str(error)))
+            continue
+        if found is not None:
+            arguments[name] = found
     faults = beyond(earlier, faults)
     blamed = {fault.path for fault in (*earlier, *faults)}
     for point, problem in _lacks(points):
@@ -61,6 +71,20 @@ def plan_profile(
         percentage = profile.percentageOfNodesToScore
     weights = score_weights(sets, catalog)
     return Plan(profile.schedulerName, sets, points, weights, arguments, percentage), faults
+
+
+def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:
+    """The place of a document that has to do with how a plugin is built: its arguments, or where it is enabled."""
+    places = [
+        *(f"pluginConfig[{index}].args" for index, each in enumerate(profile.pluginConfig) if each.name == name),
+        *(
+            f"plugins.{point}.enabled[{index}]"
+            for point in Plugins.__struct_fields__
+            for index, each in enumerate(getattr(profile.plugins, point).enabled)
+            if each.name == name
+        ),
+    ]
+    return field_errors.join(path, places[0]) if places else path
 
 
 def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Iterator[FieldError]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,6 +75,30 @@ def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any
         return decode_extra(extra.name, extra.arguments, args, where)
     except PluginLoadError as error:
         return None, [FieldError(where, str(error))]
+
+
+def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
+    """The default arguments of a plugin of the user's that takes some; None where it takes none or they are `given`.
+
+    Raises PluginLoadError for one that cannot do without, or whose constructor wants what nobody passes.
+    """
+    if not isinstance(extra, type):
+        return None
+    offered = {"handle"} if extra.arguments is None else {"handle", "args"}
+    for parameter in inspect.signature(extra).parameters.values():
+        optional = parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+        if parameter.default is parameter.empty and not optional and parameter.name not in offered:
+            raise PluginLoadError(
+                f"plugin {extra.name!r}: __init__ wants an argument {parameter.name!r}; it may have `args` (with "
+                "`arguments` set on the class) and `handle`"
+            )
+    if extra.arguments is None or given:
+        return None
+    arguments, faults = decode_extra(extra.name, extra.arguments, {})
+    if faults:
+        lacking = "; ".join(map(str, faults))
+        raise PluginLoadError(f"plugin {extra.name!r} needs arguments, and pluginConfig has none for it: {lacking}")
+    return arguments
 
 
 def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str = "") -> tuple[Any, list[FieldError]]:

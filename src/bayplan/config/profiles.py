@@ -10,8 +10,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
 from bayplan.config.merging import ALL, effective_sets
-from bayplan.config.planning import Plan, plan_profile
-from bayplan.config.plugin_arguments import decode_extra
+from bayplan.config.planning import Plan, place_of, plan_profile
 from bayplan.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
@@ -63,17 +62,23 @@ def default_profile(scheduler_name: str, handle: Handle, extra_plugins: Sequence
     Raises PluginLoadError for plugins that cannot be built.
     """
     catalog = Catalog(extra_plugins)
-    plugins = Plugins(multiPoint=PluginSet([PluginReference(plugin.name, _weight(plugin)) for plugin in extra_plugins]))
-    for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
-        mine = [PluginReference(name) for name in catalog.extras if catalog.takes_part(name, point)]
-        if mine:
-            kept = [PluginReference(replaced)] if point is Point.BIND else []
-            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference(ALL)]))
-    profile = KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
+    profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
     if faults:  # there is no document whose paths would mean something
         raise PluginLoadError("\n".join(fault.message for fault in faults))
     return built
+
+
+def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfile:
+    """What one would write to have the default plugins and all of the user's."""
+    extras = catalog.extras
+    plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(extra)) for name, extra in extras.items()]))
+    for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
+        mine = [PluginReference(name) for name in extras if catalog.takes_part(name, point)]
+        if mine:
+            kept = [PluginReference(replaced)] if point is Point.BIND else []
+            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference(ALL)]))
+    return KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
 
 
 def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) -> list[str]:
@@ -93,7 +98,7 @@ def _build(
             try:
                 built[name] = _instance(name, plan, catalog, handle)
             except PluginLoadError as error:
-                faults.append(FieldError(_where(name, profile, path), str(error)))
+                faults.append(FieldError(place_of(name, profile, path), str(error)))
     points = {point: [built[name] for name in names if name in built] for point, names in plan.points.items()}
     return Profile(plan.scheduler_name, points, plan.weights, plan.percentage), faults
 
@@ -111,47 +116,17 @@ def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
     """A plugin of the user's. Raises PluginLoadError."""
     if not isinstance(extra, type):
         return extra
-    name = extra.name
     arguments: dict[str, Any] = _handle_for(extra, handle)
-    if name in plan.arguments:
-        arguments["args"] = plan.arguments[name]
-    elif extra.arguments is not None:
-        arguments["args"], faults = decode_extra(name, extra.arguments, {})
-        if faults:
-            lacking = "; ".join(map(str, faults))
-            raise PluginLoadError(f"plugin {name!r} needs arguments, and pluginConfig has none for it: {lacking}")
-    for parameter in inspect.signature(extra).parameters.values():
-        needed = parameter.default is parameter.empty and parameter.kind not in {
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        }
-        if needed and parameter.name not in arguments:
-            raise PluginLoadError(
-                f"plugin {name!r}: __init__ wants an argument {parameter.name!r}; it may have `args` (with `arguments` "
-                "set on the class) and `handle`"
-            )
+    if extra.name in plan.arguments:
+        arguments["args"] = plan.arguments[extra.name]
     try:
         return extra(**arguments)
     except Exception as error:  # a plugin of the user's may raise anything, and that is its own fault
-        raise PluginLoadError(f"plugin {name!r} failed to start: {type(error).__name__}: {error}") from error
+        raise PluginLoadError(f"plugin {extra.name!r} failed to start: {type(error).__name__}: {error}") from error
 
 
 def _handle_for(factory: type[Any], handle: Handle) -> dict[str, Handle]:
     return {"handle": handle} if "handle" in inspect.signature(factory).parameters else {}
-
-
-def _where(name: str, profile: KubeSchedulerProfile, path: str) -> str:
-    """The place of a document that has to do with how a plugin is built: its arguments, or where it is enabled."""
-    places = [
-        *(f"pluginConfig[{index}].args" for index, each in enumerate(profile.pluginConfig) if each.name == name),
-        *(
-            f"plugins.{point}.enabled[{index}]"
-            for point in Plugins.__struct_fields__
-            for index, each in enumerate(getattr(profile.plugins, point).enabled)
-            if each.name == name
-        ),
-    ]
-    return FieldError(places[0] if places else "", "").below(path).path
 
 
 def _weight(plugin: ExtraPlugin) -> int:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 def did_you_mean(name: str, known: Collection[str]) -> str:
     """`: did you mean 'weight'?`, or "" where no known name is close."""
     by_lower = {each.lower(): each for each in known}
-    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.7)
+    close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
     return f": did you mean {by_lower[close[0]]!r}?" if close else ""
 
 

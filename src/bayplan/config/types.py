@@ -21,6 +21,7 @@ DEFAULT_QPS = 50.0
 DEFAULT_BURST = 100
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
+Duration = Annotated[str, msgspec.Meta(examples=["15s"])]
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
@@ -88,9 +89,9 @@ class LeaderElection(msgspec.Struct, kw_only=True):
     """How one of several schedulers becomes the active one. Durations as in `15s`."""
 
     leaderElect: bool = True
-    leaseDuration: str = "15s"
-    renewDeadline: str = "10s"
-    retryPeriod: str = "2s"
+    leaseDuration: Duration = "15s"
+    renewDeadline: Duration = "10s"
+    retryPeriod: Duration = "2s"
     resourceLock: str = "leases"
     resourceName: str = "kube-scheduler"
     resourceNamespace: str = "kube-system"
@@ -168,7 +169,7 @@ class Extender(msgspec.Struct, kw_only=True):
     bindVerb: str = ""
     enableHTTPS: bool = False
     tlsConfig: ExtenderTLSConfig | None = None
-    httpTimeout: str = "0s"
+    httpTimeout: Duration = "0s"
     nodeCacheCapable: bool = False
     managedResources: list[ExtenderManagedResource] = []
     ignorable: bool = False

@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
+from bayplan.config import policies
+from bayplan.config.converted import Converted
+from bayplan.config.decoding import shown
 from bayplan.config.documents import Document
-from bayplan.config.errors import ConfigurationError, lineage
+from bayplan.config.errors import ConfigurationError
+from bayplan.config.older_versions import OLDER_VERSIONS, to_v1
 from bayplan.config.types import API_VERSION, KIND
-
-
-@dataclass(slots=True)
-class Converted:
-    """A document as v1 has it. `moved`: the paths of v1 that were elsewhere in the document, which people look at."""
-
-    data: Mapping[str, Any]
-    notes: list[FieldError] = field(default_factory=list)
-    faults: list[FieldError] = field(default_factory=list)
-    moved: dict[str, str] = field(default_factory=dict)
-
-    def as_written(self, note: FieldError) -> FieldError:
-        """A fault of the v1 document where its reason stands in the document that was read."""
-        for path in lineage(note.path):
-            if path in self.moved:
-                return FieldError(self.moved[path] + note.path[len(path) :], note.message)
-        return note
 
 
 def current_version(document: Document) -> Converted:
     """The document in v1. Raises ConfigurationError for one that is something else."""
     version, kind = document.data.get("apiVersion"), document.data.get("kind")
+    if kind == policies.POLICY:
+        raise ConfigurationError([policies.refusal(document.data)], document.source, document.line_of)
     faults = [
-        field_errors.required(name, f"expected {expected}")
-        if not found
-        else field_errors.not_supported(name, found, (expected,))
-        for name, found, expected in (("apiVersion", version, API_VERSION), ("kind", kind, KIND))
-        if found != expected
+        *_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)),
+        *_wrong("kind", kind, (KIND,)),
     ]
     if faults:
         raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
-    return Converted(document.data)
+    return Converted(document.data) if version == API_VERSION else to_v1(document.data)
+
+
+def _wrong(field: str, found: object, expected: tuple[str, ...]) -> list[FieldError]:
+    if found in expected:
+        return []
+    if not found:
+        return [field_errors.required(field, f"expected {field}: {expected[0]}")]
+    if not isinstance(found, str):
+        return [FieldError(field, f"expected a string, got {shown(found)}")]
+    return [field_errors.not_supported(field, found, expected)]

@@ -24,12 +24,10 @@ from bayplan.config import (
 )
 from bayplan.config.merging import ALL
 from bayplan.config.types import PluginReference, Plugins, PluginSet
+from bayplan.extender.paths import BIND, FILTER, PREEMPT, PRIORITIZE, VERBS
 from bayplan.extender.problems import Unanswerable
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Point, Profile, takes_part
-
-FILTER, PRIORITIZE, PREEMPT, BIND = VERBS = ("filter", "prioritize", "preempt", "bind")
-"""What a scheduler asks an extender, with the names of its configuration (`filterVerb` and so on)."""
 
 ASKED = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE, Point.BIND, Point.POST_BIND)
 """The points that an extender reaches; at all others the scheduler in front asks its own plugins."""

@@ -16,9 +16,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.binding import Binding
 from bayplan.extender.handle import UnconnectedHandle
+from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.extender.plugins import ExtenderProfiles
 from bayplan.extender.sent_nodes import SentNodes
-from bayplan.extender.server import DEFAULT_PATHS, ExtenderServer
+from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle

@@ -19,7 +19,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from bayplan.client.answers import Identity
 from bayplan.extender import wire
 from bayplan.extender.binding import Binding
-from bayplan.extender.plugins import BIND, FILTER, PREEMPT, PRIORITIZE, VERBS
+from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
 from bayplan.extender.problems import Unanswerable
 from bayplan.extender.verbs import KnowsNodes, Verbs
 from bayplan.framework.status import PluginError
@@ -28,10 +28,6 @@ log = logging.getLogger(__name__)
 
 BODY_LIMIT = 256 * 2**20
 """Bytes: 5,000 nodes of 10 kB each are 50 MB."""
-
-DEFAULT_PATHS: Mapping[str, str] = {verb: f"/{verb}" for verb in VERBS}
-ALIASES: Mapping[str, str] = {"/priority": PRIORITIZE, "/priorities": PRIORITIZE, "/predicates": FILTER}
-"""What articles call them."""
 
 NO_BINDING = "this extender is not connected to the cluster: start it with --kubeconfig FILE or --watch"
 

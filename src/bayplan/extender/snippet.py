@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from bayplan.extender.plugins import PRIORITIZE
+from bayplan.extender.paths import PRIORITIZE
 
 
 def extenders_snippet(
