@@ -23,6 +23,8 @@ from bayplan.extender.running import ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.testing.invariants import check_invariants
 
+pytestmark = pytest.mark.feature("Serving as an extender: to a scheduler of ours")
+
 FORMS = ["names", "whole nodes", "whole nodes, alone"]
 
 

@@ -11,6 +11,8 @@ from bayplan import SKIP, Plugin
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
 
+pytestmark = pytest.mark.feature("Serving as an extender: bind")
+
 ARGS = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": "a"}
 BINDING = "binding default/web to a: "
 

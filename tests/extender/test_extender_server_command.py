@@ -21,6 +21,8 @@ from asking import node, pod
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.testing.certificates import Authority
 
+pytestmark = pytest.mark.feature("Serving as an extender: the command")
+
 POLICY = """\
 from bayplan import Plugin, Wait, filter_plugin, score_plugin
 

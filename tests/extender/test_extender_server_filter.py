@@ -14,6 +14,8 @@ from bayplan.cluster.state import ClusterState
 from bayplan.extender import wire
 from bayplan.extender.sent_nodes import SentNodes
 
+pytestmark = pytest.mark.feature("Serving as an extender: filter")
+
 NODES = ("a", "b", "c")
 
 

@@ -16,6 +16,8 @@ from bayplan.extender import server
 from bayplan.extender.paths import DEFAULT_PATHS
 from bayplan.testing.certificates import Authority
 
+pytestmark = pytest.mark.feature("Serving as an extender: HTTP")
+
 QUESTION = json.dumps({"Pod": pod(), "Nodes": {"items": [node("a")]}}).encode()
 
 
@@ -54,6 +56,7 @@ async def test_paths_can_be_chosen():
         pytest.param(b"{", "not JSON: Input data was truncated", id="cut off"),
         pytest.param(b"<xml/>", "not JSON: ", id="no JSON"),
         pytest.param(b"\xff\xfe", "not JSON: ", id="no text"),
+        pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", id="nested too deeply"),
         pytest.param(b"[]", "body: Expected `object`, got `array`", id="a list"),
         pytest.param(b'"text"', "body: Expected `object`, got `str`", id="a text"),
     ],

@@ -13,6 +13,8 @@ from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.profile import Point
 from bayplan.testing.offline import OfflineHandle
 
+pytestmark = pytest.mark.feature("Serving as an extender: which plugins are asked")
+
 
 @filter_plugin
 def no_a(_pod, node):

@@ -7,6 +7,8 @@ from asking import cluster, no_c, node, pod, serving
 
 from bayplan import NodeNames, Plugin, Status, filter_plugin
 
+pytestmark = pytest.mark.feature("Serving as an extender: preempt")
+
 
 @filter_plugin
 def alone(_pod, node):

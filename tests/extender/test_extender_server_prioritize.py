@@ -8,6 +8,8 @@ from asking import cluster, no_c, node, pod, serving
 
 from bayplan import SKIP, Plugin, score_plugin
 
+pytestmark = pytest.mark.feature("Serving as an extender: prioritize")
+
 
 def by_label(name="by_label", weight=1):
     return score_plugin(name=name, weight=weight)(lambda _pod, node: int(node.labels.get(name, 0)))

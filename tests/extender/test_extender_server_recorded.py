@@ -14,6 +14,8 @@ from bayplan import Plugin, Rejections, Status, filter_plugin
 from bayplan.client import InProcessClient
 from bayplan.extender import wire
 
+pytestmark = pytest.mark.feature("Serving as an extender: recorded of kube-scheduler")
+
 RECORDED = Path(__file__).parents[1] / "data" / "kube-scheduler" / "extender.jsonl"
 EXCHANGES = [json.loads(line.replace("<time>", TIME)) for line in RECORDED.read_text().splitlines()]
 IDS = [f"{each['mode']} {each['verb']} {number}" for number, each in enumerate(EXCHANGES)]
