@@ -42,7 +42,7 @@ def folder(tmp_path):
         ("bayplan run --plugin ", ["plain,conf/", "plain,policy.py"]),
         ("bayplan run --kubeconfig ", ["file,"]),
         ("bayplan run --write-config-to ", ["file,"]),
-        ("bayplan run --leader-elect-resource", ["plain,--leader-elect-resource-lock"]),
+        ("bayplan run --feat", ["plain,--feature-gates"]),
         ("bayplan run --conf", ["plain,--config"]),
     ],
     ids=lambda each: each if isinstance(each, str) else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bayplan import Plugin
@@ -21,9 +22,14 @@ class Sample(Plugin):
         return None
 
 
+class GangArgs(msgspec.Struct):
+    permitWaitingTimeSeconds: int = 60
+    deniedPGExpirationTimeSeconds: int = 20
+
+
 class Gang(Plugin):
     name = "Gang"
-    arguments = dict
+    arguments = GangArgs
 
     def __init__(self, args):
         self.args = args
@@ -218,7 +224,7 @@ profiles:
     profile = built(read(head("v1beta1") + text, tmp_path))
     (gang,) = profile.at(Point.QUEUE_SORT)
     assert gang is profile.at(Point.PERMIT)[0]
-    assert gang.args == {"permitWaitingTimeSeconds": 10, "deniedPGExpirationTimeSeconds": 3}
+    assert gang.args == GangArgs(10, 3)
 
 
 POLICY = """{

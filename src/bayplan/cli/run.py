@@ -108,7 +108,7 @@ def _schedule(prepared: Preparation, master: str | None, context: str | None, se
     try:
         asyncio.run(_run(prepared, master, context, seed))
     except ConfigurationError as error:
-        _refuse(*(f"bayplan run: {fault}" for fault in error.faults))
+        _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError) as error:
         _refuse(f"bayplan run: {error}")
 

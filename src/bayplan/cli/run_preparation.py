@@ -23,6 +23,7 @@ from bayplan.config import (
     load_plugins,
     read_configuration,
 )
+from bayplan.config.documents import Document
 from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
 from bayplan.config.validation import configuration_faults
@@ -57,8 +58,8 @@ class Preparation:
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
-    configured: bool = False
-    """Whether the profiles come from a file."""
+    document: Document | None = None
+    """The file that the profiles come from."""
     unschedulable_timeout: float = 300.0
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -75,8 +76,12 @@ class Preparation:
 
     def build_profiles(self, handle: Handle) -> Mapping[str, Profile]:
         """The profiles by name. Raises ConfigurationError and PluginLoadError for plugins that cannot be built."""
-        if self.configured:
-            return build_profiles(self.configuration, handle, self.plugins)
+        if self.document is not None:
+            try:
+                return build_profiles(self.configuration, handle, self.plugins)
+            except ConfigurationError as error:
+                source, line_of = self.document.source, self.document.line_of
+                raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
         name = self.configuration.profiles[0].schedulerName
         return {name: default_profile(name, handle, self.plugins)}
 
@@ -140,7 +145,6 @@ def _asks_for_nothing(flag: Flag, value: Any) -> bool:
 
 
 def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation) -> None:
-    prepared.configured = True
     try:
         if not plugins_loaded:  # then nobody can say which plugins exist
             prepared.configuration = load_configuration(path)
@@ -149,7 +153,11 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     except ConfigurationError as error:
         prepared.problems += str(error).splitlines()
         return
-    prepared.configuration = reading.configuration
+    except PluginLoadError as error:
+        prepared.problems.append(f"bayplan run: {error}")
+        return
+    prepared.configuration, prepared.document = reading.configuration, reading.document
+    prepared.plugins = list(reading.plugins)
     prepared.warnings += reading.warning_lines()
     named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
     prepared.warnings += [
@@ -188,7 +196,7 @@ def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
     """
     configuration = prepared.configuration
     connection = configuration.clientConnection
-    if prepared.configured:
+    if "config" in values:
         prepared.warnings += [
             f"bayplan run: warning: --{name} has no effect beside --config: set {place} there"
             for name, place in _IGNORED_BESIDE_CONFIG.items()

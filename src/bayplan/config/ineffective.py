@@ -32,7 +32,6 @@ def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Cat
     """Every setting of a (valid) configuration that has no effect, with the reason."""
     if configuration.parallelism != KubeSchedulerConfiguration().parallelism:
         yield _no_effect("parallelism", "a decision looks at all nodes at once")
-    yield from _percentage("percentageOfNodesToScore", configuration.percentageOfNodesToScore)
     if configuration.delayCacheUntilActive:
         yield _no_effect("delayCacheUntilActive", "there is no leader election yet")
     connection = configuration.clientConnection
@@ -42,16 +41,10 @@ def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Cat
         yield _no_effect("clientConnection.acceptContentTypes", "JSON is what goes over the wire")
     for index, profile in enumerate(configuration.profiles):
         path = f"profiles[{index}]"
-        yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentageOfNodesToScore or 0)
         yield from _plugins(profile, f"{path}.plugins", catalog)
         names = set(plan_profile(profile, catalog)[0].names())
         for position, config in enumerate(profile.pluginConfig):
             yield from _arguments(config, f"{path}.pluginConfig[{position}]", names, catalog)
-
-
-def _percentage(path: str, percentage: int) -> Iterator[FieldError]:
-    if percentage not in {0, 100}:
-        yield _no_effect(path, "a decision looks at all nodes, as with 100")
 
 
 def _plugins(profile: KubeSchedulerProfile, path: str, catalog: Catalog) -> Iterator[FieldError]:

@@ -4,7 +4,7 @@ at once, as far as it can be known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ from bayplan.config.errors import ConfigurationError, beyond, placed
 from bayplan.config.ineffective import ineffective_settings
 from bayplan.config.planning import plan_profile
 from bayplan.config.plugin_arguments import plugin_arguments
+from bayplan.config.plugin_files import installed_plugins, load_installed
 from bayplan.config.types import KubeSchedulerConfiguration
 from bayplan.config.validation import configuration_faults
 from bayplan.config.versions import current_version
+from bayplan.plugins.registry import PLUGINS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,8 @@ class Reading:
     """
 
     configuration: KubeSchedulerConfiguration
+    plugins: Sequence[ExtraPlugin]
+    """The user's own plugins that its profiles may name: those given, and installed ones that it does name."""
     warnings: Sequence[FieldError]
     document: Document
 
@@ -38,12 +42,18 @@ class Reading:
 
 
 def read_configuration(path: Path, extra_plugins: Sequence[ExtraPlugin] = ()) -> Reading:
-    """The configuration in a file, whose profiles may name the in-tree plugins and these.
+    """The configuration in a file, whose profiles may name the in-tree plugins, these, and those that are installed.
 
-    Raises ConfigurationError with all that is wrong, and PluginLoadError for a plugin whose name is taken. What is left
-    for `build_profiles` to find is a plugin that fails to start.
+    Raises ConfigurationError with all that is wrong, and PluginLoadError for a plugin whose name is taken or an
+    installed one that cannot be loaded. What is left for `build_profiles` to find is a plugin that fails to start.
     """
-    return read_document_of(read_document(read_file(path), str(path)), Catalog(extra_plugins))
+    document = read_document(read_file(path), str(path))
+    given = {plugin.name for plugin in extra_plugins}
+    installed = installed_plugins()
+    wanted = [
+        name for name in dict.fromkeys(_named(document.data)) if name in installed.keys() - given - PLUGINS.keys()
+    ]
+    return read_document_of(document, Catalog([*extra_plugins, *(load_installed(installed[name]) for name in wanted)]))
 
 
 def load_configuration(path: Path) -> KubeSchedulerConfiguration:
@@ -78,4 +88,19 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
     notes = list(converted.notes)
     if catalog is not None:
         notes += map(converted.as_written, ineffective_settings(configuration, catalog))
-    return Reading(configuration, document.in_order(notes), document)
+    plugins = list(catalog.extras.values()) if catalog is not None else []
+    return Reading(configuration, plugins, document.in_order(notes), document)
+
+
+def _named(value: Any) -> Iterator[str]:
+    """Everything that a document enables, whatever else is wrong with it."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            if name == "enabled" and isinstance(item, list):
+                names = [each.get("name") for each in item if isinstance(each, Mapping)]
+                yield from (each for each in names if isinstance(each, str))
+            else:
+                yield from _named(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _named(item)

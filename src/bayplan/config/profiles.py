@@ -18,8 +18,11 @@ from bayplan.config.types import (
     Plugins,
     PluginSet,
 )
+from bayplan.framework.checks import check_events
+from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Point, Profile
+from bayplan.framework.interface import EnqueueExtensions
+from bayplan.framework.profile import Point, Profile, implements
 from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
 
 __all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile", "missing_plugins"]
@@ -120,9 +123,15 @@ def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
     if extra.name in plan.arguments:
         arguments["args"] = plan.arguments[extra.name]
     try:
-        return extra(**arguments)
+        plugin = extra(**arguments)
     except Exception as error:  # a plugin of the user's may raise anything, and that is its own fault
         raise PluginLoadError(f"plugin {extra.name!r} failed to start: {type(error).__name__}: {error}") from error
+    if implements(plugin, EnqueueExtensions):
+        try:
+            check_events(plugin)
+        except InvalidPlugin as error:
+            raise PluginLoadError(str(error)) from None
+    return plugin
 
 
 def _handle_for(factory: type[Any], handle: Handle) -> dict[str, Handle]:

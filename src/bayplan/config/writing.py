@@ -5,6 +5,7 @@ Mirrors encodeConfig (cmd/kube-scheduler/app/options/configfile.go) and the defa
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal
 from typing import Any
 
@@ -108,12 +109,23 @@ def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, An
     if name not in typed:
         return raw
     if name not in PLUGINS:
-        return dict(msgspec.to_builtins(typed[name]))
+        return dict(_plain(typed[name]))
     args = _without_empty(msgspec.to_builtins(typed[name])) | {"apiVersion": API_VERSION, "kind": f"{name}Args"}
     for field in ("filterTimeout", "bindingTimeout"):
         if field in args:
             args[field] = _duration(args[field])
     return dict(args)
+
+
+def _plain(value: Any) -> Any:
+    """A value in the types of documents. msgspec leaves out the defaults of dataclasses."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return msgspec.to_builtins(value)
 
 
 def _extender(extender: Extender) -> dict[str, Any]:
