@@ -20,7 +20,7 @@ from bayplan.extender.client import HttpExtenders
 from bayplan.framework.interface import Plugin
 from bayplan.service.scheduler import Scheduler, Settings
 
-FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4)
+FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
 
 
 @asynccontextmanager
