@@ -170,9 +170,11 @@ async def test_the_configuration_may_name_the_kubeconfig(policy, tmp_path):
         kubeconfig, config = tmp_path / "kubeconfig", tmp_path / "config.yaml"
         kubeconfig.write_text(server.kubeconfig())
         config.write_text(f"{CONFIGURATION}clientConnection:\n  kubeconfig: {kubeconfig}\n")
-        arguments = ("--config", config, "--plugin", f"{policy}:no_c", "--port", 0)
+        arguments = ("--config", config, "--plugin", policy, "--port", 0)
         async with bayplan_extender(*arguments) as command:
             await command.serving()
+            warning = f"bayplan extender: warning: plugin 'flat' is in no profile of {config}: enable it in plugins."
+            assert warning in command.complained
             assert "nodeCacheCapable: true" in command.said
             assert "prioritizeVerb" not in command.said
 
@@ -210,11 +212,7 @@ async def test_it_serves_https(policy, tmp_path):
         pytest.param(["--plugin", "{}/policy.py:permits"], "nothing that an extender is asked for", id="out of reach"),
         pytest.param(["--config", "{}/gone.yaml"], "{}/gone.yaml", id="no such configuration"),
         pytest.param(["--config", "{}/config.yaml"], "{}/config.yaml:8: ", id="plugins that are not loaded"),
-        pytest.param(
-            ["--config", "{}/config.yaml", "--plugin", "{}/policy.py"],
-            "no profile of the configuration enables flat, permits",
-            id="plugins that are not enabled",
-        ),
+        pytest.param(["--config", "{}/dra.yaml"], "{}/dra.yaml:5: profiles[0].plugins: enables D", id="not there yet"),
         pytest.param(
             ["--plugin", "{}/policy.py", "--kubeconfig", "{}/gone"], "bayplan extender: {}/gone", id="no kubeconfig"
         ),
@@ -242,6 +240,7 @@ async def test_it_serves_https(policy, tmp_path):
 )
 async def test_what_cannot_be_is_said_in_a_line(arguments, said, policy):
     (policy.parent / "config.yaml").write_text(CONFIGURATION)
+    (policy.parent / "dra.yaml").write_text(CONFIGURATION.replace("no_c", "DynamicResources"))
     folder = str(policy.parent)
     assert said.replace("{}", folder) in await refusal(*(each.replace("{}", folder) for each in arguments))
 

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +20,8 @@ from bayplan.client import ApiError, Client, ConfigError, TransportError, connec
 from bayplan.config import (
     ConfigurationError,
     ExtraPlugin,
-    KubeSchedulerConfiguration,
     PluginLoadError,
+    Reading,
     load_plugins,
     read_configuration,
 )
@@ -69,36 +69,43 @@ def serve(
     """Serve until a signal comes. Exits with status 2 where that cannot be, and a line for everything that is wrong."""
     keep_heap()
     try:
-        loaded = load_plugins(plugins)
-        configuration = _configuration(Path(config), loaded) if config is not None else None
         kubeconfig = connection.kubeconfig
-        if configuration is not None:
-            kubeconfig = kubeconfig or configuration.clientConnection.kubeconfig or None
+        loaded = load_plugins(plugins)
+        reading = read_configuration(Path(config), loaded) if config is not None else None
+        if reading is not None:
+            for line in (*reading.warning_lines(), *_idle(reading, config)):
+                click.echo(line, err=True)
+            kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
         settings = ServerSettings(host=host, port=port, paths=_paths(paths), tls=_tls(files), freeze=True)
-        build = _builder(configuration, loaded)
+        build = _builder(reading, loaded)
         connected = connection.watch or kubeconfig is not None or connection.context is not None
         where = (kubeconfig, connection.context) if connected else None
         asyncio.run(_run(build, where, settings, _tls_config(files)))
     except ConfigurationError as error:
-        click.echo("\n".join(f"bayplan extender: {line}" for line in str(error).splitlines()), err=True)
+        click.echo(str(error), err=True)
         raise SystemExit(2) from None
     except (ConfigError, PluginLoadError, RefusedError, UnusableError) as error:
         click.echo(f"bayplan extender: {error}", err=True)
         raise SystemExit(2) from None
 
 
-def _configuration(path: Path, plugins: Sequence[ExtraPlugin]) -> KubeSchedulerConfiguration:
-    reading = read_configuration(path, plugins)
-    for line in reading.warning_lines():
-        click.echo(f"bayplan extender: {line}", err=True)
-    return reading.configuration
+def _idle(reading: Reading, path: str | None) -> Iterator[str]:
+    named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
+    for plugin in reading.plugins:
+        if plugin.name not in named:
+            problem = f"plugin {plugin.name!r} is in no profile of {path}: enable it in plugins.multiPoint"
+            yield f"bayplan extender: warning: {problem}"
 
 
-def _builder(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
+def _builder(reading: Reading | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
     def build(handle: Handle) -> ExtenderProfiles:
-        if configuration is None:
+        if reading is None:
             return plugins_alone(plugins, handle)
-        return plugins_of(configuration, plugins, handle)
+        try:
+            return plugins_of(reading.configuration, reading.plugins, handle)
+        except ConfigurationError as error:
+            document = reading.document
+            raise ConfigurationError(document.in_order(error.faults), document.source, document.line_of) from None
 
     return build
 

@@ -111,13 +111,6 @@ def plugins_of(
 
     Raises ConfigurationError and PluginLoadError.
     """
-    enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
-    idle = [plugin.name for plugin in plugins if plugin.name not in enabled]
-    if idle:
-        raise PluginLoadError(
-            f"no profile of the configuration enables {', '.join(idle)}: name it in plugins.multiPoint.enabled, or "
-            "leave it out"
-        )
     lacking = [
         FieldError(f"profiles[{index}].plugins", f"enables {', '.join(missing)}, which Bayplan does not have yet")
         for index, profile in enumerate(configuration.profiles)

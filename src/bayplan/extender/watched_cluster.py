@@ -23,18 +23,22 @@ log = logging.getLogger(__name__)
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that are done take nothing any more, and there may be many of them."""
 
-LOOK_FOR_KIND_SECONDS = 60.0
-
 
 class WatchedCluster:
-    """Keeps the state equal to what the API server tells while `run` runs. `kinds`: beside nodes and pods."""
+    """Keeps the state equal to what the API server tells while `run` runs.
 
-    def __init__(self, client: Client, state: ClusterState, kinds: Iterable[Kind] = ()) -> None:
+    `kinds`: beside nodes and pods. `look_for_kind`: seconds after which to ask again for a kind that the server lacks.
+    """
+
+    def __init__(
+        self, client: Client, state: ClusterState, kinds: Iterable[Kind] = (), *, look_for_kind: float = 10.0
+    ) -> None:
         self.pods: Reflector[PodInfo] = Reflector(
             client, POD, _PodHandler(state), field_selector=LIVE_PODS, decode=PodInfo.from_raw
         )
         self._client = client
         self._state = state
+        self._look_for_kind = look_for_kind
         self._kinds = sorted(set(kinds) - {NODE, POD}, key=lambda kind: kind.resource)
         self.synced = asyncio.Event()
         """Set when all of it is known for the first time."""
@@ -75,7 +79,7 @@ class WatchedCluster:
     async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
         """What the server lacks may come yet, as the definition of a custom resource."""
         while True:
-            await asyncio.sleep(LOOK_FOR_KIND_SECONDS)
+            await asyncio.sleep(self._look_for_kind)
             if await self._served(kind):
                 break
         log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
