@@ -11,8 +11,7 @@ from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog
 from bayplan.config.decoding import decode
 from bayplan.config.merging import ALL, default_set, effective_sets
-from bayplan.config.planning import plan_profile
-from bayplan.config.suggestions import did_you_mean
+from bayplan.config.planning import plan_profile, unknown
 from bayplan.config.types import (
     MULTI_POINT,
     PROTOBUF,
@@ -75,7 +74,7 @@ def _why_not_disabled(name: str, place: str, would_be_asked: set[str], catalog: 
     if name == ALL:
         return ""
     if name not in catalog.names:
-        return f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}"
+        return unknown(name, catalog)
     if name not in would_be_asked:
         return f"plugin {name!r} is not enabled by {'default' if place == MULTI_POINT else 'multiPoint'}"
     points = [point.value for point in catalog.points(name)]
@@ -87,7 +86,7 @@ def _why_not_disabled(name: str, place: str, would_be_asked: set[str], catalog: 
 def _arguments(config: PluginConfig, path: str, enabled: set[str], catalog: Catalog) -> Iterator[FieldError]:
     name = config.name
     if name not in catalog.names:
-        yield _no_effect(path, f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}")
+        yield _no_effect(path, unknown(name, catalog))
         return
     entry = PLUGINS.get(name)
     given = {field: value for field, value in config.args.items() if field not in {"apiVersion", "kind"}}

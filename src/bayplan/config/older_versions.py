@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bayplan.config import former_plugins
 from bayplan.config.converted import Converted
-from bayplan.config.planning import IN_TREE_LIMITS
 from bayplan.config.scoring_strategies import convert_strategies
 from bayplan.config.types import API_VERSION
 
@@ -25,15 +25,6 @@ GONE_FIELDS = {
     "healthzBindAddress": "health is served where --bind-address and --secure-port say",
     "metricsBindAddress": "metrics are served where --bind-address and --secure-port say",
     "featureGates": "--feature-gates sets them",
-}
-GONE_SCORES = {
-    "SelectorSpread": "PodTopologySpread spreads the pods of a service by default",
-    "DefaultPodTopologySpread": "PodTopologySpread spreads the pods of a service by default",
-    "NodePreferAvoidPods": "taints keep pods away from nodes",
-}
-GONE_FILTERS = {
-    "NodeLabel": "demand the labels of all pods with addedAffinity in the arguments of NodeAffinity",
-    "ServiceAffinity": "give the pods an affinity to each other",
 }
 FORMER_LOCKS = ("endpoints", "configmaps", "endpointsleases", "configmapsleases")
 
@@ -106,11 +97,11 @@ def _convert_enabled(plugin_set: dict[str, Any], path: str, converted: Converted
 
     def keep(reference: dict[str, Any], where: str) -> bool:
         name = reference.get("name")
-        if name in GONE_SCORES:
-            converted.note(f"{where}.name", f"plugin {name!r} is gone and left out: {GONE_SCORES[name]}")
-        elif name in GONE_FILTERS:
-            converted.fault(f"{where}.name", f"plugin {name!r} is gone: {GONE_FILTERS[name]}")
-        elif name in IN_TREE_LIMITS:
+        if name in former_plugins.SCORES:
+            converted.note(f"{where}.name", f"plugin {name!r} is gone and left out: {former_plugins.SCORES[name]}")
+        elif name in former_plugins.FILTERS:
+            converted.fault(f"{where}.name", f"plugin {name!r} is gone: {former_plugins.FILTERS[name]}")
+        elif name in former_plugins.LIMITS:
             converted.note(f"{where}.name", f"plugin {name!r} is gone: NodeVolumeLimits counts its volumes")
             reference["name"] = "NodeVolumeLimits"
             again = "NodeVolumeLimits" in names
@@ -126,9 +117,9 @@ def _convert_enabled(plugin_set: dict[str, Any], path: str, converted: Converted
 def _convert_disabled(plugin_set: dict[str, Any], path: str, converted: Converted) -> None:
     def keep(reference: dict[str, Any], where: str) -> bool:
         name = reference.get("name")
-        if name in IN_TREE_LIMITS:
+        if name in former_plugins.LIMITS:
             problem = "is gone: its volumes are counted by NodeVolumeLimits, which stays enabled"
-        elif name in GONE_SCORES or name in GONE_FILTERS:
+        elif name in former_plugins.SCORES or name in former_plugins.FILTERS:
             problem = "is gone, and needs no disabling"
         else:
             return True
@@ -141,7 +132,7 @@ def _convert_disabled(plugin_set: dict[str, Any], path: str, converted: Converte
 def _convert_arguments(profile: dict[str, Any], path: str, version: str, converted: Converted) -> None:
     def keep(config: dict[str, Any], where: str) -> bool:
         name, args = config.get("name"), config.get("args")
-        if name in GONE_SCORES or name in GONE_FILTERS or name in IN_TREE_LIMITS:
+        if name in former_plugins.SCORES or name in former_plugins.FILTERS or name in former_plugins.LIMITS:
             converted.note(where, f"plugin {name!r} is gone, and its arguments with it")
             return False
         if isinstance(args, dict):

@@ -10,14 +10,12 @@ from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog
 from bayplan.config.errors import PluginLoadError, beyond
+from bayplan.config.former_plugins import INSTEAD
 from bayplan.config.merging import effective_sets, names_at, score_weights
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.suggestions import did_you_mean
 from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
 from bayplan.framework.profile import Point
-
-IN_TREE_LIMITS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-"""Plugins that are gone: NodeVolumeLimits counts what they counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,9 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
         if name in seen:
             yield FieldError(f"{where}.name", f"plugin {name!r} is in this list already, as enabled[{seen[name]}]")
         elif name not in catalog.names:
-            yield FieldError(f"{where}.name", unknown(name, catalog))
+            problem = unknown(name, catalog)
+            hint = ": a plugin of your own is loaded with --plugin FILE" if problem.endswith("exist") else ""
+            yield FieldError(f"{where}.name", f"{problem}{hint}")
         elif place != MULTI_POINT and catalog.there(name) and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
             yield FieldError(f"{where}.name", f"plugin {name!r} does not take part in {place}, but in {points}")
@@ -105,10 +105,9 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
 
 def unknown(name: str, catalog: Catalog) -> str:
     """What to say of a plugin that does not exist."""
-    if name in IN_TREE_LIMITS:
-        return f"plugin {name!r} is gone: NodeVolumeLimits counts its volumes"
-    hint = did_you_mean(name, catalog.names) or ": a plugin of your own is loaded with --plugin FILE"
-    return f"plugin {name!r} does not exist{hint}"
+    if name in INSTEAD:
+        return f"plugin {name!r} is gone: {INSTEAD[name]}"
+    return f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}"
 
 
 def _implements(name: str, place: str, catalog: Catalog) -> bool:
@@ -118,7 +117,8 @@ def _implements(name: str, place: str, catalog: Catalog) -> bool:
 def _lacks(points: Mapping[Point, Sequence[str]]) -> Iterator[tuple[str, str]]:
     ordering = points[Point.QUEUE_SORT]
     if len(ordering) != 1:
-        found = f"here {len(ordering)} would: {', '.join(ordering)}" if ordering else "here none does"
+        several = f"and here {' and '.join(ordering)} would: disable all but one in queueSort or multiPoint"
+        found = several if ordering else "and here none does"
         yield Point.QUEUE_SORT.value, f"exactly one plugin has to order the queue, {found}"
     if not points[Point.BIND]:
         yield Point.BIND.value, "at least one plugin has to bind"

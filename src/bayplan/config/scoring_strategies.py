@@ -8,14 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.config.converted import Converted
-from bayplan.plugins.arguments import LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO
+from bayplan.config.former_plugins import STRATEGIES
+from bayplan.plugins.arguments import LEAST_ALLOCATED
 
 FIT = "NodeResourcesFit"
-STRATEGIES = {
-    "NodeResourcesLeastAllocated": LEAST_ALLOCATED,
-    "NodeResourcesMostAllocated": MOST_ALLOCATED,
-    "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY_RATIO,
-}
 
 
 def convert_strategies(profile: dict[str, Any], path: str, converted: Converted) -> None:
