@@ -9,7 +9,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import yaml
-from running import running_scheduler
+from running import bayplan_run, running_scheduler
+from tests.extender.extender_process import bayplan_extender
 from workloads import NAME, pod, pods
 
 from bayplan import SKIP, Plugin, filter_plugin, score_plugin
@@ -180,3 +181,30 @@ async def test_a_plugin_that_fails_costs_an_attempt(cluster):
         assert "plugin breaks_once failed in Filter: RuntimeError: what a day" in await complaint(cluster, "web")
         await on_node(cluster, "web", "node-0")
     check_invariants(cluster.witness, NAME)
+
+
+async def test_one_command_takes_what_the_other_says(cluster, tmp_path):
+    await cluster.add_nodes(3)
+    policy, configuration = tmp_path / "policy.py", tmp_path / "configuration.yaml"
+    policy.write_text(
+        "from bayplan import filter_plugin, score_plugin\n\n\n@filter_plugin\ndef not_node_0(pod, node):\n"
+        "    return 'node-0 is closed' if node.name == 'node-0' else None\n\n\n@score_plugin\ndef higher(pod, node):\n"
+        "    return 10 * int(node.name[-1])\n"
+    )
+    kubeconfig = cluster.scheduler_kubeconfig
+    async with bayplan_extender("--plugin", policy, "--kubeconfig", kubeconfig, "--port", 0, "-v") as extender:
+        await extender.serving()
+        await extender.until(lambda: "know 3 nodes" in extender.complained)
+        configuration.write_text(
+            f"apiVersion: {API_VERSION}\nkind: {KIND}\nleaderElection: {{leaderElect: false}}\n"
+            f"profiles:\n- schedulerName: {NAME}\n{extender.snippet}"
+        )
+        async with bayplan_run("--config", configuration, "--kubeconfig", kubeconfig):
+            await cluster.create(pod("web"))
+            await on_node(cluster, "web", "node-2")
+            await cluster.create(pod("misfit", nodeSelector={"kubernetes.io/hostname": "node-0"}))
+            note = await complaint(cluster, "misfit")
+        assert "filter: default/web: 2 of 3 nodes" in extender.complained
+    assert note.startswith(
+        "0/3 nodes are available: 1 node-0 is closed, 2 node(s) didn't match Pod's node affinity/selector."
+    )

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
 import signal
 import socket
 import ssl
-import sys
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import aiohttp
 import pytest
 import yaml
 from asking import node, pod
+from extender_process import bayplan_extender
 
 from bayplan.devcluster.apiserver import ApiServer, Fault
 from bayplan.testing.certificates import Authority
@@ -60,61 +56,6 @@ def policy(tmp_path):
     return path
 
 
-class Command:
-    """`bayplan extender` as a process of its own, with the lines that it has said."""
-
-    def __init__(self, process):
-        self.process = process
-        self.said = ""
-        self.complained = ""
-        self._reading = asyncio.gather(self._read(), self._read_errors())
-
-    async def _read(self):
-        async for line in self.process.stdout:
-            self.said += line.decode()
-
-    async def _read_errors(self):
-        async for line in self.process.stderr:
-            self.complained += line.decode()
-
-    async def ended(self):
-        """Its exit status."""
-        async with asyncio.timeout(20):
-            await self.process.wait()
-            await self._reading
-        return self.process.returncode
-
-    async def until(self, condition):
-        async with asyncio.timeout(20):
-            while not (found := condition()):  # noqa: ASYNC110 - what a process says is no event
-                await asyncio.sleep(0.02)
-            return found
-
-    async def serving(self):
-        """Where it serves, when it has said all."""
-        return (await self.until(lambda: re.search(r"urlPrefix: (\S+)(?s:.)*nodeCacheCapable", self.said)))[1]
-
-
-@asynccontextmanager
-async def bayplan_extender(*arguments, environ=None):
-    process = await asyncio.create_subprocess_exec(
-        Path(sys.executable).with_name("bayplan"),
-        "extender",
-        *map(str, arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**{name: value for name, value in os.environ.items() if name != "KUBECONFIG"}, **(environ or {})},
-    )
-    command = Command(process)
-    try:
-        yield command
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await command.ended()
-
-
 async def refusal(*arguments, environ=None):
     """What it says before it ends with status 2."""
     async with bayplan_extender(*arguments, environ=environ) as command:
@@ -127,7 +68,7 @@ async def refusal(*arguments, environ=None):
 async def test_it_says_what_to_configure_and_serves_it_until_it_is_told_to_stop(policy):
     async with bayplan_extender("--plugin", policy, "--port", 0, "--path", "filter=a/b", "-v") as command:
         url = await command.serving()
-        [entry] = yaml.safe_load(command.said[command.said.index("extenders:") :])["extenders"]
+        [entry] = yaml.safe_load(command.snippet)["extenders"]
         assert entry == {
             "urlPrefix": url,
             "filterVerb": "a/b",
@@ -194,7 +135,7 @@ async def test_it_serves_https(policy, tmp_path):
     ) as command:
         url = await command.serving()
         await command.until(lambda: "keyFile" in command.said)
-        [entry] = yaml.safe_load(command.said[command.said.index("extenders:") :])["extenders"]
+        [entry] = yaml.safe_load(command.snippet)["extenders"]
         assert (entry["enableHTTPS"], list(entry["tlsConfig"])) == (True, ["caFile", "certFile", "keyFile"])
         async with (
             aiohttp.ClientSession() as session,
