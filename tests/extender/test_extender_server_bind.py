@@ -8,7 +8,7 @@ import pytest
 from asking import cluster, no_c, pod, serving
 
 from bayplan import SKIP, Plugin
-from bayplan.api.kinds import POD
+from bayplan.api.kinds import EVENT, POD
 from bayplan.client import ApiError, TransportError
 
 pytestmark = pytest.mark.feature("Serving as an extender: bind")
@@ -141,6 +141,23 @@ async def test_a_post_bind_that_fails_changes_nothing(client, caplog):
     async with serving(Afterwards, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
     assert "is bound, but plugin Afterwards failed in PostBind: RuntimeError: too late" in caplog.text
+
+
+async def test_events_of_plugins_are_written_before_it_ends(client):
+    class Tells(Plugin):
+        name = "Tells"
+
+        def __init__(self, handle):
+            self._handle = handle
+
+        def bind(self, cycle, pod, node_name):
+            self._handle.record(pod, "Normal", "Placed", "Binding", f"has a place on {node_name}")
+            return SKIP
+
+    async with serving(Tells, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+    notes = [each.document["note"] for each in client.requests if each.kind is EVENT and each.verb == "create"]
+    assert notes == ["has a place on a"]
 
 
 async def test_without_a_connection_nothing_is_bound():

@@ -114,6 +114,7 @@ async def running_extender(
                 services.append(tasks.create_task(_freeze(watched), name="freeze"))
         try:
             yield RunningExtender(profiles, server, watched)
+            await server.stop()
             if recorder is not None:
                 await recorder.drain(settings.drain)
         finally:
