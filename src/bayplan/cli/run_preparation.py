@@ -148,16 +148,20 @@ def _asks_for_nothing(flag: Flag, value: Any) -> bool:
 
 
 def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation) -> None:
+    reading = None
     try:
-        if not plugins_loaded:  # then nobody can say which plugins exist
-            prepared.configuration = load_configuration(path)
-            return
-        reading = read_configuration(path, prepared.plugins)
+        if plugins_loaded:
+            reading = read_configuration(path, prepared.plugins)
+    except PluginLoadError as error:
+        prepared.problems.append(f"bayplan run: {error}")
     except ConfigurationError as error:
         prepared.problems += str(error).splitlines()
         return
-    except PluginLoadError as error:
-        prepared.problems.append(f"bayplan run: {error}")
+    if reading is None:  # then nobody can say which plugins exist, but all else can be judged
+        try:
+            load_configuration(path)
+        except ConfigurationError as error:
+            prepared.problems += str(error).splitlines()
         return
     prepared.configuration, prepared.document = reading.configuration, reading.document
     prepared.plugins = list(reading.plugins)
