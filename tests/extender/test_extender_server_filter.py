@@ -195,7 +195,7 @@ async def test_before_the_cluster_is_known_nothing_is_decided():
     async with serving(no_c, client=client, synced=False) as extender:
         assert (await extender.filter(*NODES))["Error"] == "the extender does not know the cluster yet"
         for verb, args in (("prioritize", {"NodeNames": []}), ("preempt", {"NodeNameToMetaVictims": {}})):
-            assert await extender.fail(verb, Pod=pod(), **args) == (400, "the extender does not know the cluster yet\n")
+            assert await extender.fail(verb, Pod=pod(), **args) == (503, "the extender does not know the cluster yet\n")
         assert (await extender.send("GET", "/readyz"))[0] == 503
         assert (await extender.send("GET", "/healthz"))[0] == 200
 

@@ -20,7 +20,7 @@ from bayplan.client.answers import Identity
 from bayplan.extender import wire
 from bayplan.extender.binding import Binding
 from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
-from bayplan.extender.problems import Unanswerable
+from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.verbs import KnowsNodes, Verbs
 from bayplan.framework.status import PluginError
 
@@ -128,8 +128,10 @@ class ExtenderServer:
         try:
             answer, said = await self._answers[verb](body)
             return 200, wire.write(answer), said
-        except (wire.WireError, Unanswerable) as error:
+        except wire.WireError as error:
             return _failure(verb, 400, str(error))
+        except Unanswerable as error:
+            return _failure(verb, error.status, str(error))
         except PluginError as error:
             log.warning("%s: %s", verb, error, exc_info=error.__cause__ if log.isEnabledFor(logging.INFO) else None)
             return _failure(verb, 500, str(error))
@@ -172,7 +174,7 @@ class ExtenderServer:
         if http.method not in {"GET", "HEAD"}:
             return _text(405, f"{http.path} takes GET, not {http.method}", Allow="GET, HEAD")
         if http.path == "/readyz" and not self._known.ready:
-            return _text(503, "the extender does not know the cluster yet")
+            return _text(NotYet.status, str(NotYet()))
         return _text(200, "ok")
 
 

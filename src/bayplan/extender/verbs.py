@@ -19,7 +19,7 @@ from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.plugins import ExtenderProfiles, best_score
-from bayplan.extender.problems import Unanswerable
+from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import Asked
 from bayplan.extender.wire import (
     MAX_EXTENDER_PRIORITY,
@@ -111,7 +111,7 @@ class Verbs:
         profile = self._profiles.of(pod)
         candidates = _candidates(args)
         if not self._known.ready:
-            raise Unanswerable("the extender does not know the cluster yet")
+            raise NotYet
         found = self._find(Asked(list(candidates)))
         cycle = CycleState()
         outcome = run_pre_filter(profile, cycle, pod, self._state.nodes)

@@ -14,7 +14,7 @@ from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.extender.problems import Unanswerable
+from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import Asked, names_of
 from bayplan.extender.wire import ExtenderArgs
 
@@ -69,7 +69,7 @@ class WatchedCluster:
     def asked(self, args: ExtenderArgs) -> Asked:
         """The nodes of a request. Of whole ones only the name is read: they are decided about as they are watched."""
         if not self.ready:
-            raise Unanswerable("the extender does not know the cluster yet")
+            raise NotYet
         if args.NodeNames is not None:
             return Asked(args.NodeNames)
         if args.Nodes is not None:
