@@ -1,0 +1,242 @@
+"""What a plugin answers at each point: of the right type, in range, and the same when it is asked again."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+from bayplan.api.kinds import POD, Kind
+from bayplan.framework import interface
+from bayplan.framework.events import EventHint
+from bayplan.framework.interface import CycleState, PostFilterResult
+from bayplan.framework.profile import Point
+from bayplan.framework.runner import (
+    run_bind,
+    run_filter,
+    run_permit,
+    run_post_bind,
+    run_post_filter,
+    run_pre_bind,
+    run_pre_bind_pre_flight,
+    run_pre_filter,
+    run_reserve,
+)
+from bayplan.framework.status import PluginError
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.what_if import ProfileWhatIf
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.faults import Finding
+from bayplan.testing.contract.random_examples import RandomExamples
+from bayplan.testing.contract.subject import Said, Subject, alone, ask
+
+ANSWER_SECONDS = 10.0
+"""How long PreBind and Bind may take here."""
+
+
+class RecordingHandle:
+    """A handle whose binder writes nothing and remembers what it was to write."""
+
+    def __init__(self, world: World) -> None:
+        self._handle = world.handle
+        self.bound: list[tuple[str, str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._handle, name)
+
+    @property
+    def binder(self) -> RecordingHandle:
+        """Itself."""
+        return self
+
+    async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
+        """Remember a binding."""
+        self.bound.append((namespace, name, node))
+
+
+def check_answers(subject: Subject, example: Example) -> Finding | None:
+    """PreEnqueue, PreFilter, Filter, Score and what goes with them answer what the scheduler can take."""
+    world = example.build()
+    plugin = subject.build(world.handle)
+    try:
+        said = ask(plugin, world)
+    except PluginError as error:
+        return Finding(str(error), f"let {error.point} answer what its point in bayplan.framework.interface says")
+    if said.names is not None and not (
+        isinstance(said.names, frozenset) and all(isinstance(name, str) for name in said.names)
+    ):
+        return Finding(f"pre_filter answered NodeNames({said.names!r})", "give NodeNames a frozenset of node names")
+    return _check_values(plugin, subject, world) or _check_sort_keys(plugin, subject, example)
+
+
+def check_declarations(subject: Subject, example: Example) -> Finding | None:
+    """`events` and `looks_up` tell what the scheduler has to watch: EventHints, and Kinds."""
+    world = example.build()
+    plugin = subject.build(world.handle)
+    for name, form, wanted in (
+        ("events", interface.EnqueueExtensions, EventHint),
+        ("looks_up", interface.LooksUp, Kind),
+    ):
+        if not subject.has(form):
+            continue
+        try:
+            wrong = [each for each in getattr(plugin, name)() if not isinstance(each, wanted)]
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
+            return Finding(f"{name}() raised {type(error).__name__}: {error}", f"let {name} raise nothing")
+        if wrong:
+            return Finding(f"{name}() yields {wrong[0]!r}", f"yield {wanted.__name__}s from {name}")
+    return None
+
+
+def check_binding(subject: Subject, example: Example) -> Finding | None:
+    """Reserve, Permit, PreBind, Bind and PostBind answer what the scheduler can take, in their order, on every node."""
+    world = example.build()
+    handle = RecordingHandle(world)
+    plugin = subject.build(handle)
+    profile = alone(plugin)
+    for node in [document["metadata"]["name"] for kind, document in example.objects if kind.kind == "Node"]:
+        cycle = CycleState()
+        try:
+            run_pre_filter(profile, cycle, world.pod, world.state.nodes)
+            run_reserve(profile, cycle, world.pod, node)
+            run_permit(profile, cycle, world.pod, node)
+            run_pre_bind_pre_flight(profile, cycle, world.pod, node)
+            asyncio_answer(run_pre_bind, profile, cycle, world.pod, node)
+            if profile.at(Point.BIND):
+                _ask_bind(plugin, cycle, world, node)
+            for error in run_post_bind(profile, cycle, world.pod, node):
+                return Finding(str(error), "let post_bind raise nothing: the pod is bound already")
+        except PluginError as error:
+            return Finding(str(error), f"let {error.point} answer what its point in bayplan.framework.interface says")
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
+            return Finding(
+                f"on node {node} it raised {type(error).__name__}: {error}",
+                "let it raise nothing, or skip the check 'binding' if it needs an API server",
+            )
+    return None
+
+
+def check_post_filter(subject: Subject, example: Example) -> Finding | None:
+    """PostFilter answers a PostFilterResult, with victims that are on the node that it nominates."""
+    if not subject.has(interface.PostFilter):
+        return None
+    world = example.build()
+    plugin = subject.build(world.handle)
+    profile = alone(plugin)
+    fit = NodeResourcesFit()
+    for point in (Point.PRE_FILTER, Point.FILTER):
+        profile.plugins = {**profile.plugins, point: [*profile.at(point), fit]}
+    cycle, nodes = CycleState(), world.state.nodes
+    if run_pre_filter(profile, cycle, world.pod, nodes).refusal is not None:
+        return None
+    verdicts = run_filter(profile, cycle, world.pod, nodes)
+    if verdicts.standing.any():
+        return None
+    diagnosis = Diagnosis(world.state.table.live_count, verdicts)
+    try:
+        what_if = ProfileWhatIf(profile, world.state.nominations, RandomExamples(example.number).rng)
+        result: PostFilterResult | None = run_post_filter(profile, cycle, world.pod, diagnosis, what_if)
+    except PluginError as error:
+        return Finding(str(error), "let post_filter return a PostFilterResult")
+    assert result is not None
+    elsewhere = [pod.key for pod in result.victims if pod.node_name != result.nominated_node]
+    if elsewhere:
+        return Finding(
+            f"it nominated node {result.nominated_node!r} with victims elsewhere: {', '.join(elsewhere)}",
+            "name only victims that are on the nominated node",
+        )
+    return None
+
+
+def check_repeatable(subject: Subject, example: Example) -> Finding | None:
+    """The same question gets the same answer, from this plugin and from another one of its kind."""
+    world, other_world = example.build(), example.build()
+    plugin, other = subject.build(world.handle), subject.build(other_world.handle)
+    first = ask(plugin, world)
+    change = (
+        "decide by the pod, the nodes and what was remembered of them in CycleState alone: draw nothing at random, "
+        "read no clock, and keep nothing of earlier questions in the class or the module"
+    )
+    if difference := differs(first, ask(plugin, world)):
+        return Finding(f"asked twice about the same pod, {difference}", change)
+    ask(other, other_world, pod_info(RandomExamples(example.number, example.words).pod("other")))
+    if difference := differs(first, ask(plugin, world, pod_info(example.pod))):
+        return Finding(f"asked again after another instance was, {difference}", change)
+    if difference := differs(first, ask(other, other_world)):
+        return Finding(f"of two instances that were asked about the same pod, {difference}", change)
+    return None
+
+
+def differs(one: Said, other: Said) -> str:
+    """Where two answers differ, in words; "" where they do not. Normalised scores count too."""
+    if one == other:
+        return ""
+    if one.enqueue != other.enqueue:
+        return f"pre_enqueue said {one.enqueue} and then {other.enqueue}"
+    for name in {**one.verdicts, **other.verdicts}:
+        before, after = one.of_node(name), other.of_node(name)
+        if before != after:
+            return f"it said of node {name}: {before}, and then: {after}"
+        if one.scores != other.scores and name in (one.scores or {}) and name in (other.scores or {}):
+            assert one.scores is not None
+            assert other.scores is not None
+            if one.scores[name] != other.scores[name]:
+                return f"the score of node {name} was {one.scores[name]} and then {other.scores[name]}"
+    return f"it said {one} and then {other}"
+
+
+def asyncio_answer(run: Any, *arguments: Any) -> Any:
+    """What a coroutine function returns, from a loop of its own: the caller may be inside of one."""
+
+    async def answer() -> Any:
+        async with asyncio.timeout(ANSWER_SECONDS):
+            return await run(*arguments)
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, answer()).result()
+
+
+def _ask_bind(plugin: Any, cycle: CycleState, world: World, node: str) -> None:
+    try:
+        asyncio_answer(run_bind, alone(plugin), cycle, world.pod, node)
+    except PluginError as error:
+        if "skipped the pod" not in str(error):  # it may leave the binding to another plugin
+            raise
+
+
+def _check_values(plugin: Any, subject: Subject, world: World) -> Finding | None:
+    for form, name, arguments in (
+        (interface.Sign, "sign", (world.pod,)),
+        (interface.RestsOn, "rests_on", (world.pod, world.state.nodes)),
+    ):
+        if not subject.has(form):
+            continue
+        try:
+            value = getattr(plugin, name)(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
+            return Finding(f"{name} raised {type(error).__name__}: {error}", f"let {name} answer for every pod")
+        try:
+            hash(value)
+        except TypeError:
+            return Finding(f"{name} answered {value!r}, which cannot be hashed", "answer tuples, not lists or dicts")
+    return None
+
+
+def _check_sort_keys(plugin: Any, subject: Subject, example: Example) -> Finding | None:
+    if not subject.has(interface.QueueSort):
+        return None
+    pods = [pod_info(document) for document in (*example.of(POD), example.pod)]
+    keys = [(pod, at, plugin.sort_key(pod, at)) for pod in pods for at in (0.0, 1.5)]
+    for (one, at, key), (other, _, next_key) in pairwise(keys):
+        try:
+            key < next_key  # noqa: B015 - whether it can be asked is the question
+        except TypeError as error:
+            return Finding(
+                f"the keys of pods {one.key} and {other.key}, {key!r} and {next_key!r}, cannot be compared: {error}",
+                "let sort_key return values of one type, such as tuples of numbers",
+            )
+        if plugin.sort_key(one, at) != key:
+            return Finding(f"the key of pod {one.key} was {key!r} and then another", "sort by the pod and queued_at")
+    return None

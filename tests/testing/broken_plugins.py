@@ -1,0 +1,466 @@
+"""Plugins that break their contract, each in one way, with what the check should say of it."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    Code,
+    EventHint,
+    Hint,
+    NodeNames,
+    Plugin,
+    PostFilterResult,
+    Rejections,
+    Status,
+    Wait,
+    filter_plugin,
+    score_plugin,
+)
+from bayplan.testing.builders import make_pod
+
+TIER = "example.com/tier"
+NOT_HERE = Status.unschedulable("another tier")
+count = itertools.count()
+
+
+class WrongParameters(Plugin):
+    name = "wrong-parameters"
+
+    def filter(self, pod, node):
+        return None
+
+
+class AnswersTrue(Plugin):
+    name = "answers-true"
+
+    def filter(self, cycle, pod, node):
+        return bool(node.labels)
+
+
+class NamesAsList(Plugin):
+    name = "names-as-list"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return NodeNames(["n0", "n1"])
+
+
+@filter_plugin(name="raises")
+def raises(pod, node):
+    return "no tier" if node.labels["example.com/tier"] == "none" else None
+
+
+@score_plugin(name="beyond-100")
+def beyond(pod, node):
+    return len(node.pods) * 60
+
+
+class FloatScores(Plugin):
+    name = "float-scores"
+
+    def score_nodes(self, cycle, pod, nodes):
+        return nodes.pod_count / 2
+
+
+class DeadRows(Plugin):
+    """Rows of nodes that are gone are among those of PreFilter."""
+
+    name = "dead-rows"
+
+    def pre_filter(self, cycle, pod, nodes):
+        cycle.data[self.name] = [nodes.info(position).labels for position in range(len(nodes))]
+
+
+@score_plugin(name="chance")
+def chance(pod, node):
+    return random.randint(0, 100)
+
+
+class RemembersInClass(Plugin):
+    name = "remembers-in-class"
+    seen: list[str] = []  # noqa: RUF012 - the mistake
+
+    def score(self, cycle, pod, node):
+        self.seen.append(pod.name)
+        return len(self.seen) % 100
+
+
+class ChangesPod(Plugin):
+    name = "changes-pod"
+
+    def pre_filter(self, cycle, pod, nodes):
+        pod.metadata.annotations = {"seen": "yes"}
+
+
+class ChangesColumn(Plugin):
+    name = "changes-column"
+
+    def filter_nodes(self, cycle, pod, nodes):
+        free = nodes.allocatable("cpu")
+        free -= nodes.requested("cpu")
+        return Rejections.where(free < 500, Status.unschedulable("too little left"))
+
+
+class ForgetsOthers(Plugin):
+    name = "forgets-others"
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data.clear()
+
+    def score(self, cycle, pod, node):
+        return min(100, len(node.pods))
+
+
+class NormalizesInPlace(Plugin):
+    name = "normalizes-in-place"
+
+    def score_nodes(self, cycle, pod, nodes):
+        return nodes.pod_count * 60
+
+    def normalize_scores(self, cycle, pod, scores, nodes):
+        np.minimum(scores, 100, out=scores)
+        scores //= 2
+        return scores
+
+
+class FormsDiffer(Plugin):
+    name = "forms-differ"
+
+    def filter(self, cycle, pod, node):
+        return NOT_HERE if len(node.pods) >= 2 else None
+
+    def filter_nodes(self, cycle, pod, nodes):
+        return Rejections.where(nodes.pod_count > 2, NOT_HERE)
+
+
+class ScoresDiffer(Plugin):
+    name = "scores-differ"
+
+    def score(self, cycle, pod, node):
+        return min(10, len(node.pods))
+
+    def score_nodes(self, cycle, pod, nodes):
+        return np.minimum(9, nodes.pod_count * 2)
+
+
+class FullestOnly(Plugin):
+    """Compares the nodes that it is asked about with one another."""
+
+    name = "fullest-only"
+
+    def filter_nodes(self, cycle, pod, nodes):
+        return Rejections.where(nodes.pod_count < nodes.pod_count.max(initial=0), NOT_HERE)
+
+
+class CountsOnce(Plugin):
+    """Remembers pods in PreFilter, and is not told of those that come and go in thought."""
+
+    name = "counts-once"
+
+    def pre_filter(self, cycle, pod, nodes):
+        cycle.data[self.name] = {nodes.name(at): len(nodes.pods(at)) for at in np.flatnonzero(nodes.live).tolist()}
+
+    def filter(self, cycle, pod, node):
+        return "full" if cycle.data[self.name][node.name] >= 1 else None
+
+
+class AddsButDoesNotRemove(CountsOnce):
+    name = "adds-but-does-not-remove"
+
+    def pre_filter(self, cycle, pod, nodes):
+        super().pre_filter(cycle, pod, nodes)
+        cycle.data[self.name] = Counts(cycle.data[self.name])
+
+    def add_pod(self, cycle, pod, added, node):
+        cycle.data[self.name][node.name] += 1
+
+    def remove_pod(self, cycle, pod, removed, node):
+        return None
+
+
+class Counts(dict):
+    def clone(self):
+        return Counts(self)
+
+
+class SignsTooLittle(Plugin):
+    name = "signs-too-little"
+
+    def filter(self, cycle, pod, node):
+        return NOT_HERE if pod.labels.get(TIER) == "web" else None
+
+    def sign(self, pod):
+        return ()
+
+
+class SignsNoAnnotation(Plugin):
+    name = "signs-no-annotation"
+
+    def score(self, cycle, pod, node):
+        return 50 if pod.annotations.get("example.com/favourite") == node.labels.get("example.com/favourite") else 0
+
+    def sign(self, pod):
+        return tuple(sorted(pod.labels.items()))
+
+
+class SignsList(Plugin):
+    name = "signs-list"
+
+    def filter(self, cycle, pod, node):
+        return None if len(pod.requested) < 2 else NOT_HERE
+
+    def sign(self, pod):
+        return sorted(pod.requested)
+
+
+class RestsOnMore(Plugin):
+    """How full a node is compared with all others: a change of one changes the others."""
+
+    name = "rests-on-more"
+
+    def pre_filter(self, cycle, pod, nodes):
+        cycle.data[self.name] = int(nodes.pod_count.sum())
+
+    def filter(self, cycle, pod, node):
+        return "as full as all others together" if 2 * node.pod_count > cycle.data[self.name] else None
+
+    def add_pod(self, cycle, pod, added, node):
+        cycle.data[self.name] += 1
+
+    def remove_pod(self, cycle, pod, removed, node):
+        cycle.data[self.name] -= 1
+
+    def sign(self, pod):
+        return ()
+
+
+class ReadsPods(Plugin):
+    name = "reads-pods"
+    reads_pods = False
+
+    def score(self, cycle, pod, node):
+        return min(100, node.pod_count)
+
+    def sign(self, pod):
+        return ()
+
+
+class RemembersNodes(Plugin):
+    """What PreScore remembers is of the nodes as they were when the first such pod came."""
+
+    name = "remembers-nodes"
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data[self.name] = nodes.pod_count.sum()
+
+    def score(self, cycle, pod, node):
+        return int(min(100, node.pod_count * 10 + cycle.data[self.name]))
+
+    def sign(self, pod):
+        return ()
+
+    def rests_on(self, pod, nodes):
+        return ()
+
+
+class RemembersPods(Plugin):
+    """What PreScore remembers is of each node as it was when the first such pod came."""
+
+    name = "remembers-pods"
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data[self.name] = {nodes.name(at): int(nodes.pod_count[at]) for at in range(len(nodes))}
+
+    def score(self, cycle, pod, node):
+        return min(100, cycle.data[self.name].get(node.name, 99))
+
+    def sign(self, pod):
+        return ()
+
+
+class DeafToLabels(Plugin):
+    name = "deaf-to-labels"
+
+    def filter(self, cycle, pod, node):
+        return None if node.labels.get(TIER) == "web" else NOT_HERE
+
+    def events(self):
+        yield EventHint(ClusterEvent("Node", Action.UPDATE_NODE_ALLOCATABLE))
+
+
+class WrongHint(DeafToLabels):
+    """The hint asks for the wrong value."""
+
+    name = "wrong-hint"
+
+    def events(self):
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_LABEL), self.after)
+
+    def after(self, pod, old, new):
+        return Hint.QUEUE if (new.metadata.labels or {}).get(TIER) == "batch" else Hint.SKIP
+
+
+class RaisingHint(WrongHint):
+    name = "raising-hint"
+
+    def after(self, pod, old, new):
+        return Hint.QUEUE if old.metadata.labels != new.metadata.labels else Hint.SKIP
+
+
+class BooleanHint(WrongHint):
+    name = "boolean-hint"
+
+    def after(self, pod, old, new):
+        return True
+
+
+class BareEvents(DeafToLabels):
+    name = "bare-events"
+
+    def events(self):
+        return [ClusterEvent("Node", Action.ADD)]
+
+
+class GateThatStays(Plugin):
+    name = "gate-that-stays"
+
+    def pre_enqueue(self, pod):
+        return "not released" if pod.labels.get("app") != "b" else None
+
+    def events(self):
+        return []
+
+
+class LeaksReservations(Plugin):
+    name = "leaks-reservations"
+
+    def __init__(self):
+        self._taken = {}
+
+    def filter(self, cycle, pod, node):
+        return "taken" if self._taken.get(node.name) else None
+
+    def reserve(self, cycle, pod, node_name):
+        self._taken[node_name] = pod.uid
+
+    def unreserve(self, cycle, pod, node_name):
+        """Forget to give it back."""
+
+
+class UnreservesOnce(LeaksReservations):
+    name = "unreserves-once"
+
+    def unreserve(self, cycle, pod, node_name):
+        del self._taken[node_name]
+
+
+class PermitsNumber(Plugin):
+    name = "permits-number"
+
+    def permit(self, cycle, pod, node_name):
+        return 30
+
+
+class PostBindRaises(Plugin):
+    name = "post-bind-raises"
+
+    def post_bind(self, cycle, pod, node_name):
+        raise OSError("no file")
+
+
+class VictimsElsewhere(Plugin):
+    name = "victims-elsewhere"
+
+    def post_filter(self, cycle, pod, diagnosis, what_if):
+        return PostFilterResult(Status(Code.SUCCESS), "n0", (make_pod("victim", node="n1"),))
+
+
+class MixedKeys(Plugin):
+    name = "mixed-keys"
+
+    def sort_key(self, pod, queued_at):
+        return pod.name if pod.name.startswith("p") else queued_at
+
+
+@filter_plugin(name="never-says-no")
+def never_says_no(pod, node):
+    return "in maintenance" if node.labels.get("example.com/maintenance window ") else None
+
+
+@score_plugin(name="always-7")
+def always_7(pod, node):
+    return 7
+
+
+class Patient(Plugin):
+    """A good one that uses much: it passes."""
+
+    name = "patient"
+
+    @dataclass
+    class Arguments:
+        tier: str = "web"
+
+    arguments = Arguments
+
+    def __init__(self, handle, args):
+        self._tier = args.tier
+
+    def pre_filter(self, cycle, pod, nodes):
+        return SKIP if TIER not in pod.labels else None
+
+    def filter(self, cycle, pod, node):
+        return None if node.labels.get(TIER) == self._tier else NOT_HERE
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(5)
+
+
+BROKEN = [
+    (WrongParameters, "registration", "filter is called with (cycle, pod, node)"),
+    (AnswersTrue, "answers", "answered False; expected None, a reason (str) or a Status"),
+    (NamesAsList, "answers", "give NodeNames a frozenset of node names"),
+    (raises, "answers", "KeyError: 'example.com/tier'"),
+    (beyond, "answers", "scores must be 0 to 100 after normalisation"),
+    (FloatScores, "answers", "integers, got float64"),
+    (DeadRows, "answers", "AssertionError"),
+    (SignsList, "answers", "cannot be hashed"),
+    (MixedKeys, "answers", "cannot be compared"),
+    (chance, "repeatable", "draw nothing at random"),
+    (RemembersInClass, "repeatable", "keep nothing of earlier questions in the class"),
+    (ChangesPod, "inputs", "PreFilter changed the pod ("),
+    (ChangesColumn, "inputs", "Filter changed the column of nodes allocatable"),
+    (ForgetsOthers, "inputs", "PreScore changed what other plugins remember in cycle.data"),
+    (NormalizesInPlace, "inputs", "normalize_scores changed the array"),
+    (FormsDiffer, "forms", "make filter and filter_nodes agree"),
+    (ScoresDiffer, "forms", "make score and score_nodes agree"),
+    (FullestOnly, "forms", "when it is asked about all nodes"),
+    (CountsOnce, "what-ifs", "implement add_pod and remove_pod"),
+    (AddsButDoesNotRemove, "what-ifs", "let add_pod and remove_pod bring all that pre_filter remembered up to date"),
+    (SignsTooLittle, "signature", "what the plugin reads of metadata.labels"),
+    (SignsNoAnnotation, "signature", "what the plugin reads of metadata.annotations"),
+    (RestsOnMore, "rests-on", "let rests_on return what else the answers rest on"),
+    (ReadsPods, "reads-pods", "leave reads_pods at True"),
+    (RemembersNodes, "rests-on", "let rests_on return what else"),
+    (RemembersPods, "reuse", "what pre_filter and pre_score remember must rest on the pod alone"),
+    (DeafToLabels, "events", "(NodeUpdateNodeLabel)"),
+    (WrongHint, "events", "no hint of the plugin says QUEUE"),
+    (RaisingHint, "hints", "let the hint take an old or a new object that is None"),
+    (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
+    (BareEvents, "declarations", "yield EventHints from events"),
+    (GateThatStays, "events", "metadata.labels of the pod itself changes"),
+    (LeaksReservations, "reserve", "give back exactly what reserve took"),
+    (UnreservesOnce, "reserve", "raise nothing where there is nothing"),
+    (PermitsNumber, "binding", "answered 30"),
+    (PostBindRaises, "binding", "let post_bind raise nothing"),
+    (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
+    (never_says_no, "exercise", "it took every pod on every node"),
+    (always_7, "exercise", "it gave every node the same score, 7"),
+]
