@@ -146,6 +146,7 @@ def test_an_added_preference_counts_for_every_pod(cluster):
 NEEDS_B = make_pod("p", node_selector={"zone": "b"})
 
 
+@pytest.mark.feature("NodeAffinity: queueing hints")
 @pytest.mark.parametrize(
     ("plugin", "old", "new", "hint"),
     [

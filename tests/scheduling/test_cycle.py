@@ -18,11 +18,13 @@ def filters_said(decision):
     return replace(decision.diagnosis, post_filter_message="").explain()
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_no_nodes():
     decision = make_cluster().decide(make_pod("p"))
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "no nodes available to schedule pods")
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_the_message_counts_reasons_in_order():
     cluster = make_cluster(
         make_node("a", cpu="1"), make_node("b", cpu="1", pods=0), make_node("c", taints=["x=:NoSchedule"])
@@ -34,6 +36,7 @@ def test_the_message_counts_reasons_in_order():
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit", "TaintToleration"}
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_the_best_node_is_taken_and_ties_are_drawn():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("a", cpu="8"), make_node("b", cpu="8"))
     drawn = {cluster.decide(make_pod("p", cpu="1"), seed).node for seed in range(20)}
@@ -58,6 +61,7 @@ def giving(answer):
     return type("Gives", (Gives,), {"answer": answer})
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_a_refusal_before_any_node():
     cluster = make_cluster(make_node("a"), plugins=[giving(Status.unresolvable("not this one"))])
     decision = cluster.decide(make_pod("p"))
@@ -86,6 +90,7 @@ class Evicts(Plugin):
         return PostFilterResult(Status.unschedulable("nobody to evict"), "a")
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_what_post_filter_adds():
     decision = make_cluster(make_node("a", cpu="1"), plugins=[Evicts]).decide(make_pod("p", cpu="2"))
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
@@ -93,6 +98,7 @@ def test_what_post_filter_adds():
     assert decision.nominated_node == "a"
 
 
+@pytest.mark.feature("Nominated pods: filters with and without them")
 @pytest.mark.parametrize(
     ("priority", "node"), [pytest.param(5, "", id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
 )
@@ -104,6 +110,7 @@ def test_room_is_kept_for_nominated_pods(priority, node):
     assert cluster.decide(nominee).node == "a"
 
 
+@pytest.mark.feature("Nominated pods: filters with and without them")
 def test_a_nominated_node_is_looked_at_first_and_others_if_it_does_not_fit():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("big", cpu="64"))
     assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"

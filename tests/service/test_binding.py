@@ -209,6 +209,7 @@ async def test_a_failing_pre_bind_gives_everything_back(client, clock, answer, m
     assert message in setting.queue.get("uid-web").message
 
 
+@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
 async def test_a_pod_with_work_in_pre_bind_is_nominated_meanwhile(client, clock) -> None:
     setting = await Setting(client, clock, PreBinder(None)).bind()
     setting.assert_bound()

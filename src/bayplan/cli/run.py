@@ -13,7 +13,7 @@ import click
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
 from bayplan.config import ExtraPlugin, PluginLoadError, default_profile, load_plugins
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.heap import keep_heap
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings

@@ -12,7 +12,8 @@ from bayplan.config.errors import ConfigurationError, PluginLoadError
 from bayplan.config.loading import plugin_arguments
 from bayplan.config.merging import effective_sets, plugins_by_point, score_weights
 from bayplan.config.types import KubeSchedulerProfile, PluginReference, Plugins, PluginSet
-from bayplan.framework.interface import Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point, Profile
 from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
 

@@ -14,11 +14,8 @@ from collections.abc import Awaitable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from bayplan.api.kinds import Kind
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
@@ -82,35 +79,6 @@ class PostFilterResult:
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
-
-
-class Handle(Protocol):
-    """What a plugin may ask of the scheduler that runs it. Grows with what plugins need, and stays small."""
-
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes as they are now."""
-
-    @property
-    def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
-
-    def objects(self, kind: Kind) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`; the same store at every call."""
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
-
-    @property
-    def binder(self) -> Binder | None:
-        """Where bindings are written; None where nothing is written, as in a simulation."""
-
-
-class Binder(Protocol):
-    """Writes a binding."""
-
-    async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
-        """Bind a pod to a node; raises what the API client raises."""
 
 
 class WhatIf(Protocol):
@@ -257,13 +225,6 @@ class EnqueueExtensions(Protocol):
     """Which events may help a pod that the plugin turned down. A plugin without it is asked after every event."""
 
     def events(self) -> Iterable[EventHint]: ...
-
-
-@runtime_checkable
-class LooksUp(Protocol):
-    """Which kinds the plugin looks up through its handle: these are watched, beside those of its events."""
-
-    def looks_up(self) -> Iterable[Kind]: ...
 
 
 @runtime_checkable

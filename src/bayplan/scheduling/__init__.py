@@ -10,6 +10,7 @@ from bayplan.scheduling.cycle import (
     scheduling_cycle,
 )
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.sampling import Rotation
 from bayplan.scheduling.templates import Templates
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ExtenderScore",
     "Outcome",
     "Question",
+    "Rotation",
     "Scores",
     "Templates",
     "decide",

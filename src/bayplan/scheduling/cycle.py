@@ -30,6 +30,7 @@ from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.sampling import Rotation, filter_enough
 from bayplan.scheduling.templates import Template, Templates
 
 EXTENDER = "Extender"
@@ -62,12 +63,14 @@ class CycleOptions:
     """How a cycle is run.
 
     `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
-    `templates`: what may be reused of earlier decisions of the profile; it changes no decision.
+    `templates`: what may be reused of earlier decisions of the profile; it changes no decision. `rotation`: where to
+    begin to look for enough nodes (see `sampling`); without one, all nodes are looked at.
     """
 
     ask_extenders: bool = False
     explain: bool = False
     templates: Templates | None = None
+    rotation: Rotation | None = None
 
 
 def decide(
@@ -78,9 +81,11 @@ def decide(
     *,
     explain: bool = False,
     templates: Templates | None = None,
+    rotation: Rotation | None = None,
 ) -> Decision:
     """Run a cycle in which nobody outside is asked."""
-    cycle = scheduling_cycle(profile, state, pod, rng, CycleOptions(explain=explain, templates=templates))
+    options = CycleOptions(explain=explain, templates=templates, rotation=rotation)
+    cycle = scheduling_cycle(profile, state, pod, rng, options)
     try:
         question = next(cycle)
     except StopIteration as end:
@@ -193,9 +198,13 @@ def _find_feasible(
 def _filter(
     profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes, options: CycleOptions
 ) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Verdicts]:
-    verdicts = run_filter(profile, cycle, pod, nodes)
-    if state.nominations.nodes:
-        filter_nominated(profile, state.nominations, cycle, pod, verdicts)
+    def look(nodes: Nodes) -> Verdicts:
+        verdicts = run_filter(profile, cycle, pod, nodes)
+        if state.nominations.nodes:
+            filter_nominated(profile, state.nominations, cycle, pod, verdicts)
+        return verdicts
+
+    verdicts = filter_enough(look, profile, nodes, options.rotation)
     _raise_error(verdicts)
     if options.ask_extenders and verdicts.standing.any():
         names = [nodes.name(position) for position in verdicts.feasible().tolist()]

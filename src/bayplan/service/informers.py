@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import (
@@ -90,6 +90,7 @@ class PodHandler:
         self._recorder = recorder
         self._clock = clock
         self._scheduler_names = scheduler_names
+        self._store = state.objects[POD]
 
     def added(self, new: PodInfo) -> None:
         """A new pod."""
@@ -112,12 +113,14 @@ class PodHandler:
             self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _add(self, pod: PodInfo) -> None:
+        self._store.set(pod.key, pod)
         if pod.node_name:
             self._place(pod)
         elif self._ours(pod) and not pod.terminated:
             self._queue.add(pod, self._now())
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
+        self._store.set(new.key, new)
         if new.node_name:
             if not old.node_name:
                 self._place(new)
@@ -137,6 +140,7 @@ class PodHandler:
                 self._queue.update(old, new, self._now())
 
     def _delete(self, pod: PodInfo) -> None:
+        self._store.remove(pod.key)
         self._status.forget(pod.uid)
         if self._state.is_assumed(pod.uid):
             if waiting := self._waiting.get(pod.uid):
@@ -177,6 +181,7 @@ class NodeHandler:
     def __init__(self, intake: Intake, state: ClusterState, queue: SchedulingQueue, clock: Clock) -> None:
         self._intake = intake
         self._state = state
+        self._store = state.objects[NODE]
         self._queue = queue
         self._clock = clock
 
@@ -206,6 +211,7 @@ class NodeHandler:
                 self._queue.move_on_event(event, old, new, self._clock.monotonic())
 
     def _delete(self, node: Node) -> None:
+        self._store.remove(_name(node))
         self._state.remove_node(_name(node))
         self._queue.move_on_event(NODE_DELETE, node, None, self._clock.monotonic())
 
@@ -215,6 +221,7 @@ class NodeHandler:
         except ValueError as error:
             log.error("node %s cannot be understood and is left as it was: %s", _name(node), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
+        self._store.set(_name(node), node)
         return True
 
 

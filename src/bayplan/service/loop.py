@@ -17,7 +17,7 @@ from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.queue import QueuedPod, SchedulingQueue
-from bayplan.scheduling import CycleOptions, Decision, Outcome, Question, Templates, decide, scheduling_cycle
+from bayplan.scheduling import CycleOptions, Decision, Outcome, Question, Rotation, Templates, decide, scheduling_cycle
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
@@ -54,6 +54,7 @@ class SchedulingLoop:
         ask_extenders: AskExtenders | None = None,
     ) -> None:
         self._profiles = profiles
+        self._rotation = Rotation()
         self._templates = {name: Templates(profile) for name, profile in profiles.items()}
         self._state = state
         self._queue = queue
@@ -117,8 +118,10 @@ class SchedulingLoop:
     async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
         if self._ask_extenders is None:
-            return decide(profile, self._state, pod, self._rng, templates=self._templates[profile.scheduler_name])
-        cycle = scheduling_cycle(profile, self._state, pod, self._rng, CycleOptions(ask_extenders=True))
+            templates = self._templates[profile.scheduler_name]
+            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation)
+        options = CycleOptions(ask_extenders=True, rotation=self._rotation)
+        cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
             try:
                 question = next(cycle)

@@ -6,19 +6,17 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import ApiError, Client, Reflector, TransportError
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.binding import BindingCycles
@@ -26,6 +24,7 @@ from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
+from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
@@ -36,6 +35,7 @@ log = logging.getLogger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that are done take nothing any more, and there may be many of them."""
+_LOOK_FOR_KIND_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +55,6 @@ class Settings:
     freeze: bool = False
 
 
-class SchedulerHandle:
-    """What plugins may ask of the scheduler. Implements framework.interface.Handle."""
-
-    def __init__(self, state: ClusterState, client: Client) -> None:
-        self._state = state
-        self._client = client
-
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes as they are now."""
-        return self._state.nodes
-
-    @property
-    def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
-        return self._state.nominations
-
-    def objects(self, kind: Kind) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`."""
-        return self._state.objects[kind]
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
-        return self._state.preemptions.going_on(uid)
-
-    @property
-    def binder(self) -> Client:
-        """Where bindings are written."""
-        return self._client
-
-
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 """Makes the profiles, by scheduler name, for a handle."""
 
@@ -101,8 +70,16 @@ class Scheduler:
         *,
         clock: Clock | None = None,
     ) -> None:
+        self._client = client
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._work = asyncio.Event()
+        self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
-        self.profiles = build_profiles(SchedulerHandle(self.state, client))
+        self.waiting = WaitingPods()
+        self._handle = SchedulerHandle(self.state, client, self.waiting, self._recorder, self._activate)
+        self.profiles = build_profiles(self._handle)
+        self._handle.freeze()
         self.queue = SchedulingQueue(
             {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
             self.state.nominations,
@@ -110,12 +87,8 @@ class Scheduler:
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
         )
-        self.waiting = WaitingPods()
         self.synced = asyncio.Event()
         """Set when the scheduler knows the cluster and decides."""
-        self._client = client
-        self._settings = settings
-        self._clock = clock or SystemClock()
         self._loop: SchedulingLoop | None = None
         self._bindings: BindingCycles | None = None
 
@@ -142,9 +115,8 @@ class Scheduler:
             watchdog.stop()
 
     async def _run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        work = asyncio.Event()
+        work, recorder = self._work, self._recorder
         intake = Intake(work.set)
-        recorder = EventRecorder(self._client, self._clock)
         status = PodStatusWriter(self._client, self._clock)
         pods = Reflector(
             self._client,
@@ -200,7 +172,7 @@ class Scheduler:
         ]
         try:
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
-            for reflector in (*await self._reflectors(intake), pods):
+            for reflector in (*await self._reflectors(intake, tasks, services), pods):
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
@@ -214,24 +186,43 @@ class Scheduler:
             for service in services:
                 service.cancel()
 
-    async def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
-        """Nodes, and every other kind that a plugin of any profile needs and the server has."""
+    async def _reflectors(
+        self, intake: Intake, tasks: asyncio.TaskGroup, services: list[asyncio.Task[None]]
+    ) -> list[Reflector[Any]]:
+        """Nodes, and every other kind that a plugin of any profile needs and the server has.
+
+        What the server lacks may come yet, as the definition of a custom resource: it is waited for as a service.
+        """
         reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
+            handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
+            reflector: Reflector[Any] = Reflector(self._client, kind, handler)
             if await self._served(kind):
-                handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
-                reflectors.append(Reflector(self._client, kind, handler))
+                reflectors.append(reflector)
             else:
-                log.warning("the API server has no %s (%s): plugins will see none", kind.plural, kind.api_version)
+                log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
+                services.append(tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}"))
         return reflectors
+
+    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_FOR_KIND_SECONDS)
+            if await self._served(kind):
+                break
+        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
+        await reflector.run()
 
     def _kinds(self) -> set[Kind]:
         """What plugins look up, and what they register events of."""
-        kinds = set().union(*(profile.looks_up() for profile in self.profiles.values()))
+        kinds = set(self._handle.watched)
         for profile in self.profiles.values():
             for hints in profile.events().values():
                 kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
         return kinds
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self.queue.activate(pods, self._clock.monotonic())
+        self._work.set()
 
     async def _served(self, kind: Kind) -> bool:
         """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
@@ -256,14 +247,6 @@ class Scheduler:
             gc.freeze()
             gc.enable()
         self.synced.set()
-
-
-def kind_of(resource: str) -> Kind:
-    """The kind that an event's resource means. Raises ValueError for one that Bayplan does not know."""
-    for kind in KINDS:
-        if kind.kind == resource:
-            return kind
-    raise ValueError(f"a plugin registers events of {resource!r}, which is no kind that Bayplan knows")
 
 
 async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:

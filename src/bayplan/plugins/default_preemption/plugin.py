@@ -10,12 +10,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import CycleState, Handle, Plugin, PostFilterResult, WhatIf
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
@@ -39,6 +40,7 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
         self._handle = handle
+        self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
 
@@ -52,7 +54,7 @@ class DefaultPreemption(Plugin):
         if ineligible:
             return PostFilterResult(_refusal(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
-        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._handle.objects(POD_DISRUPTION_BUDGET).values()))
+        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._budgets.values()))
         candidates = dry_run.candidates(self._wanted(len(nodes)))
         if not candidates and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {_joined(dry_run.errors)}"))
@@ -65,10 +67,6 @@ class DefaultPreemption(Plugin):
     def events(self) -> Iterable[EventHint]:
         """Pods that go let the queue ask again whether a pod is held back; what it waits for, others know."""
         yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
-
-    def looks_up(self) -> Iterable[Kind]:
-        """What protects pods."""
-        return (POD_DISRUPTION_BUDGET,)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Why the pod may not preempt; nothing if it may.
