@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import POD
 from bayplan.framework import interface
 from bayplan.framework.events import EventHint
 from bayplan.framework.interface import CycleState, PostFilterResult
@@ -36,24 +36,28 @@ ANSWER_SECONDS = 10.0
 """How long PreBind and Bind may take here."""
 
 
+class RecordingClient:
+    """An API client that writes nothing and remembers what it was to do. Implements framework.handle.ApiClient."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...]]] = []
+
+    def __getattr__(self, verb: str) -> Any:
+        async def call(*arguments: Any, **_: Any) -> None:
+            self.calls.append((verb, arguments))
+
+        return call
+
+
 class RecordingHandle:
-    """A handle whose binder writes nothing and remembers what it was to write."""
+    """The handle of a world, but with a client."""
 
     def __init__(self, world: World) -> None:
         self._handle = world.handle
-        self.bound: list[tuple[str, str, str]] = []
+        self.client = RecordingClient()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._handle, name)
-
-    @property
-    def binder(self) -> RecordingHandle:
-        """Itself."""
-        return self
-
-    async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
-        """Remember a binding."""
-        self.bound.append((namespace, name, node))
 
 
 def check_answers(subject: Subject, example: Example) -> Finding | None:
@@ -72,22 +76,16 @@ def check_answers(subject: Subject, example: Example) -> Finding | None:
 
 
 def check_declarations(subject: Subject, example: Example) -> Finding | None:
-    """`events` and `looks_up` tell what the scheduler has to watch: EventHints, and Kinds."""
+    """`events` tells what the scheduler has to watch."""
     world = example.build()
     plugin = subject.build(world.handle)
-    for name, form, wanted in (
-        ("events", interface.EnqueueExtensions, EventHint),
-        ("looks_up", interface.LooksUp, Kind),
-    ):
-        if not subject.has(form):
-            continue
-        try:
-            wrong = [each for each in getattr(plugin, name)() if not isinstance(each, wanted)]
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            return Finding(f"{name}() raised {type(error).__name__}: {error}", f"let {name} raise nothing")
-        if wrong:
-            return Finding(f"{name}() yields {wrong[0]!r}", f"yield {wanted.__name__}s from {name}")
-    return None
+    if not subject.has(interface.EnqueueExtensions):
+        return None
+    try:
+        wrong = [each for each in plugin.events() if not isinstance(each, EventHint)]
+    except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
+        return Finding(f"events() raised {type(error).__name__}: {error}", "let events raise nothing")
+    return Finding(f"events() yields {wrong[0]!r}", "yield EventHints from events") if wrong else None
 
 
 def check_binding(subject: Subject, example: Example) -> Finding | None:

@@ -46,7 +46,7 @@ class Check:
 
 
 _CHECKS = (
-    Check("declarations", "events and looks_up say what the scheduler has to watch", check_declarations),
+    Check("declarations", "events say what the scheduler has to watch", check_declarations),
     Check("answers", "every point answers what its type says, and scores are 0 to 100", check_answers),
     Check("inputs", "what it is given stays as it is", check_inputs),
     Check("repeatable", "the same question gets the same answer", check_repeatable),

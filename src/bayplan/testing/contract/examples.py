@@ -4,7 +4,6 @@ smaller while it still shows what is wrong, and printed.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ import msgspec
 import yaml
 from lightkube.models.core_v1 import Node, Pod
 
+from bayplan.api.custom_objects import CustomObject, kind_of
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.api.objects import UndecodableObject, convert, encode
 from bayplan.api.quantity import InvalidQuantity
@@ -79,8 +79,8 @@ class Example:
             yield self.without(index)
         for document in _less(self.pod):
             yield replace(self, pod=document)
-        for index, (_, document) in enumerate(self.objects):
-            for less in _less(document):
+        for index, (_, whole) in enumerate(self.objects):
+            for less in _less(whole):
                 yield self.having(index, less)
 
     def __str__(self) -> str:
@@ -102,12 +102,12 @@ def changed(state: ClusterState, kind: Kind, before: Document | None, after: Doc
 
 def put(state: ClusterState, kind: Kind, document: Document) -> None:
     """Add an object to the cluster, or take over a new version of it."""
+    obj = typed(kind, document)
     if kind is NODE:
-        state.set_node(convert(Node, document))
+        state.set_node(obj)
     elif kind is POD:
-        state.set_pod(pod_info(document))
-    else:
-        state.objects[kind].set(key_of(kind, document), convert(kind.type, document))
+        state.set_pod(obj)
+    state.objects[kind].set(key_of(kind, document), obj)
 
 
 def take_away(state: ClusterState, kind: Kind, document: Document) -> None:
@@ -116,8 +116,7 @@ def take_away(state: ClusterState, kind: Kind, document: Document) -> None:
         state.remove_node(document["metadata"]["name"])
     elif kind is POD:
         state.remove_pod(pod_info(document).uid)
-    else:
-        state.objects[kind].remove(key_of(kind, document))
+    state.objects[kind].remove(key_of(kind, document))
 
 
 def _become(state: ClusterState, kind: Kind, before: Document | None, after: Document | None) -> None:
@@ -128,8 +127,10 @@ def _become(state: ClusterState, kind: Kind, before: Document | None, after: Doc
 
 
 def typed(kind: Kind, document: Document) -> Any:
-    """An object as hints are given it: pods as PodInfo, others as their models."""
-    return pod_info(document) if kind is POD else convert(kind.type, document)
+    """An object as plugins see it: pods as PodInfo, others as their models, custom ones as CustomObject."""
+    if kind is POD:
+        return pod_info(document)
+    return convert(kind.type, document) if kind.model else CustomObject(document)
 
 
 def pod_info(document: Document) -> PodInfo:
@@ -144,12 +145,17 @@ def key_of(kind: Kind, document: Document) -> str:
 
 
 def documents(objects: Iterable[Any]) -> tuple[tuple[Kind, Document], ...]:
-    """Typed objects (pods as PodInfo) as documents with their kinds. Raises TypeError for what is no such object."""
+    """Typed objects (pods as PodInfo) as documents with their kinds; custom ones come as (reference, document).
+
+    Raises TypeError for what is no such object, and ValueError for a reference that is not `plural.version.group`.
+    """
     kinds = {kind.type: kind for kind in KINDS}
-    found = []
+    found: list[tuple[Kind, Document]] = []
     for obj in objects:
         if isinstance(obj, PodInfo):
-            found.append((POD, json.loads(obj.raw)))
+            found.append((POD, msgspec.json.decode(obj.raw)))
+        elif isinstance(obj, tuple):
+            found.append((kind_of(obj[0]), obj[1]))
         elif type(obj) in kinds:
             found.append((kinds[type(obj)], msgspec.json.decode(encode(obj))))
         else:
@@ -184,7 +190,7 @@ def _less_of(value: Any) -> Iterator[Any]:
 
 
 def _line(kind: str, document: Document) -> str:
-    metadata = document["metadata"]
+    metadata: Document = document["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
     node = document.get("spec", {}).get("nodeName")
     rest = {key: value for key, value in document.items() if key not in {"apiVersion", "kind"}}

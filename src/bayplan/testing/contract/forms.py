@@ -186,4 +186,4 @@ def _of(status: Status) -> Status:
 
 
 def _text(status: Status) -> str:
-    return f"{str(status.code)} ({status.message})" if status.rejected else "that it passes"
+    return f"{status.code!s} ({status.message})" if status.rejected else "that it passes"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import encode
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import PodInfo
@@ -34,10 +34,11 @@ def check_inputs(subject: Subject, example: Example) -> Finding | None:
     plugin = subject.build(world.handle)
     profile, cycle, nodes = alone(plugin), CycleState(), world.state.nodes
     cycle.data[_OTHERS] = {"remembers": ["this"]}
-    before = _snapshot(world, cycle)
+    kinds = {kind for kind, _ in example.objects} - {POD}
+    before = _snapshot(world, kinds, cycle)
 
     def changed(point: str) -> Finding | None:
-        for what, value in _snapshot(world, cycle).items():
+        for what, value in _snapshot(world, kinds, cycle).items():
             if value != before[what]:
                 return Finding(f"{point} changed {what}", f"let {point} work on a copy; keep notes in cycle.data")
         return None
@@ -72,8 +73,8 @@ def check_inputs(subject: Subject, example: Example) -> Finding | None:
     return None
 
 
-def _snapshot(world: World, cycle: CycleState) -> dict[str, Any]:
-    """Everything that is to stay, by what it is."""
+def _snapshot(world: World, kinds: Collection[Kind], cycle: CycleState) -> dict[str, Any]:
+    """Everything that is to stay, by what it is. `kinds`: those of the other objects."""
     state, pod = world.state, world.pod
     table = state.table
     return {
@@ -81,7 +82,7 @@ def _snapshot(world: World, cycle: CycleState) -> dict[str, Any]:
         **{f"node {node.metadata.name}": encode(node) for node in table.nodes if node is not None and node.metadata},
         **{f"pod {other.key} on node {other.node_name}": _pod(other) for pods in table.pods for other in pods.values()},
         **{f"the column of nodes {name}": column for name, column in _columns(table).items()},
-        **{f"{kind.kind} {key}": encode(obj) for kind in KINDS for key, obj in state.objects[kind].items()},
+        **{f"{kind.kind} {key}": encode(obj) for kind in kinds for key, obj in state.objects[kind].items()},
         "what other plugins remember in cycle.data": repr(cycle.data.get(_OTHERS)),
     }
 

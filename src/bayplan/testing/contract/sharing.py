@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
-from bayplan.framework.status import PluginError
 from bayplan.scheduling import Templates, decide
 from bayplan.scheduling.decision import Decision
-from bayplan.testing.contract.examples import UNBUILDABLE, Example, World, edited, pod_info, put, take_away
+from bayplan.testing.contract.examples import UNBUILDABLE, Example, World, changed, edited, pod_info, put
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.random_examples import RandomExamples
 from bayplan.testing.contract.subject import Said, Subject, alone, ask
@@ -51,11 +49,11 @@ def check_rests_on(subject: Subject, example: Example) -> Finding | None:
     """While `rests_on` stays, what is said of a node rests on that node and its pods, whatever changes elsewhere."""
     if not subject.signs or not subject.decides:
         return None
+    world = example.build()
+    plugin = subject.build(world.handle)
     for what, kind, before, after in cluster_changes(example):
-        world = example.build()
-        plugin = subject.build(world.handle)
-        signature, rests_on = _shared_key(plugin, world.pod, world)
-        if signature is None or rests_on is None:
+        key = _shared_key(plugin, world.pod, world)
+        if None in key:
             return None
         said = ask(plugin, world)
         concerned = {
@@ -63,17 +61,14 @@ def check_rests_on(subject: Subject, example: Example) -> Finding | None:
             for each in (before, after)
             if each is not None
         }
-        if after is not None:
-            put(world.state, kind, after)
-        elif before is not None:
-            take_away(world.state, kind, before)
-        if _shared_key(plugin, world.pod, world) != (signature, rests_on):
-            continue
-        again = ask(plugin, world, pod_info(example.pod))
+        with changed(world.state, kind, before, after):
+            if _shared_key(plugin, world.pod, world) != key:
+                continue
+            again = ask(plugin, world, pod_info(example.pod))
         nodes = said.verdicts.keys() & again.verdicts.keys() - concerned
         if difference := _where(said, again, nodes):
             return Finding(
-                f"{what}, rests_on stayed {rests_on!r}, and {difference}",
+                f"{what}, rests_on stayed {key[1]!r}, and {difference}",
                 "let rests_on return what else the answers rest on (a version of it), or None where they cannot be "
                 "shared; or leave sign out",
             )

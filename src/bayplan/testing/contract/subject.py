@@ -13,7 +13,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerProfile, build_profile
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
 from bayplan.framework import interface
-from bayplan.framework.interface import CycleState, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.profile import FORMS, Point, Profile, implements, takes_part
 from bayplan.framework.runner import (
     normalized,

@@ -14,7 +14,7 @@ from bayplan.framework.events import Action, ClusterEvent, Hint
 from bayplan.framework.profile import REJECTING
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.queue.hints import Hints, Requeue
-from bayplan.testing.contract.examples import Document, Example, pod_info, put, take_away, typed
+from bayplan.testing.contract.examples import Document, Example, changed, pod_info, typed
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.subject import SCHEDULER, Said, Subject, alone, ask
 from bayplan.testing.contract.variations import cluster_changes, own_changes
@@ -58,36 +58,23 @@ def check_events(subject: Subject, example: Example) -> Finding | None:
     if found is None:
         return None
     example, refused_by = found
-    for what, before, after, kind in _changes(example):
-        world = example.build()
-        plugin = subject.build(world.handle)
-        said = ask(plugin, world)
-        if said.takes:
+    world = example.build()
+    plugin = subject.build(world.handle)
+    hints = Hints({SCHEDULER: QueueProfile(sort_key=lambda _, queued_at: queued_at, hints=alone(plugin).events())})
+    for what, kind, before, after in cluster_changes(example):
+        if ask(plugin, world).takes:
             return None
-        pod = world.pod
-        if kind is None:
-            assert after is not None
-            pod = pod_info(after)
-            happened: Iterable[Happening] = [
-                (event, world.pod, pod) for event in happenings.pod_changes(world.pod, pod)
-            ]
-        else:
-            happened = list(_happenings(kind, before, after))
-            if after is not None:
-                put(world.state, kind, after)
-            elif before is not None:
-                take_away(world.state, kind, before)
-        if not ask(plugin, world, pod).takes:
-            continue
-        if not _queues(plugin, pod, happened):
-            names = ", ".join(event.label for event, _, _ in happened) or "no event that scheduling knows"
-            takes = ", ".join(ask(plugin, world, pod).takes)
-            return Finding(
-                f"no node takes the pod ({refused_by}); then {what} ({names}), now it would go to {takes}, but no hint "
-                "of the plugin says QUEUE: the pod would wait on",
-                "register the event in events(), with a hint that answers Hint.QUEUE for it; or leave events out, and "
-                "be asked after every event",
-            )
+        with changed(world.state, kind, before, after):
+            takes = ask(plugin, world).takes
+        happened = list(_happenings(kind, before, after))
+        if takes and not _queues(hints, subject.name, world.pod, happened):
+            return _unheard(refused_by, what, happened, takes)
+    for path, document in own_changes(example):
+        pod = pod_info(document)
+        takes = ask(plugin, world, pod).takes
+        happened = _own_happenings(world.pod, pod)
+        if takes and not _queues(hints, subject.name, pod, happened):
+            return _unheard(refused_by, f"{path} of the pod itself changes", happened, takes)
     return None
 
 
@@ -115,22 +102,15 @@ def _why(said: Said) -> str:
     return "; ".join(dict.fromkeys(status.message for status in said.verdicts.values()))
 
 
-def _changes(example: Example) -> Iterator[tuple[str, Document | None, Document | None, Kind | None]]:
-    """In words, before, after, and the kind; None for the pod itself."""
-    for what, kind, before, after in cluster_changes(example):
-        yield what, before, after, kind
-    for path, document in own_changes(example):
-        yield f"{path} of the pod itself changes", example.pod, document, None
-
-
 def _all_happenings(example: Example, pod: PodInfo) -> Iterator[tuple[str, Iterable[Happening]]]:
-    for what, before, after, kind in _changes(example):
-        if kind is None:
-            assert after is not None
-            new = pod_info(after)
-            yield what, [(event, pod, new) for event in happenings.pod_changes(pod, new)]
-        else:
-            yield what, _happenings(kind, before, after)
+    for what, kind, before, after in cluster_changes(example):
+        yield what, _happenings(kind, before, after)
+    for path, document in own_changes(example):
+        yield f"{path} of the pod itself changes", _own_happenings(pod, pod_info(document))
+
+
+def _own_happenings(pod: PodInfo, new: PodInfo) -> list[Happening]:
+    return [(event, pod, new) for event in happenings.pod_changes(pod, new)]
 
 
 def _happenings(kind: Kind, before: Document | None, after: Document | None) -> Iterator[Happening]:
@@ -138,8 +118,8 @@ def _happenings(kind: Kind, before: Document | None, after: Document | None) -> 
     old = typed(kind, before) if before is not None else None
     new = typed(kind, after) if after is not None else None
     if old is not None and new is not None and kind in {NODE, POD}:
-        changed = happenings.node_changes(old, new) if kind is NODE else happenings.pod_changes(old, new)
-        yield from ((event, old, new) for event in changed)
+        found = happenings.node_changes(old, new) if kind is NODE else happenings.pod_changes(old, new)
+        yield from ((event, old, new) for event in found)
         return
     action = Action.UPDATE if old is not None and new is not None else Action.ADD if old is None else Action.DELETE
     named = {
@@ -151,11 +131,20 @@ def _happenings(kind: Kind, before: Document | None, after: Document | None) -> 
     yield named.get((kind, action)) or happenings.object_event(kind.kind, action), old, new
 
 
-def _queues(plugin: Any, pod: PodInfo, happened: Iterable[Happening]) -> bool:
+def _queues(hints: Hints, plugin: str, pod: PodInfo, happened: Iterable[Happening]) -> bool:
     """Whether the queue would try a pod again that this plugin turned down."""
-    hints = Hints({SCHEDULER: QueueProfile(sort_key=lambda _, queued_at: queued_at, hints=alone(plugin).events())})
-    waiting = QueuedPod(pod, 0.0, unschedulable_plugins=frozenset({plugin.name}))
+    waiting = QueuedPod(pod, 0.0, unschedulable_plugins=frozenset({plugin}))
     return any(hints.ask(waiting, event, old, new) is not Requeue.SKIP for event, old, new in happened)
+
+
+def _unheard(refused_by: str, what: str, happened: Iterable[Happening], takes: Iterable[str]) -> Finding:
+    events = ", ".join(event.label for event, _, _ in happened) or "no event that scheduling knows"
+    return Finding(
+        f"no node takes the pod ({refused_by}); then {what} ({events}), now it would go to {', '.join(takes)}, but no "
+        "hint of the plugin says QUEUE: the pod would wait on",
+        "register the event in events(), with a hint that answers Hint.QUEUE for it; or leave events out, and be asked "
+        "after every event",
+    )
 
 
 def _registered(event: ClusterEvent) -> str:

@@ -67,10 +67,9 @@ class _Reader:
 
     def _read_class(self, cls: type) -> Iterator[str]:
         for attribute, value in vars(cls).items():
-            if isinstance(value, property | staticmethod | classmethod):
-                value = value.fget if isinstance(value, property) else value.__func__
-            if not attribute.startswith("__") and attribute != "name" or attribute in {"__init__", "__call__"}:
-                yield from self._read(value, {})
+            method = getattr(value, "fget", None) or getattr(value, "__func__", value)
+            if (not attribute.startswith("__") and attribute != "name") or attribute in {"__init__", "__call__"}:
+                yield from self._read(method, {})
 
 
 def _package(value: object) -> str:
