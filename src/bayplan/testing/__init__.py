@@ -20,11 +20,13 @@ if TYPE_CHECKING:
         spread_over,
     )
     from bayplan.testing.contract import CHECKS, BrokenContract, check_contract
+    from bayplan.testing.live import LiveCluster
 
 _PLACES = {
     "BrokenContract": "contract",
     "CHECKS": "contract",
     "Cluster": "builders",
+    "LiveCluster": "live",
     "ask_filter": "asking",
     "ask_scores": "asking",
     "check_contract": "contract",
@@ -43,6 +45,7 @@ __all__ = [
     "CHECKS",
     "BrokenContract",
     "Cluster",
+    "LiveCluster",
     "ask_filter",
     "ask_scores",
     "check_contract",
