@@ -292,7 +292,7 @@ class DeafToLabels(Plugin):
         return None if node.labels.get(TIER) == "web" else NOT_HERE
 
     def events(self):
-        yield EventHint(ClusterEvent("Node", Action.UPDATE_NODE_ALLOCATABLE))
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE))
 
 
 class WrongHint(DeafToLabels):

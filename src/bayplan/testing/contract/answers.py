@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -134,7 +135,7 @@ def check_post_filter(subject: Subject, example: Example) -> Finding | None:
         return None
     diagnosis = Diagnosis(world.state.table.live_count, verdicts)
     try:
-        what_if = ProfileWhatIf(profile, world.state.nominations, RandomExamples(example.number).rng)
+        what_if = ProfileWhatIf(profile, world.state.nominations, random.Random(example.number))
         result: PostFilterResult | None = run_post_filter(profile, cycle, world.pod, diagnosis, what_if)
     except PluginError as error:
         return Finding(str(error), "let post_filter return a PostFilterResult")
@@ -159,7 +160,7 @@ def check_repeatable(subject: Subject, example: Example) -> Finding | None:
     )
     if difference := differs(first, ask(plugin, world)):
         return Finding(f"asked twice about the same pod, {difference}", change)
-    ask(other, other_world, pod_info(RandomExamples(example.number, example.words).pod("other")))
+    ask(other, other_world, pod_info(RandomExamples.like(example).pod("other")))
     if difference := differs(first, ask(plugin, world, pod_info(example.pod))):
         return Finding(f"asked again after another instance was, {difference}", change)
     if difference := differs(first, ask(other, other_world)):

@@ -136,7 +136,7 @@ def _scores_agree(plugin: Any, subject: Subject, cycle: CycleState, pod: PodInfo
 
 def _what_ifs(example: Example) -> Iterator[tuple[str, PodChanges, Example]]:
     """A node, what comes and goes there in thought, and the example in which it has."""
-    maker = RandomExamples(example.number, example.words)
+    maker = RandomExamples.like(example)
     names = {document["metadata"]["name"] for document in example.of(NODE)}
     for index, (kind, document) in enumerate(example.objects):
         node = document.get("spec", {}).get("nodeName")

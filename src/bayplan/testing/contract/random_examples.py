@@ -39,18 +39,30 @@ class RandomExamples:
         self._words = tuple(words)
         self._objects = tuple(objects)
         self._pods = tuple(pods)
-        self.rng = random.Random(seed)
+        self._begin(seed)
+
+    @classmethod
+    def like(cls, example: Example) -> RandomExamples:
+        """A maker of more objects for an example, which have to do with those that it has."""
+        return cls(example.number, example.words)
 
     def example(self, number: int) -> Example:
         """The example of a number, whichever were made before."""
-        rng = self.rng = random.Random(self._seed * 1_000_003 + number)
+        unique = self._seed * 1_000_003 + number
+        rng = self._begin(unique)
         nodes = [(NODE, self.node(name)) for name in rng.sample(NODES, rng.randint(1, len(NODES)))]
         pods = [(POD, self.bound(f"p{index}", rng.choice(NODES))) for index in range(rng.randint(0, 7))]
         namespaces = [(NAMESPACE, {"metadata": {"name": name, "labels": self._team()}}) for name in NAMESPACES]
         services = [(SERVICE, self._service())] if rng.random() < 0.3 else []
         given = self._pods[number // 2 % len(self._pods)] if self._pods and number % 2 else None
         pod = given or self.pod("waiting", number)
-        return Example(number, (*namespaces, *services, *self._objects, *nodes, *pods), pod, self._words)
+        return Example(unique, (*namespaces, *services, *self._objects, *nodes, *pods), pod, self._words)
+
+    def _begin(self, number: int) -> random.Random:
+        """Start anew: with a number of its own, and few labels of which everything here has some."""
+        self.rng = random.Random(number)
+        self._favourites = [self._mark() for _ in range(4)]
+        return self.rng
 
     def node(self, name: str) -> dict[str, Any]:
         """A node."""
@@ -120,12 +132,13 @@ class RandomExamples:
         """Labels or annotations of the words."""
         if not self._words:
             return {}
-        rng = self.rng
+        chosen = [mark for mark in self._favourites if self.rng.random() < 0.4]
+        return dict([*chosen, self._mark()] if self.rng.random() < 0.4 else chosen)
+
+    def _mark(self) -> tuple[str, str]:
+        """A key and a value, both of the words as a rule."""
         values = [word for word in self._words if "/" not in word] or ["yes"]
-        return {
-            rng.choice(self._words): rng.choice(values if rng.random() < 0.7 else NUMBERS)
-            for _ in range(rng.randint(0, 4))
-        }
+        return self.rng.choice(self._words or ["-"]), self.rng.choice(values if self.rng.random() < 0.7 else NUMBERS)
 
     def _word(self, usual: str) -> str:
         return self.rng.choice([usual, usual, *self._words])

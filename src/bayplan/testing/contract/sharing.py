@@ -134,7 +134,7 @@ def _where(one: Said, other: Said, nodes: Any = None) -> str:
 
 
 def _row_of_pods(example: Example) -> list[Any]:
-    kinds = [example.pod, RandomExamples(example.number, example.words).pod("waiting")]
+    kinds = [example.pod, RandomExamples.like(example).pod("waiting")]
     return [kinds[number % 3 == 2] for number in range(8)]
 
 

@@ -84,7 +84,7 @@ def pod_variations(example: Example) -> Iterator[tuple[str, Document]]:
     for path, value in _CONTAINER_VALUES:
         changed = [edited(container, path.split("."), value), *others]
         yield f"spec.containers[].{path}", edited(pod, ["spec", "containers"], changed)
-    maker = RandomExamples(example.number, example.words)
+    maker = RandomExamples.like(example)
     for path in ("metadata.labels", "metadata.annotations", "spec.nodeSelector") if example.words else ():
         for _ in range(6):
             usual = {"app": "a"} if path == "metadata.labels" else {}
@@ -97,7 +97,7 @@ def pod_variations(example: Example) -> Iterator[tuple[str, Document]]:
 
 def own_changes(example: Example) -> Iterator[tuple[str, Document]]:
     """What may change of a pod while it waits, as the API server lets it."""
-    pod, maker = example.pod, RandomExamples(example.number, example.words)
+    pod, maker = example.pod, RandomExamples.like(example)
     for path in ("metadata.labels", "metadata.annotations"):
         for marks in ({}, maker.marks(), maker.marks(), {"app": "a"}, {"app": "b"}):
             yield path, edited(pod, path.split("."), marks)
@@ -113,7 +113,7 @@ def own_changes(example: Example) -> Iterator[tuple[str, Document]]:
 
 def cluster_changes(example: Example) -> Iterator[tuple[str, Kind, Document | None, Document | None]]:
     """What may happen in the cluster: in words, the kind, the object before and after (None where it is not there)."""
-    maker = RandomExamples(example.number, example.words)
+    maker = RandomExamples.like(example)
     for kind, document in example.objects:
         name = document["metadata"]["name"]
         if kind is NODE:
