@@ -24,6 +24,7 @@ from bayplan import (
     filter_plugin,
     score_plugin,
 )
+from bayplan.api.kinds import NAMESPACE
 from bayplan.testing.builders import make_pod
 
 TIER = "example.com/tier"
@@ -76,6 +77,18 @@ class DeadRows(Plugin):
 
     def pre_filter(self, cycle, pod, nodes):
         cycle.data[self.name] = [nodes.info(position).labels for position in range(len(nodes))]
+
+
+class AsksLate(Plugin):
+    """Nobody watches namespaces for it."""
+
+    name = "asks-late"
+
+    def __init__(self, handle):
+        self._handle = handle
+
+    def pre_filter(self, cycle, pod, nodes):
+        return None if pod.namespace in self._handle.objects(NAMESPACE) else "unknown namespace"
 
 
 @score_plugin(name="chance")
@@ -431,6 +444,7 @@ BROKEN = [
     (beyond, "answers", "scores must be 0 to 100 after normalisation"),
     (FloatScores, "answers", "integers, got float64"),
     (DeadRows, "answers", "AssertionError"),
+    (AsksLate, "answers", "namespaces are not watched: ask the handle for them in __init__"),
     (SignsList, "answers", "cannot be hashed"),
     (MixedKeys, "answers", "cannot be compared"),
     (chance, "repeatable", "draw nothing at random"),

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from lightkube.models import core_v1
@@ -19,10 +20,11 @@ from bayplan.api.kinds import KINDS, POD
 from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.config import ExtraPlugin, default_profile
+from bayplan.config import ExtraPlugin
 from bayplan.framework.profile import Profile
 from bayplan.scheduling.cycle import decide
 from bayplan.scheduling.decision import Decision
+from bayplan.testing.configured import configured_profiles
 from bayplan.testing.offline import OfflineHandle
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
@@ -187,8 +189,14 @@ class Cluster:
         return decision
 
 
-def make_cluster(*objects: Any, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
-    """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones."""
+def make_cluster(
+    *objects: Any, plugins: Sequence[ExtraPlugin] = (), configuration: str | Path | None = None
+) -> Cluster:
+    """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones.
+
+    With `configuration`, the file of a KubeSchedulerConfiguration, its first profile decides, and `plugins` are those
+    that it may name. Raises ConfigurationError and PluginLoadError.
+    """
     state = ClusterState()
     for obj in objects:
         if isinstance(obj, PodInfo):
@@ -200,7 +208,8 @@ def make_cluster(*objects: Any, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
         kind = _KIND_OF[type(obj)]
         namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
         state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
-    return Cluster(state, default_profile("default-scheduler", OfflineHandle(state), plugins))
+    profiles = configured_profiles(OfflineHandle(state), plugins, configuration)
+    return Cluster(state, next(iter(profiles.values())))
 
 
 def _owner(api_version: str, kind: str, name: str) -> dict[str, Any]:

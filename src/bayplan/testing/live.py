@@ -24,13 +24,14 @@ from bayplan.api.kinds import KINDS, POD, Kind
 from bayplan.api.objects import encode
 from bayplan.client import ClusterAccess
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ExtraPlugin, build_profile, default_profile, load_configuration
+from bayplan.config import ExtraPlugin
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
+from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
 from bayplan.testing.invariants import condition_of
 from bayplan.testing.running import FAST, running_scheduler
 from bayplan.testing.witness import Document, Witness
@@ -53,14 +54,14 @@ class LiveCluster:
         self,
         *plugins: ExtraPlugin,
         nodes: int | Sequence[Node] = 3,
-        scheduler_name: str = "default-scheduler",
+        scheduler_name: str = DEFAULT_SCHEDULER,
         configuration: str | Path | None = None,
         settings: Settings = FAST,
     ) -> None:
         self._plugins = plugins
         self._nodes = [make_node(f"node-{number}") for number in range(nodes)] if isinstance(nodes, int) else nodes
         self._scheduler_name = scheduler_name
-        self._configuration = None if configuration is None else Path(configuration)
+        self._configuration = configuration
         self._settings = settings
         self._loop: asyncio.AbstractEventLoop
         self._stop: asyncio.Event
@@ -161,13 +162,7 @@ class LiveCluster:
             await self._stop.wait()
 
     def _profiles(self, handle: Handle) -> Mapping[str, Profile]:
-        if self._configuration is None:
-            return {self._scheduler_name: default_profile(self._scheduler_name, handle, self._plugins)}
-        read = load_configuration(self._configuration)
-        return {
-            profile.schedulerName: build_profile(profile, handle, self._plugins, read.percentageOfNodesToScore)
-            for profile in read.profiles
-        }
+        return configured_profiles(handle, self._plugins, self._configuration, self._scheduler_name)
 
     async def _create(self, objects: Sequence[Any]) -> None:
         for obj in objects:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
 from bayplan.framework.events import EventHint
 from bayplan.framework.interface import CycleState, PostFilterResult
@@ -28,7 +29,7 @@ from bayplan.framework.status import PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.examples import Example, StrictHandle, World, pod_info
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.random_examples import RandomExamples
 from bayplan.testing.contract.subject import Said, Subject, alone, ask
@@ -50,15 +51,14 @@ class RecordingClient:
         return call
 
 
-class RecordingHandle:
-    """The handle of a world, but with a client."""
+class RecordingHandle(StrictHandle):
+    """A handle with a client."""
 
-    def __init__(self, world: World) -> None:
-        self._handle = world.handle
+    client: Any
+
+    def __init__(self, state: ClusterState) -> None:
+        super().__init__(state)
         self.client = RecordingClient()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._handle, name)
 
 
 def check_answers(subject: Subject, example: Example) -> Finding | None:
@@ -92,8 +92,7 @@ def check_declarations(subject: Subject, example: Example) -> Finding | None:
 def check_binding(subject: Subject, example: Example) -> Finding | None:
     """Reserve, Permit, PreBind, Bind and PostBind answer what the scheduler can take, in their order, on every node."""
     world = example.build()
-    handle = RecordingHandle(world)
-    plugin = subject.build(handle)
+    plugin = subject.build(RecordingHandle(world.state))
     profile = alone(plugin)
     for node in [document["metadata"]["name"] for kind, document in example.objects if kind.kind == "Node"]:
         cycle = CycleState()

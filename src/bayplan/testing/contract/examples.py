@@ -17,6 +17,7 @@ from bayplan.api.custom_objects import CustomObject, kind_of
 from bayplan.api.kinds import KINDS, NODE, POD, Kind
 from bayplan.api.objects import UndecodableObject, convert, encode
 from bayplan.api.quantity import InvalidQuantity
+from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.testing.offline import OfflineHandle
@@ -30,12 +31,33 @@ _KEPT = frozenset({"name", "uid", "nodeName", "namespace", "schedulerName"})
 """What an object needs to be the one that it is."""
 
 
+class StrictHandle(OfflineHandle):
+    """As strict as a running scheduler's: kinds have to be asked for before `freeze`, in a plugin's `__init__`."""
+
+    def __init__(self, state: ClusterState) -> None:
+        super().__init__(state)
+        self._watched: set[Kind] = {POD, NODE}
+        self._frozen = False
+
+    def objects(self, kind: Kind | str) -> ObjectStore:
+        """The known objects of a kind. Raises RuntimeError for one that nobody would watch."""
+        kind = kind_of(kind) if isinstance(kind, str) else kind
+        if self._frozen and kind not in self._watched:
+            raise RuntimeError(f"{kind.plural} are not watched: ask the handle for them in __init__")
+        self._watched.add(kind)
+        return super().objects(kind)
+
+    def freeze(self) -> None:
+        """From now on no more kinds are watched."""
+        self._frozen = True
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """An example, built: `pod` waits."""
 
     state: ClusterState
-    handle: OfflineHandle
+    handle: StrictHandle
     pod: PodInfo
 
 
@@ -58,7 +80,7 @@ class Example:
         for kind, document in self.objects:
             put(state, kind, document)
         state.remove_node(GONE)
-        return World(state, OfflineHandle(state), pod_info(self.pod))
+        return World(state, StrictHandle(state), pod_info(self.pod))
 
     def of(self, kind: Kind) -> list[Document]:
         """The objects of one kind."""

@@ -141,7 +141,7 @@ class RandomExamples:
         return self.rng.choice(self._words or ["-"]), self.rng.choice(values if self.rng.random() < 0.7 else NUMBERS)
 
     def _word(self, usual: str) -> str:
-        return self.rng.choice([usual, usual, *self._words])
+        return self.rng.choice(self._words) if self._words and self.rng.random() < 0.3 else usual
 
     def plenty(self) -> dict[str, str]:
         """Much of every resource that the words may mean."""
@@ -169,8 +169,8 @@ class RandomExamples:
         if rng.random() < 0.2:
             requests[rng.choice([GPU, *self._resources()])] = "1"
         container: dict[str, Any] = {"name": "main", "image": rng.choice(IMAGES), "resources": {"requests": requests}}
-        if rng.random() < 0.25:
-            container["ports"] = [{"containerPort": 80, "hostPort": rng.choice([80, 8080]), "protocol": "TCP"}]
+        if rng.random() < 0.35:
+            container["ports"] = [{"containerPort": 80, "hostPort": rng.choice([80, 80, 8080]), "protocol": "TCP"}]
         return container
 
     def _toleration(self) -> dict[str, str]:

@@ -26,7 +26,7 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import PluginError, Status
 from bayplan.plugins.registry import PLUGINS
-from bayplan.testing.contract.examples import World
+from bayplan.testing.contract.examples import StrictHandle, World
 
 SCHEDULER = "default-scheduler"
 """The scheduler name of the pods of all examples."""
@@ -38,18 +38,24 @@ class Subject:
 
     name: str
     cls: type[Any]
-    build: Callable[[Handle], Any]
+    make: Callable[[Handle], Any]
+
+    def build(self, handle: StrictHandle) -> Any:
+        """One for a cluster, with the kinds that it looks up settled."""
+        plugin = self.make(handle)
+        handle.freeze()
+        return plugin
 
     @classmethod
     def of(cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None) -> Subject:
         """A class is built as a configuration with these arguments would have it; an instance is what it is."""
 
-        def build(handle: Handle) -> Any:
+        def make(handle: Handle) -> Any:
             if isinstance(plugin, Plugin) and not arguments:
                 return plugin
             return _configured(plugin, arguments or {}, handle)
 
-        return cls(plugin.name, _class_of(plugin), build)
+        return cls(plugin.name, _class_of(plugin), make)
 
     def has(self, form: type[Any]) -> bool:
         """Whether the plugin has the methods of one of the protocols of `framework.interface`."""
