@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from broken_plugins import BROKEN, AnswersTrue, Patient, RestsOnMore, SignsTooLittle, chance
+from broken_answers import BROKEN_ANSWERS, AnswersTrue, chance
+from broken_promises import BROKEN_PROMISES, Patient, RestsOnMore, SignsTooLittle
 
 from bayplan.plugins.registry import PLUGINS
 from bayplan.testing import CHECKS, BrokenContract, check_contract, make_node, make_pod
 from bayplan.testing.contract.words import words_of
 
+BROKEN = [*BROKEN_ANSWERS, *BROKEN_PROMISES]
 IN_TREE = [entry for entry in PLUGINS.values() if entry.factory is not None]
 MORE = {
     # Pods that wait have no node, but for those that somebody made so.

@@ -68,7 +68,9 @@ def check_answers(subject: Subject, example: Example) -> Finding | None:
     try:
         said = ask(plugin, world)
     except PluginError as error:
-        return Finding(str(error), f"let {error.point} answer what its point in bayplan.framework.interface says")
+        return Finding(
+            str(error), f"let {error.point} answer what its point in bayplan.framework.interface says", error
+        )
     if said.names is not None and not (
         isinstance(said.names, frozenset) and all(isinstance(name, str) for name in said.names)
     ):
@@ -85,7 +87,7 @@ def check_declarations(subject: Subject, example: Example) -> Finding | None:
     try:
         wrong = [each for each in plugin.events() if not isinstance(each, EventHint)]
     except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-        return Finding(f"events() raised {type(error).__name__}: {error}", "let events raise nothing")
+        return Finding(f"events() raised {type(error).__name__}: {error}", "let events raise nothing", error)
     return Finding(f"events() yields {wrong[0]!r}", "yield EventHints from events") if wrong else None
 
 
@@ -107,11 +109,14 @@ def check_binding(subject: Subject, example: Example) -> Finding | None:
             for error in run_post_bind(profile, cycle, world.pod, node):
                 return Finding(str(error), "let post_bind raise nothing: the pod is bound already")
         except PluginError as error:
-            return Finding(str(error), f"let {error.point} answer what its point in bayplan.framework.interface says")
+            return Finding(
+                str(error), f"let {error.point} answer what its point in bayplan.framework.interface says", error
+            )
         except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
             return Finding(
                 f"on node {node} it raised {type(error).__name__}: {error}",
                 "let it raise nothing, or skip the check 'binding' if it needs an API server",
+                error,
             )
     return None
 
@@ -137,7 +142,7 @@ def check_post_filter(subject: Subject, example: Example) -> Finding | None:
         what_if = ProfileWhatIf(profile, world.state.nominations, random.Random(example.number))
         result: PostFilterResult | None = run_post_filter(profile, cycle, world.pod, diagnosis, what_if)
     except PluginError as error:
-        return Finding(str(error), "let post_filter return a PostFilterResult")
+        return Finding(str(error), "let post_filter return a PostFilterResult", error)
     assert result is not None
     elsewhere = [pod.key for pod in result.victims if pod.node_name != result.nominated_node]
     if elsewhere:
@@ -214,7 +219,7 @@ def _check_values(plugin: Any, subject: Subject, world: World) -> Finding | None
         try:
             value = getattr(plugin, name)(*arguments)
         except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            return Finding(f"{name} raised {type(error).__name__}: {error}", f"let {name} answer for every pod")
+            return Finding(f"{name} raised {type(error).__name__}: {error}", f"let {name} answer for every pod", error)
         try:
             hash(value)
         except TypeError:

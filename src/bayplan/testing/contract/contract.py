@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,8 @@ def check_contract(
             for example in made:
                 finding = _examined(check, subject, example)
                 if finding is not None:
-                    raise _broken(check, subject, example, finding)
+                    smallest, seen = _smallest(check, subject, example, finding)
+                    raise BrokenContract(subject.name, check.name, check.promise, seen, smallest) from seen.cause
     if _EXERCISE.name in chosen:
         _check_exercise(subject, made)
 
@@ -128,11 +130,22 @@ def _examined(check: Check, subject: Subject, example: Example) -> Finding | Non
     try:
         return check.examine(subject, example)
     except PluginError as error:
-        return Finding(str(error), f"let {error.point} raise nothing")
+        return Finding(str(error), f"let {error.point} raise nothing", error)
+    except Exception as error:
+        own = [
+            (frame.f_code, line)
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_globals.get("__name__") == subject.module
+        ]
+        if not own:
+            raise
+        code, line = own[-1]
+        where = f"raised by {code.co_name} in line {line} of {code.co_filename}"
+        return Finding(f"{type(error).__name__}: {error}, {where}", f"let {code.co_name} answer for all of them", error)
 
 
-def _broken(check: Check, subject: Subject, example: Example, finding: Finding) -> BrokenContract:
-    """The error, with the smallest example that the check finds something in."""
+def _smallest(check: Check, subject: Subject, example: Example, finding: Finding) -> tuple[Example, Finding]:
+    """The smallest example in which the check finds something, and what that is."""
     attempts, smaller = 0, True
     while smaller:
         smaller = False
@@ -141,13 +154,14 @@ def _broken(check: Check, subject: Subject, example: Example, finding: Finding) 
             if attempts > _MOST_ATTEMPTS:
                 break
             try:
-                found = _examined(check, subject, candidate)
-            except (*UNBUILDABLE, LookupError, TypeError):
+                candidate.build()
+            except UNBUILDABLE:
                 continue
+            found = _examined(check, subject, candidate)
             if found is not None:
                 example, finding, smaller = candidate, found, True
                 break
-    return BrokenContract(subject.name, check.name, check.promise, finding, example)
+    return example, finding
 
 
 def _check_exercise(subject: Subject, made: Iterable[Example]) -> None:

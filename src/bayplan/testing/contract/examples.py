@@ -27,7 +27,7 @@ Document = Mapping[str, Any]
 GONE = "gone"
 """A node of every example that was there once: its row of the node table is left, and is not live."""
 
-_KEPT = frozenset({"name", "uid", "nodeName", "namespace", "schedulerName"})
+_KEPT = frozenset({"name", "uid", "nodeName", "namespace", "schedulerName", "containers"})
 """What an object needs to be the one that it is."""
 
 
@@ -100,7 +100,8 @@ class Example:
         for index in reversed(range(len(self.objects))):
             yield self.without(index)
         for document in _less(self.pod):
-            yield replace(self, pod=document)
+            if document["spec"]["containers"]:
+                yield replace(self, pod=document)
         for index, (_, whole) in enumerate(self.objects):
             for less in _less(whole):
                 yield self.having(index, less)
@@ -214,11 +215,17 @@ def _less_of(value: Any) -> Iterator[Any]:
 def _line(kind: str, document: Document) -> str:
     metadata: Document = document["metadata"]
     name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
-    node = document.get("spec", {}).get("nodeName")
+    spec: Document = document.get("spec", {})
+    node = spec.get("nodeName")
     rest = {key: value for key, value in document.items() if key not in {"apiVersion", "kind"}}
     rest["metadata"] = {key: value for key, value in metadata.items() if key not in {"name", "namespace", "uid"}}
+    rest["spec"] = {key: value for key, value in spec.items() if key != "nodeName" and value != _USUAL.get(key)}
     text = yaml.safe_dump(_filled(rest), default_flow_style=True, width=1_000_000, sort_keys=False).strip()
     return f"{kind} {name}{f' on {node}' if node else ''} {text}"
+
+
+_USUAL = {"schedulerName": "default-scheduler", "containers": [{"name": "main"}]}
+"""What every pod of an example has, and what goes without saying."""
 
 
 def _filled(value: Any) -> Any:

@@ -9,10 +9,11 @@ from bayplan.testing.contract.examples import Example
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`seen`: what happened. `change`: what would put it right."""
+    """`seen`: what happened. `change`: what would put it right. `cause`: what the plugin raised, if it did."""
 
     seen: str
     change: str
+    cause: BaseException | None = None
 
 
 class BrokenContract(AssertionError):

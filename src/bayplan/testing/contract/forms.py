@@ -71,7 +71,10 @@ def check_what_ifs(subject: Subject, example: Example) -> Finding | None:
         position = _position(world, name)
         in_thought = _of(filter_changed(profile, cycle, world.pod, nodes.changed({position: changes})).of(position))
         if (in_thought.rejected, in_thought.reasons) != (really.rejected, really.reasons):
-            told = ", ".join(f"{pod.key} {'comes' if sign > 0 else 'goes'}" for pod, sign in changes.signed())
+            told = ", ".join(
+                f"{pod.key} with labels {dict(pod.labels)} {'comes' if sign > 0 else 'goes'}"
+                for pod, sign in changes.signed()
+            )
             wanted = (
                 "let add_pod and remove_pod bring all that pre_filter remembered up to date"
                 if subject.has(interface.PreFilterExtensions)

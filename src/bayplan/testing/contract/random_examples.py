@@ -50,8 +50,10 @@ class RandomExamples:
         """The example of a number, whichever were made before."""
         unique = self._seed * 1_000_003 + number
         rng = self._begin(unique)
-        nodes = [(NODE, self.node(name)) for name in rng.sample(NODES, rng.randint(1, len(NODES)))]
-        pods = [(POD, self.bound(f"p{index}", rng.choice(NODES))) for index in range(rng.randint(0, 7))]
+        names = rng.sample(NODES, rng.randint(1, len(NODES)))
+        nodes = [(NODE, self.node(name)) for name in names]
+        places = [rng.choice(names if rng.random() < 0.9 else NODES) for _ in range(rng.randint(0, 7))]
+        pods = [(POD, self.bound(f"p{index}", node)) for index, node in enumerate(places)]
         namespaces = [(NAMESPACE, {"metadata": {"name": name, "labels": self._team()}}) for name in NAMESPACES]
         services = [(SERVICE, self._service())] if rng.random() < 0.3 else []
         given = self._pods[number // 2 % len(self._pods)] if self._pods and number % 2 else None
@@ -120,7 +122,7 @@ class RandomExamples:
         labels = {"app": rng.choice("aab"), **self.marks()}
         metadata = {
             "name": name,
-            "namespace": rng.choice([NAMESPACES[0], *NAMESPACES]),
+            "namespace": rng.choice([NAMESPACES[0], NAMESPACES[0], *NAMESPACES]),
             "uid": f"pod-{name}",
             "labels": labels,
             "annotations": self.marks(),

@@ -13,6 +13,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerProfile, build_profile
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
 from bayplan.framework import interface
+from bayplan.framework.functions import FunctionPlugin
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.profile import FORMS, Point, Profile, implements, takes_part
@@ -39,6 +40,8 @@ class Subject:
     name: str
     cls: type[Any]
     make: Callable[[Handle], Any]
+    module: str
+    """Where its code is."""
 
     def build(self, handle: StrictHandle) -> Any:
         """One for a cluster, with the kinds that it looks up settled."""
@@ -55,7 +58,8 @@ class Subject:
                 return plugin
             return _configured(plugin, arguments or {}, handle)
 
-        return cls(plugin.name, _class_of(plugin), make)
+        module = plugin.function.__module__ if isinstance(plugin, FunctionPlugin) else _class_of(plugin).__module__
+        return cls(plugin.name, _class_of(plugin), make, module)
 
     def has(self, form: type[Any]) -> bool:
         """Whether the plugin has the methods of one of the protocols of `framework.interface`."""
