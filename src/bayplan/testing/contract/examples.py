@@ -104,7 +104,8 @@ class Example:
                 yield replace(self, pod=document)
         for index, (_, whole) in enumerate(self.objects):
             for less in _less(whole):
-                yield self.having(index, less)
+                if less.get("spec", {}).get("containers", True):
+                    yield self.having(index, less)
 
     def __str__(self) -> str:
         lines = [_line(kind.kind, document) for kind, document in self.objects]

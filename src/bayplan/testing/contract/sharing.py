@@ -39,7 +39,8 @@ def check_signature(subject: Subject, example: Example) -> Finding | None:
         other = ask(plugin, world, pod)
         if difference := _where(said, other):
             return Finding(
-                f"two pods that differ only in {path} have the same sign(), {signature!r}; {difference}",
+                f"two pods that differ only in {path} ({_at(example.pod, path)} and {_at(document, path)}) have the "
+                f"same sign(), {signature!r}; {difference}",
                 f"let sign() return also what the plugin reads of {path}",
             )
     return None
@@ -131,6 +132,14 @@ def _where(one: Said, other: Said, nodes: Any = None) -> str:
     if nodes is None and one.refusal != other.refusal:
         return f"PreFilter says for the one {one.refusal}, and for the other {other.refusal}"
     return ""
+
+
+def _at(document: Any, path: str) -> Any:
+    """What is at a path of a pod, where `containers[]` is the first one."""
+    for field in path.split("."):
+        document = (document or {}).get(field.removesuffix("[]"))
+        document = document[0] if field.endswith("[]") else document
+    return "nothing" if document is None else document
 
 
 def _row_of_pods(example: Example) -> list[Any]:
