@@ -100,6 +100,14 @@ def test_a_plugin_that_fails_to_start_fails_the_test_and_leaves_nothing_behind()
     assert threading.active_count() == before
 
 
+def test_whoever_waits_hears_of_the_end():
+    with LiveCluster(nodes=1) as cluster:
+        with pytest.raises(RuntimeError, match="the cluster has ended"):
+            cluster.until(cluster._stop.set)
+        with pytest.raises(RuntimeError, match="the cluster has ended"):
+            cluster.create(make_pod("late"))
+
+
 def test_two_live_side_by_side(live_cluster):
     one, other = live_cluster(nodes=1), live_cluster(nodes=[make_node("elsewhere")])
     for cluster in (one, other):

@@ -12,8 +12,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from concurrent.futures import CancelledError, Future
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -83,7 +83,8 @@ class LiveCluster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        with suppress(RuntimeError):  # it may have ended by itself
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
         self._ended.result()
 
@@ -132,11 +133,20 @@ class LiveCluster:
         return self._call(self.witness.until(condition, within=within))
 
     def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        """What a coroutine comes to in the cluster's thread. The scheduler's end is the end of that, too."""
-        if self._ended.done():
+        """What a coroutine comes to in the cluster's thread. If that ends, so does the wait, with the reason."""
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except CancelledError:
+            pass
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
             work.close()
-            self._ended.result()
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        raise self._end()
+
+    def _end(self) -> BaseException:
+        self._thread.join()
+        return self._ended.exception() or RuntimeError("the cluster has ended")
 
     def _run(self, started: Future[None]) -> None:
         try:

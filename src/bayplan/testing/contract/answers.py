@@ -112,6 +112,11 @@ def check_binding(subject: Subject, example: Example) -> Finding | None:
             return Finding(
                 str(error), f"let {error.point} answer what its point in bayplan.framework.interface says", error
             )
+        except TimeoutError:
+            return Finding(
+                f"on node {node}, PreBind or Bind took longer than {ANSWER_SECONDS:g} s",
+                "let it end, or skip the check 'binding' if it waits for a real cluster",
+            )
         except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
             return Finding(
                 f"on node {node} it raised {type(error).__name__}: {error}",
