@@ -37,15 +37,15 @@ log = logging.getLogger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that are done take nothing any more, and there may be many of them."""
-_LOOK_FOR_KIND_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What can be set of a scheduler beside its plugins. Times are seconds.
 
-    `seed` makes the choice among equally good nodes repeatable. `freeze` takes everything that is alive after the
-    first synchronisation out of the garbage collector's sight; it concerns the whole process.
+    `look_for_kind`: how often to ask for a kind that the server lacked at the start. `seed` makes the choice among
+    equally good nodes repeatable. `freeze` takes everything that is alive after the first synchronisation out of the
+    garbage collector's sight; it concerns the whole process.
     """
 
     initial_backoff: float = 1.0
@@ -53,6 +53,7 @@ class Settings:
     unschedulable_timeout: float = 300.0
     blocked_after: float = 2.0
     drain: float = 10.0
+    look_for_kind: float = 10.0
     seed: int | None = None
     freeze: bool = False
 
@@ -220,7 +221,7 @@ class Scheduler:
 
     async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
         while True:
-            await asyncio.sleep(_LOOK_FOR_KIND_SECONDS)
+            await asyncio.sleep(self._settings.look_for_kind)
             if await self._served(kind):
                 break
         log.info("the API server has %s (%s) now", kind.plural, kind.api_version)

@@ -11,7 +11,7 @@ from bayplan.client import ClusterAccess, HttpClient
 from bayplan.config import ExtraPlugin, default_profile
 from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
 
-FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4)
+FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
 """Waits as a test can bear them."""
 
 
