@@ -12,7 +12,7 @@ from bayplan.api.kinds import NODE
 from bayplan.client import ApiError
 from bayplan.config import PluginLoadError
 from bayplan.testing import LiveCluster, make_node, make_pod
-from bayplan.testing.live import as_document
+from bayplan.testing.live import as_sent
 
 pytest_plugins = ["bayplan.testing.fixtures"]
 
@@ -89,8 +89,10 @@ def test_objects_come_and_go_in_every_form(live_cluster):
 
 @pytest.mark.parametrize("wrong", [{"apiVersion": "v1", "kind": "Potato", "metadata": {"name": "p"}}, "a pod", None])
 def test_what_is_no_object_is_refused(wrong):
-    with pytest.raises(TypeError, match=r"no such kind: v1 Potato|expected a pod, a typed object or a document"):
-        as_document(wrong)
+    with pytest.raises(
+        TypeError, match=r"no such kind: v1 Potato|expected a pod .PodInfo., a typed object or a document"
+    ):
+        as_sent(wrong)
 
 
 def test_a_plugin_that_fails_to_start_fails_the_test_and_leaves_nothing_behind():

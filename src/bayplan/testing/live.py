@@ -17,13 +17,10 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import msgspec
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import KINDS, POD, Kind
-from bayplan.api.objects import encode
+from bayplan.api.kinds import POD, Kind
 from bayplan.client import ClusterAccess
-from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays
@@ -32,9 +29,10 @@ from bayplan.framework.profile import Profile
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
 from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
+from bayplan.testing.documents import document_of
 from bayplan.testing.invariants import condition_of
 from bayplan.testing.running import FAST, running_scheduler
-from bayplan.testing.witness import Document, Witness
+from bayplan.testing.witness import Witness
 
 T = TypeVar("T")
 
@@ -93,7 +91,10 @@ class LiveCluster:
         return self.dev_cluster.kubeconfig()
 
     def create(self, *objects: Any) -> None:
-        """Create objects, in this order: pods as PodInfo, typed objects, or documents with apiVersion and kind."""
+        """Create objects, in this order: pods as PodInfo, typed objects, or documents with apiVersion and kind.
+
+        Custom ones are `("plural.version.group", document)`, once they are defined.
+        """
         self._call(self._create(objects))
 
     def delete(self, obj: Any) -> None:
@@ -176,35 +177,24 @@ class LiveCluster:
 
     async def _create(self, objects: Sequence[Any]) -> None:
         for obj in objects:
-            kind, document = as_document(obj)
+            kind, document = as_sent(obj)
             await self.dev_cluster.client.create(kind, document)
 
     async def _delete(self, obj: Any) -> None:
-        kind, document = as_document(obj)
+        kind, document = as_sent(obj)
         metadata = document["metadata"]
         namespace = metadata.get("namespace", "default") if kind.namespaced else None
         await self.dev_cluster.client.delete(kind, metadata["name"], namespace, grace_period_seconds=0)
 
 
-def as_document(obj: Any) -> tuple[Kind, Document]:
-    """An object as it is sent to an API server, with its kind. Raises TypeError for what is none.
+def as_sent(obj: Any) -> tuple[Kind, dict[str, Any]]:
+    """An object as it is sent to an API server, with its kind. Raises what `document_of` raises.
 
     What the server decides is left out: a pod of `make_pod` has a uid and a time, but only for tests without a server.
     """
-    if isinstance(obj, PodInfo):
-        kind, document = POD, msgspec.json.decode(obj.raw)
+    kind, document = document_of(obj)
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _MADE_BY_SERVER}
+    document = {**document, "metadata": metadata}
+    if kind is POD:
         document.pop("status", None)
-    elif isinstance(obj, Mapping):
-        wanted = (obj.get("apiVersion"), obj.get("kind"))
-        found = next((kind for kind in KINDS if (kind.api_version, kind.kind) == wanted), None)
-        if found is None:
-            raise TypeError(f"no such kind: {' '.join(map(str, wanted))}")
-        kind, document = found, {**obj, "metadata": dict(obj.get("metadata") or {})}
-    else:
-        of_type = next((kind for kind in KINDS if kind.type is type(obj)), None)
-        if of_type is None:
-            raise TypeError(f"expected a pod, a typed object or a document, got {type(obj).__name__}")
-        kind, document = of_type, msgspec.json.decode(encode(obj))
-    for field in _MADE_BY_SERVER:
-        document["metadata"].pop(field, None)
     return kind, document

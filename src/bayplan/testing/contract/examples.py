@@ -9,20 +9,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
 import yaml
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.custom_objects import CustomObject, kind_of
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
-from bayplan.api.objects import UndecodableObject, convert, encode
+from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.objects import UndecodableObject, convert
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.testing.documents import Document, document_of, key_of, put, typed
 from bayplan.testing.offline import OfflineHandle
-
-Document = Mapping[str, Any]
 
 GONE = "gone"
 """A node of every example that was there once: its row of the node table is left, and is not live."""
@@ -78,7 +76,7 @@ class Example:
         state = ClusterState()
         state.set_node(Node(metadata=convert(Node, {"metadata": {"name": GONE}}).metadata))
         for kind, document in self.objects:
-            put(state, kind, document)
+            tell(state, kind, document)
         state.remove_node(GONE)
         return World(state, StrictHandle(state), pod_info(self.pod))
 
@@ -124,14 +122,9 @@ def changed(state: ClusterState, kind: Kind, before: Document | None, after: Doc
     _become(state, kind, after, before)
 
 
-def put(state: ClusterState, kind: Kind, document: Document) -> None:
+def tell(state: ClusterState, kind: Kind, document: Document) -> None:
     """Add an object to the cluster, or take over a new version of it."""
-    obj = typed(kind, document)
-    if kind is NODE:
-        state.set_node(obj)
-    elif kind is POD:
-        state.set_pod(obj)
-    state.objects[kind].set(key_of(kind, document), obj)
+    put(state, kind, key_of(kind, document), typed(kind, document))
 
 
 def take_away(state: ClusterState, kind: Kind, document: Document) -> None:
@@ -145,16 +138,9 @@ def take_away(state: ClusterState, kind: Kind, document: Document) -> None:
 
 def _become(state: ClusterState, kind: Kind, before: Document | None, after: Document | None) -> None:
     if after is not None:
-        put(state, kind, after)
+        tell(state, kind, after)
     elif before is not None:
         take_away(state, kind, before)
-
-
-def typed(kind: Kind, document: Document) -> Any:
-    """An object as plugins see it: pods as PodInfo, others as their models, custom ones as CustomObject."""
-    if kind is POD:
-        return pod_info(document)
-    return convert(kind.type, document) if kind.model else CustomObject(document)
 
 
 def pod_info(document: Document) -> PodInfo:
@@ -162,29 +148,9 @@ def pod_info(document: Document) -> PodInfo:
     return PodInfo(convert(Pod, document))
 
 
-def key_of(kind: Kind, document: Document) -> str:
-    """`namespace/name`, or `name` where the kind has no namespaces."""
-    metadata = document["metadata"]
-    return f"{metadata.get('namespace', 'default')}/{metadata['name']}" if kind.namespaced else str(metadata["name"])
-
-
 def documents(objects: Iterable[Any]) -> tuple[tuple[Kind, Document], ...]:
-    """Typed objects (pods as PodInfo) as documents with their kinds; custom ones come as (reference, document).
-
-    Raises TypeError for what is no such object, and ValueError for a reference that is not `plural.version.group`.
-    """
-    kinds = {kind.type: kind for kind in KINDS}
-    found: list[tuple[Kind, Document]] = []
-    for obj in objects:
-        if isinstance(obj, PodInfo):
-            found.append((POD, msgspec.json.decode(obj.raw)))
-        elif isinstance(obj, tuple):
-            found.append((kind_of(obj[0]), obj[1]))
-        elif type(obj) in kinds:
-            found.append((kinds[type(obj)], msgspec.json.decode(encode(obj))))
-        else:
-            raise TypeError(f"expected a pod (PodInfo) or an object of a known kind, got {type(obj).__name__}")
-    return tuple(found)
+    """Objects in any form as documents with their kinds. Raises TypeError, or ValueError for a wrong reference."""
+    return tuple(document_of(obj) for obj in objects)
 
 
 def edited(document: Document, path: Sequence[str], value: Any) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bayplan.api.kinds import NAMESPACE, NODE, POD, SERVICE, Kind
-from bayplan.testing.contract.examples import Document, Example
+from bayplan.testing.contract.examples import Example
+from bayplan.testing.documents import Document
 
 ZONE, RACK, HOSTNAME = "topology.kubernetes.io/zone", "example.com/rack", "kubernetes.io/hostname"
 REQUIRED, PREFERRED = (

@@ -12,7 +12,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
 from bayplan.scheduling import Templates, decide
 from bayplan.scheduling.decision import Decision
-from bayplan.testing.contract.examples import UNBUILDABLE, Example, World, changed, edited, pod_info, put
+from bayplan.testing.contract.examples import UNBUILDABLE, Example, World, changed, edited, pod_info, tell
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.random_examples import RandomExamples
 from bayplan.testing.contract.subject import Said, Subject, alone, ask
@@ -165,7 +165,7 @@ def _decided(
         if number == 4 and changes:
             _, kind, _, after = changes[example.number % len(changes)]
             assert after is not None
-            put(world.state, kind, after)
+            tell(world.state, kind, after)
     return decided
 
 

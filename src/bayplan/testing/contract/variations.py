@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.testing.contract.examples import Document, Example, edited
+from bayplan.testing.contract.examples import Example, edited
 from bayplan.testing.contract.random_examples import GPU, PREFERRED, RACK, REQUIRED, ZONE, RandomExamples
+from bayplan.testing.documents import Document
 
 _NODE_TERM = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["a"]}]}
 _POD_TERM = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "a"}}}

@@ -14,10 +14,11 @@ from bayplan.framework.events import Action, ClusterEvent, Hint
 from bayplan.framework.profile import REJECTING
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.queue.hints import Hints, Requeue
-from bayplan.testing.contract.examples import Document, Example, changed, pod_info, typed
+from bayplan.testing.contract.examples import Example, changed, pod_info
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.subject import SCHEDULER, Said, Subject, alone, ask
 from bayplan.testing.contract.variations import cluster_changes, own_changes
+from bayplan.testing.documents import Document, typed
 
 Happening = tuple[ClusterEvent, Any, Any]
 """An event, with the object before and after."""
