@@ -172,6 +172,16 @@ class BareEvents(DeafToLabels):
         return [ClusterEvent("Node", Action.ADD)]
 
 
+class FailsToStart(Plugin):
+    name = "fails-to-start"
+
+    def __init__(self):
+        raise OSError("no disk")
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
 class GateThatStays(Plugin):
     name = "gate-that-stays"
 
@@ -281,7 +291,8 @@ BROKEN_PROMISES = [
     (WrongHint, "events", "no hint of the plugin says QUEUE"),
     (RaisingHint, "hints", "let the hint take an old or a new object that is None"),
     (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
-    (BareEvents, "declarations", "yield EventHints from events"),
+    (BareEvents, "registration", "expected an EventHint"),
+    (FailsToStart, "registration", "OSError: no disk"),
     (GateThatStays, "events", "metadata.labels of the pod itself changes"),
     (LeaksReservations, "reserve", "give back exactly what reserve took"),
     (UnreservesOnce, "reserve", "raise nothing where there is nothing"),

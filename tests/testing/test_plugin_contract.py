@@ -45,6 +45,11 @@ def test_a_good_plugin_passes_whatever_its_arguments(arguments):
     check_contract(Patient, arguments)
 
 
+def test_arguments_that_cannot_be_are_told():
+    with pytest.raises(BrokenContract, match=r"registration.*\n.*colour"):
+        check_contract(Patient, {"colour": "red"})
+
+
 def test_the_example_is_small():
     with pytest.raises(BrokenContract) as caught:
         check_contract(SignsTooLittle)
@@ -64,7 +69,7 @@ def test_the_same_seed_finds_the_same():
 def test_checks_can_be_chosen():
     check_contract(chance, skip=["repeatable", "inputs", "forms"])
     check_contract(SignsTooLittle, only=["answers", "inputs"])
-    with pytest.raises(ValueError, match=r"no such check: sings; there are registration, declarations, .*reuse"):
+    with pytest.raises(ValueError, match=r"no such check: sings; there are registration, answers, .*reuse"):
         check_contract(AnswersTrue, only=["sings"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from bayplan.config import ExtraPlugin, build_profile, default_profile, load_configuration
+from bayplan.config import ExtraPlugin, build_profiles, default_profile, load_configuration
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 
@@ -25,8 +25,4 @@ def configured_profiles(
     """
     if configuration is None:
         return {scheduler_name: default_profile(scheduler_name, handle, plugins)}
-    read = load_configuration(Path(configuration))
-    return {
-        profile.schedulerName: build_profile(profile, handle, plugins, read.percentageOfNodesToScore)
-        for profile in read.profiles
-    }
+    return build_profiles(load_configuration(Path(configuration)), handle, plugins)

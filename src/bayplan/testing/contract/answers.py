@@ -11,7 +11,6 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
-from bayplan.framework.events import EventHint
 from bayplan.framework.interface import CycleState, PostFilterResult
 from bayplan.framework.profile import Point
 from bayplan.framework.runner import (
@@ -76,19 +75,6 @@ def check_answers(subject: Subject, example: Example) -> Finding | None:
     ):
         return Finding(f"pre_filter answered NodeNames({said.names!r})", "give NodeNames a frozenset of node names")
     return _check_values(plugin, subject, world) or _check_sort_keys(plugin, subject, example)
-
-
-def check_declarations(subject: Subject, example: Example) -> Finding | None:
-    """`events` tells what the scheduler has to watch."""
-    world = example.build()
-    plugin = subject.build(world.handle)
-    if not subject.has(interface.EnqueueExtensions):
-        return None
-    try:
-        wrong = [each for each in plugin.events() if not isinstance(each, EventHint)]
-    except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-        return Finding(f"events() raised {type(error).__name__}: {error}", "let events raise nothing", error)
-    return Finding(f"events() yields {wrong[0]!r}", "yield EventHints from events") if wrong else None
 
 
 def check_binding(subject: Subject, example: Example) -> Finding | None:

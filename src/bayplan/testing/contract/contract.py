@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ExtraPlugin
+from bayplan.config import ConfigurationError, ExtraPlugin, PluginLoadError
 from bayplan.framework.checks import check_plugin
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.profile import Point
@@ -16,7 +16,6 @@ from bayplan.framework.status import PluginError
 from bayplan.testing.contract.answers import (
     check_answers,
     check_binding,
-    check_declarations,
     check_post_filter,
     check_repeatable,
 )
@@ -47,7 +46,6 @@ class Check:
 
 
 _CHECKS = (
-    Check("declarations", "events say what the scheduler has to watch", check_declarations),
     Check("answers", "every point answers what its type says, and scores are 0 to 100", check_answers),
     Check("inputs", "what it is given stays as it is", check_inputs),
     Check("repeatable", "the same question gets the same answer", check_repeatable),
@@ -63,7 +61,7 @@ _CHECKS = (
     Check("post-filter", "PostFilter answers a PostFilterResult that holds together", check_post_filter),
     Check("binding", "Reserve, Permit, PreBind, Bind and PostBind answer what their types say", check_binding),
 )
-_REGISTRATION = Check("registration", "its methods can be called as their points call them", lambda *_: None)
+_REGISTRATION = Check("registration", "it can be made, and its methods be called as points call them", lambda *_: None)
 _EXERCISE = Check("exercise", "the examples bring it to say one thing and another", lambda *_: None)
 
 CHECKS: Mapping[str, str] = {check.name: check.promise for check in (_REGISTRATION, *_CHECKS, _EXERCISE)}
@@ -94,10 +92,11 @@ def check_contract(
     if _REGISTRATION.name in chosen:
         _check_registration(plugin)
     subject = Subject.of(plugin, arguments)
-    known = dict.fromkeys((*words, *words_of(plugin, arguments)))
+    vocabulary = tuple(dict.fromkeys((*words, *words_of(plugin, arguments))))
     waiting = [document for _, document in documents(pods)]
-    maker = RandomExamples(seed, tuple(known), documents(objects), waiting)
+    maker = RandomExamples(seed, vocabulary, documents(objects), waiting)
     made = [maker.example(number) for number in range(examples)]
+    _check_start(subject, maker.example(0))
     for check in _CHECKS:
         if check.name in chosen:
             for example in made:
@@ -123,6 +122,14 @@ def _check_registration(plugin: ExtraPlugin) -> None:
         finding = Finding(str(error), "give the method the parameters that its point calls it with")
         name = getattr(plugin, "name", type(plugin).__name__)
         raise BrokenContract(str(name), _REGISTRATION.name, _REGISTRATION.promise, finding, None) from None
+
+
+def _check_start(subject: Subject, example: Example) -> None:
+    try:
+        subject.build(example.build().handle)
+    except (ConfigurationError, PluginLoadError) as error:
+        finding = Finding(str(error), "let it start with these arguments, or give check_contract others", error)
+        raise BrokenContract(subject.name, _REGISTRATION.name, _REGISTRATION.promise, finding, None) from error
 
 
 def _examined(check: Check, subject: Subject, example: Example) -> Finding | None:
