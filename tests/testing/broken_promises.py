@@ -297,7 +297,7 @@ BROKEN_PROMISES = [
     (LeaksReservations, "reserve", "give back exactly what reserve took"),
     (UnreservesOnce, "reserve", "raise nothing where there is nothing"),
     (PermitsNumber, "binding", "answered 30"),
-    (PostBindRaises, "binding", "let post_bind raise nothing"),
+    (PostBindRaises, "binding", "let PostBind raise nothing"),
     (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
     (never_says_no, "exercise", "it took every pod on every node"),
     (always_7, "exercise", "it gave every node the same score, 7"),

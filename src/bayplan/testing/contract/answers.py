@@ -2,62 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 from bayplan.api.kinds import POD
-from bayplan.cluster.state import ClusterState
 from bayplan.framework import interface
 from bayplan.framework.interface import CycleState, PostFilterResult
 from bayplan.framework.profile import Point
 from bayplan.framework.runner import (
-    run_bind,
     run_filter,
-    run_permit,
-    run_post_bind,
     run_post_filter,
-    run_pre_bind,
-    run_pre_bind_pre_flight,
     run_pre_filter,
-    run_reserve,
 )
 from bayplan.framework.status import PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.testing.contract.examples import Example, StrictHandle, World, pod_info
+from bayplan.testing.contract.examples import Example, World, pod_info
 from bayplan.testing.contract.faults import Finding
 from bayplan.testing.contract.random_examples import RandomExamples
 from bayplan.testing.contract.subject import Said, Subject, alone, ask
-
-ANSWER_SECONDS = 10.0
-"""How long PreBind and Bind may take here."""
-
-
-class RecordingClient:
-    """An API client that writes nothing and remembers what it was to do. Implements framework.handle.ApiClient."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, tuple[Any, ...]]] = []
-
-    def __getattr__(self, verb: str) -> Any:
-        async def call(*arguments: Any, **_: Any) -> None:
-            self.calls.append((verb, arguments))
-
-        return call
-
-
-class RecordingHandle(StrictHandle):
-    """A handle with a client."""
-
-    client: Any
-
-    def __init__(self, state: ClusterState) -> None:
-        super().__init__(state)
-        self.client = RecordingClient()
 
 
 def check_answers(subject: Subject, example: Example) -> Finding | None:
@@ -75,41 +40,6 @@ def check_answers(subject: Subject, example: Example) -> Finding | None:
     ):
         return Finding(f"pre_filter answered NodeNames({said.names!r})", "give NodeNames a frozenset of node names")
     return _check_values(plugin, subject, world) or _check_sort_keys(plugin, subject, example)
-
-
-def check_binding(subject: Subject, example: Example) -> Finding | None:
-    """Reserve, Permit, PreBind, Bind and PostBind answer what the scheduler can take, in their order, on every node."""
-    world = example.build()
-    plugin = subject.build(RecordingHandle(world.state))
-    profile = alone(plugin)
-    for node in [document["metadata"]["name"] for kind, document in example.objects if kind.kind == "Node"]:
-        cycle = CycleState()
-        try:
-            run_pre_filter(profile, cycle, world.pod, world.state.nodes)
-            run_reserve(profile, cycle, world.pod, node)
-            run_permit(profile, cycle, world.pod, node)
-            run_pre_bind_pre_flight(profile, cycle, world.pod, node)
-            asyncio_answer(run_pre_bind, profile, cycle, world.pod, node)
-            if profile.at(Point.BIND):
-                _ask_bind(plugin, cycle, world, node)
-            for error in run_post_bind(profile, cycle, world.pod, node):
-                return Finding(str(error), "let post_bind raise nothing: the pod is bound already")
-        except PluginError as error:
-            return Finding(
-                str(error), f"let {error.point} answer what its point in bayplan.framework.interface says", error
-            )
-        except TimeoutError:
-            return Finding(
-                f"on node {node}, PreBind or Bind took longer than {ANSWER_SECONDS:g} s",
-                "let it end, or skip the check 'binding' if it waits for a real cluster",
-            )
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            return Finding(
-                f"on node {node} it raised {type(error).__name__}: {error}",
-                "let it raise nothing, or skip the check 'binding' if it needs an API server",
-                error,
-            )
-    return None
 
 
 def check_post_filter(subject: Subject, example: Example) -> Finding | None:
@@ -179,25 +109,6 @@ def differs(one: Said, other: Said) -> str:
             if one.scores[name] != other.scores[name]:
                 return f"the score of node {name} was {one.scores[name]} and then {other.scores[name]}"
     return f"it said {one} and then {other}"
-
-
-def asyncio_answer(run: Any, *arguments: Any) -> Any:
-    """What a coroutine function returns, from a loop of its own: the caller may be inside of one."""
-
-    async def answer() -> Any:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await run(*arguments)
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, answer()).result()
-
-
-def _ask_bind(plugin: Any, cycle: CycleState, world: World, node: str) -> None:
-    try:
-        asyncio_answer(run_bind, alone(plugin), cycle, world.pod, node)
-    except PluginError as error:
-        if "skipped the pod" not in str(error):  # it may leave the binding to another plugin
-            raise
 
 
 def _check_values(plugin: Any, subject: Subject, world: World) -> Finding | None:

@@ -15,10 +15,10 @@ from bayplan.framework.profile import Point
 from bayplan.framework.status import PluginError
 from bayplan.testing.contract.answers import (
     check_answers,
-    check_binding,
     check_post_filter,
     check_repeatable,
 )
+from bayplan.testing.contract.binding import check_binding
 from bayplan.testing.contract.examples import UNBUILDABLE, Example, documents
 from bayplan.testing.contract.faults import BrokenContract, Finding
 from bayplan.testing.contract.forms import check_forms, check_what_ifs
