@@ -157,6 +157,8 @@ def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
         (["--leader-elect", "false"], "Got unexpected extra argument (false)"),
         (["-v=lots"], "'lots' is not a valid integer"),
         (["--colour=red"], "No such option '--colour'"),
+        (["--kube-api-qps=nan"], "--kube-api-qps: expected a number, not nan"),
+        (["--kube-api-burst=-1"], "clientConnection.burst: Invalid value: -1: must not be negative"),
         (["--logging-format=xml"], "--logging-format: expected text or json, got 'xml'"),
         (["--pod-max-in-unschedulable-pods-duration=0s"], "must be greater than zero, not 0s"),
         (
@@ -170,6 +172,12 @@ def test_a_wrong_value_is_refused(arguments, said, tmp_path):
     done = run(*arguments, "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+def test_an_empty_value_is_none(tmp_path):
+    flags = ("--config=", "--kubeconfig=", "--master=", "--feature-gates=", "--logging-format=")
+    done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
+    assert (done.exit_code, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,19 @@ def test_faults_are_told_beside_a_plugin_that_cannot_be_loaded(prepared):
     assert [line.partition(": known")[0] for line in made.problems[1:]] == ["config.yaml:4: colour: unknown field"]
 
 
+def test_faults_are_told_beside_an_installed_plugin_that_cannot_be_loaded(prepared, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    info = tmp_path / "odd_policies-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-policies\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bayplan.plugins]\nodd = nonesuch_module:odd\n")
+    made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: odd}]}}}]\n")
+    assert [line.partition(": known")[0] for line in made.problems] == [
+        "bayplan run: odd-policies: nonesuch_module:odd: ModuleNotFoundError: No module named 'nonesuch_module'",
+        "config.yaml:4: colour: unknown field",
+    ]
+
+
 def test_a_plugin_that_fails_to_start_is_told_with_its_line(prepared, tmp_path):
     (tmp_path / "failing.py").write_text(
         "from bayplan import Plugin\n"

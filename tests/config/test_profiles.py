@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from bayplan.config import (
 )
 from bayplan.config.documents import parse_yaml
 from bayplan.framework.profile import Point
+from bayplan.scheduling import decide
+from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -156,3 +159,36 @@ def test_an_installed_plugin_that_nobody_names_is_not_imported(installed):
 def test_an_installed_plugin_that_cannot_be_imported_is_told(installed):
     with pytest.raises(PluginLoadError, match="some-policies: gone:x: ModuleNotFoundError: No module named 'gone'"):
         read_configuration(enabling(installed, "broken"))
+
+
+EXTENDERS = """
+extenders:
+  - {urlPrefix: "http://a", managedResources: [{name: e.com/a, ignoredByScheduler: true}, {name: e.com/b}]}
+  - {urlPrefix: "http://b", managedResources: [{name: e.com/c, ignoredByScheduler: true}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("document", "ignored"),
+    [
+        pytest.param(EXTENDERS, {"e.com/a", "e.com/c"}, id="by extenders"),
+        pytest.param(
+            EXTENDERS + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
+            {"e.com/a", "e.com/c"},
+            id="by extenders, in the place of arguments",
+        ),
+        pytest.param(
+            "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
+            {"e.com/d"},
+            id="by arguments",
+        ),
+    ],
+)
+def test_resources_that_nobody_but_an_extender_looks_after(document, ignored):
+    wants = make_pod("p", resources=dict.fromkeys(("e.com/a", "e.com/b", "e.com/c", "e.com/d"), "1"))
+    configuration = parse_configuration(parse_yaml(HEAD + document, "c.yaml"))
+    cluster = make_cluster(make_node("a"))
+    (profile,) = build_profiles(configuration, OfflineHandle(cluster.state)).values()
+    said = decide(profile, cluster.state, wants, random.Random(0)).diagnosis.verdicts.of(0).reasons
+    lacking = {"e.com/a", "e.com/b", "e.com/c", "e.com/d"} - ignored
+    assert set(said) == {f"Insufficient {name}" for name in lacking}

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import os
 import signal
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:  # all that takes time to import is imported when it is known 
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import Client, HttpClient
     from bayplan.config import KubeSchedulerConfiguration
+    from bayplan.extender.client import HttpExtenders
 
 log = logging.getLogger(__name__)
 
@@ -66,18 +68,17 @@ def run(
     if not prepared.problems and flags["write_config_to"]:
         _write_configuration(prepared, Path(flags["write_config_to"]))
         return
-    if not prepared.problems:
-        prepared.problems += _what_extenders_lack(prepared.configuration, flags["config"])
     if prepared.problems:
         _refuse(*prepared.problems)
-    _schedule(prepared, flags["master"], context, seed)
+    extenders = _extenders(prepared.configuration, flags["config"])
+    _schedule(prepared, extenders, flags["master"], context, seed)
 
 
 class RefusedError(Exception):
     """The cluster does not let us in. The message says what was asked for and what the answer was."""
 
 
-def _refuse(*lines: str) -> None:
+def _refuse(*lines: str) -> NoReturn:
     for line in lines:
         click.echo(line, err=True)
     raise SystemExit(2)
@@ -92,33 +93,43 @@ def _write_configuration(prepared: Preparation, path: Path) -> None:
         _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 
 
-def _what_extenders_lack(configuration: KubeSchedulerConfiguration, path: str) -> list[str]:
-    """The one place where `configuration.extenders` meets the scheduler: here the problems of asking them, and the
-    extenders themselves go into `Scheduler` in `_run`.
-    """
-    return [f"{path}: extenders: not supported yet"] if configuration.extenders else []
+def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExtenders | None:
+    """Those that the configuration names, if it names any: refused if their certificates are of no use."""
+    if not configuration.extenders:
+        return None
+    from bayplan.config import ConfigurationError
+    from bayplan.extender.client import HttpExtenders
+
+    try:
+        return HttpExtenders(configuration.extenders)
+    except ConfigurationError as error:
+        _refuse(*(f"{path}: {fault}" for fault in error.faults))
 
 
-def _schedule(prepared: Preparation, master: str | None, context: str | None, seed: int | None) -> None:
+def _schedule(
+    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+) -> None:
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
 
     keep_heap()
     try:
-        asyncio.run(_run(prepared, master, context, seed))
+        asyncio.run(_run(prepared, extenders, master, context, seed))
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError) as error:
         _refuse(f"bayplan run: {error}")
 
 
-async def _run(prepared: Preparation, master: str | None, context: str | None, seed: int | None) -> None:
+async def _run(
+    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+) -> None:
     from bayplan.service.scheduler import Scheduler
 
-    async with _client(prepared.configuration, master, context) as client:
+    async with _client(prepared.configuration, master, context) as client, extenders or nullcontext():
         await _check_access(client)
-        scheduler = Scheduler(client, prepared.build_profiles, prepared.settings(seed))
+        scheduler = Scheduler(client, prepared.build_profiles, prepared.settings(seed), extenders=extenders)
         await scheduler.run(_stop_on_signals())
 
 

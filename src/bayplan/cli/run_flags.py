@@ -112,9 +112,21 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
     ),
     "Deprecated flags": (
         ("contention-profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
-        ("kube-api-burst", Kind.INT, WORKS, "Requests to the API server at once, if --kube-api-qps is set.", "100"),
+        (
+            "kube-api-burst",
+            Kind.INT,
+            WORKS,
+            "Requests to the API server at once, before --kube-api-qps (50 if that is not set) limits them.",
+            "",
+        ),
         ("kube-api-content-type", Kind.STRING, WARNED, "JSON is what goes over the wire", ""),
-        ("kube-api-qps", Kind.FLOAT, WORKS, "Requests to the API server a second; without it there is no limit.", ""),
+        (
+            "kube-api-qps",
+            Kind.FLOAT,
+            WORKS,
+            "Requests to the API server a second. Without it and --kube-api-burst: no limit.",
+            "",
+        ),
         (
             "kubeconfig",
             Kind.FILE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +94,7 @@ class Preparation:
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
     """Judge everything: `flags` are those of kube-scheduler by name (None or empty: not given)."""
-    given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, ()}]
+    given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, (), ""}]
     prepared = Preparation()
     _judge_flags(given, prepared)
     loaded = True
@@ -128,6 +129,8 @@ def _judge_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
             prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in warnings]
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
+        elif flag.kind is Kind.FLOAT and not math.isfinite(value):
+            prepared.problems.append(f"bayplan run: --{flag.name}: expected a number, not {value}")
         elif flag.name == "pod-max-in-unschedulable-pods-duration":
             prepared.unschedulable_timeout = durations.parse(value)
             if prepared.unschedulable_timeout <= 0:
@@ -145,16 +148,20 @@ def _asks_for_nothing(flag: Flag, value: Any) -> bool:
 
 
 def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation) -> None:
+    reading = None
     try:
-        if not plugins_loaded:  # then nobody can say which plugins exist
-            prepared.configuration = load_configuration(path)
-            return
-        reading = read_configuration(path, prepared.plugins)
+        if plugins_loaded:
+            reading = read_configuration(path, prepared.plugins)
+    except PluginLoadError as error:
+        prepared.problems.append(f"bayplan run: {error}")
     except ConfigurationError as error:
         prepared.problems += str(error).splitlines()
         return
-    except PluginLoadError as error:
-        prepared.problems.append(f"bayplan run: {error}")
+    if reading is None:  # then nobody can say which plugins exist, but all else can be judged
+        try:
+            load_configuration(path)
+        except ConfigurationError as error:
+            prepared.problems += str(error).splitlines()
         return
     prepared.configuration, prepared.document = reading.configuration, reading.document
     prepared.plugins = list(reading.plugins)
@@ -204,7 +211,7 @@ def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
         ]
     else:
         connection.qps = values.get("kube-api-qps")
-        connection.burst = values.get("kube-api-burst") if connection.qps is not None else None
+        connection.burst = values.get("kube-api-burst")
         connection.contentType = values.get("kube-api-content-type", connection.contentType)
         configuration.enableProfiling = values.get("profiling", True)
         configuration.enableContentionProfiling = values.get("contention-profiling", True)

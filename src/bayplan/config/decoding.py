@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -81,8 +81,8 @@ class _Decoder:
         if value is None:
             if NoneType in get_args(kind):
                 return None
-            value = {} if _fields_of(plain) is not None else None
-        if _fields_of(plain) is not None:
+            value = {} if fields_of(plain) is not None else None
+        if fields_of(plain) is not None:
             clean = self._clean_fields(value, plain, path)
         elif origin is list:
             clean = self._clean_list(value, plain, path)
@@ -93,7 +93,7 @@ class _Decoder:
         else:
             return self._leaf(value, kind, path)
         if len(self.faults) == before and clean is not _UNUSABLE:
-            try:
+            try:  # what a type says of its values together: its length, its __post_init__
                 msgspec.convert(clean, kind, strict=True)
             except msgspec.ValidationError as error:
                 self.faults.append(_told(error, path))
@@ -103,7 +103,7 @@ class _Decoder:
     def _clean_fields(self, value: Any, kind: Any, path: str) -> Any:
         if not isinstance(value, Mapping):
             return self._refuse(value, dict, path)
-        fields = _fields_of(kind)
+        fields = fields_of(kind)
         assert fields is not None
         clean: dict[str, Any] = {}
         for name, item in value.items():
@@ -181,8 +181,7 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-@cache
-def _fields_of(kind: Any) -> dict[str, _Field] | None:
+def _find_fields(kind: Any) -> dict[str, _Field] | None:
     """The fields of a struct or dataclass as they are called in documents; None for any other type."""
     if not isinstance(kind, type):
         return None
@@ -201,10 +200,14 @@ def _fields_of(kind: Any) -> dict[str, _Field] | None:
     return None
 
 
+fields_of: Callable[[Any], Mapping[str, _Field] | None] = cache(_find_fields)
+"""The same, remembered."""
+
+
 def _filler(kind: Any) -> Any:
     """An empty value of a type, to stand in for a wrong one, so that what comes after it keeps its place."""
     plain = _plain(kind)
-    fields = _fields_of(plain)
+    fields = fields_of(plain)
     if fields is not None:
         filled = {name: _filler(field.type) for name, field in fields.items() if field.required}
         return _UNUSABLE if _UNUSABLE in filled.values() else filled

@@ -86,7 +86,8 @@ def read_document(text: str, source: str = "") -> Document:
     try:
         root = _only_root(loader, source)
         document = Document({}, source)
-        found = loader.construct_document(root) if _surveyed(root, document) else None
+        _survey(root, document)
+        found = loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         raise _unreadable(_explained(error), source, mark.line + 1 if mark else 0) from None
@@ -118,14 +119,13 @@ def _only_root(loader: _Loader, source: str) -> yaml.Node:
     return roots[0]
 
 
-def _surveyed(root: yaml.Node, document: Document) -> bool:
-    """Notes the places of all values, and keys that are there twice. Raises what makes a document unreadable."""
+def _survey(root: yaml.Node, document: Document) -> None:
+    """Note the places of all values, and keys that are there twice. Raises what makes a document unreadable."""
     for visited, (path, node) in enumerate(_nodes(root, "", (), document.faults)):
         if visited >= MOST_VALUES:
             problem = f"has more than {MOST_VALUES:,} values, its aliases written out"
             raise _unreadable(problem, document.source)
         document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
-    return True
 
 
 def _nodes(

@@ -9,7 +9,7 @@ from typing import Any
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
-from bayplan.config.decoding import decode
+from bayplan.config.decoding import decode, fields_of
 from bayplan.config.errors import PluginLoadError, beyond
 from bayplan.config.former_plugins import LIMITS
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
@@ -110,9 +110,9 @@ def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str 
 
     Raises PluginLoadError where the plugin's own type raises something.
     """
-    own = getattr(cls, "__annotations__", {})
-    args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
     try:
+        own = fields_of(cls) or {}
+        args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
         return decode(args, cls, where)
     except Exception as error:  # the type is the user's, and so is what it raises
         problem = f"plugin {name!r} cannot read its arguments: {type(error).__name__}: {error}"

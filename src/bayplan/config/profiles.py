@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
+
+import msgspec
 
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
@@ -23,6 +26,8 @@ from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import EnqueueExtensions
 from bayplan.framework.profile import Point, Profile, implements
+from bayplan.plugins.arguments import NodeResourcesFitArgs
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
 
 __all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile", "missing_plugins"]
@@ -39,8 +44,9 @@ def build_profiles(
     catalog = Catalog(extra_plugins)
     profiles: dict[str, Profile] = {}
     faults: list[FieldError] = []
+    percentage, ignored = configuration.percentageOfNodesToScore, _ignored_resources(configuration)
     for index, profile in enumerate(configuration.profiles):
-        built, found = _build(profile, catalog, handle, f"profiles[{index}]", configuration.percentageOfNodesToScore)
+        built, found = _build(profile, catalog, handle, f"profiles[{index}]", percentage, ignored)
         faults += found
         profiles[built.scheduler_name] = built
     if faults:
@@ -90,11 +96,29 @@ def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) ->
     return [name for name in PLUGINS if name in NOT_IMPLEMENTED and name in set(named.enabled_names())]
 
 
+def _ignored_resources(configuration: KubeSchedulerConfiguration) -> list[str]:
+    """The resources that an extender looks after alone. Mirrors buildExtenders (pkg/scheduler/scheduler.go)."""
+    managed = (resource for extender in configuration.extenders for resource in extender.managedResources)
+    return [resource.name for resource in managed if resource.ignoredByScheduler]
+
+
 def _build(
-    profile: KubeSchedulerProfile, catalog: Catalog, handle: Handle, path: str, percentage: int
+    profile: KubeSchedulerProfile,
+    catalog: Catalog,
+    handle: Handle,
+    path: str,
+    percentage: int,
+    ignored_resources: Sequence[str] = (),
 ) -> tuple[Profile, list[FieldError]]:
-    """A profile and all that is wrong with it; with faults, plugins are lacking in it."""
+    """A profile and all that is wrong with it; with faults, plugins are lacking in it.
+
+    `ignored_resources` take the place of those that NodeResourcesFit is told to ignore by its arguments.
+    """
     plan, faults = plan_profile(profile, catalog, path, percentage)
+    if ignored_resources:
+        fit = plan.arguments.get(NodeResourcesFit.name, NodeResourcesFitArgs())
+        fit = msgspec.structs.replace(fit, ignoredResources=list(ignored_resources))
+        plan = replace(plan, arguments={**plan.arguments, NodeResourcesFit.name: fit})
     built: dict[str, Any] = {}
     if not faults:
         for name in plan.names():
