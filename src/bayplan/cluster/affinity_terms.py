@@ -10,14 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-import numpy as np
 from lightkube.models import core_v1
 
 from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.selectors import label_selector
-from bayplan.cluster.columns import Int32, grown
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import LabelsKey, labels_key
+from bayplan.cluster.tally import Tally
 
 _MEMO_CAPACITY = 8192
 
@@ -92,10 +91,10 @@ def bound_terms(pod: PodInfo) -> PodTerms:
 
 @dataclass(slots=True)
 class TermColumn:
-    """One distinct term. `counts`: int32, shape (capacity,): how many pods of the row have it; `pods`: of all rows."""
+    """One distinct term. `counts`: how many pods of each row have it; `pods`: of all rows."""
 
     term: AffinityTerm
-    counts: Int32
+    counts: Tally
     pods: int = 0
 
 
@@ -121,9 +120,9 @@ class ExistingTerms:
         for term in terms:
             column = self._columns.get(term)
             if column is None:
-                column = self._columns[term] = TermColumn(term, np.zeros(self.capacity, dtype=np.int32))
+                column = self._columns[term] = TermColumn(term, Tally(self.capacity))
                 self._changed()
-            column.counts[row] += sign
+            column.counts.add(row, sign)
             column.pods += sign
             if column.pods == 0:
                 del self._columns[term]
@@ -149,7 +148,7 @@ class ExistingTerms:
         """Make room for `capacity` rows."""
         self.capacity = capacity
         for column in self._columns.values():
-            column.counts = grown(column.counts, capacity)
+            column.counts.grow(capacity)
 
     def _changed(self) -> None:
         self.version += 1

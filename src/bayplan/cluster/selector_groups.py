@@ -1,7 +1,6 @@
 """Selector groups: how many pods of each node a selector picks, kept up to date as pods come and go.
 
-Spread constraints and affinity terms ask for few distinct selectors, again and again; counting by topology domain is
-then a `bincount` of a group's column.
+Spread constraints and affinity terms ask for few distinct selectors, again and again, and for their sums by domain.
 """
 
 from __future__ import annotations
@@ -10,11 +9,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from bayplan.api.labels import LabelSelector
-from bayplan.cluster.columns import Int32, grown
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.tally import Tally
 
 CAPACITY = 512
 """Groups kept; the one that was not asked for longest goes first."""
@@ -48,12 +45,12 @@ GroupKey = tuple[PodSelector, ...]
 
 @dataclass(slots=True, eq=False)
 class SelectorGroup:
-    """The pods that match a key. Arrays: int32, shape (capacity,), one a row of the node table."""
+    """The pods that match a key, counted by row."""
 
     key: GroupKey
-    counts: Int32
-    """All matching pods of the row. Affinity looks at these."""
-    active: Int32
+    counts: Tally
+    """All matching pods. Affinity looks at these."""
+    active: Tally
     """Those that are not being deleted. Spreading looks at these."""
 
 
@@ -69,8 +66,7 @@ class SelectorGroups:
         """The group of a key; counted from `pods_by_row` when it is asked for the first time."""
         group = self._groups.get(key)
         if group is None:
-            empty = np.zeros(self._capacity, dtype=np.int32)
-            group = self._groups[key] = SelectorGroup(key, empty, empty.copy())
+            group = self._groups[key] = SelectorGroup(key, Tally(self._capacity), Tally(self._capacity))
             self._memo.clear()
             if len(self._groups) > CAPACITY:
                 self._groups.popitem(last=False)
@@ -87,7 +83,8 @@ class SelectorGroups:
         """Make room for `capacity` rows."""
         self._capacity = capacity
         for group in self._groups.values():
-            group.counts, group.active = grown(group.counts, capacity), grown(group.active, capacity)
+            group.counts.grow(capacity)
+            group.active.grow(capacity)
 
     def _groups_of(self, pod: PodInfo) -> tuple[SelectorGroup, ...]:
         key = labels_key(pod)
@@ -119,6 +116,6 @@ def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]
 
 
 def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:
-    group.counts[row] += sign
+    group.counts.add(row, sign)
     if not pod.terminating:
-        group.active[row] += sign
+        group.active.add(row, sign)

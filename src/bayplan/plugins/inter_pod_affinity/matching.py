@@ -12,7 +12,7 @@ import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
-from bayplan.cluster.columns import Int32, Int64
+from bayplan.cluster.columns import Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -79,23 +79,19 @@ class Namespaces:
 def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
     """The pods that all selectors of a key pick, by domain."""
     domains = Domains.of(topology_key, nodes)
-    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts[: nodes.table.size]))
+    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
 
 
 def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dict[str, DomainCounts]:
     """What terms of pods that are on nodes are worth, by topology key and domain: each column counts so much a pod."""
-    size = nodes.table.size
-    numbers: dict[str, Int64] = {}
+    found: dict[str, DomainCounts] = {}
     for column, worth in columns:
-        key = column.term.topology_key
-        number = column.counts[:size] * np.int64(worth)
-        numbers[key] = numbers[key] + number if key in numbers else number
-    return {key: _by_domain(number, key, nodes) for key, number in numbers.items()}
-
-
-def _by_domain(numbers: Int32 | Int64, topology_key: str, nodes: Nodes) -> DomainCounts:
-    domains = Domains.of(topology_key, nodes)
-    return DomainCounts(domains, domains.sum(numbers))
+        domains = Domains.of(column.term.topology_key, nodes)
+        counts = domains.sum(column.counts) * worth
+        if domains.key in found:
+            counts += found[domains.key].counts
+        found[domains.key] = DomainCounts(domains, counts)
+    return found
 
 
 @dataclass(slots=True)
@@ -214,10 +210,7 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     ]
     found = [each for each in (*own, *sum_existing(existing, nodes).values()) if each.counts.any()]
-    if found or any(
-        _by_domain(column.counts[: nodes.table.size], column.term.topology_key, nodes).counts.any()
-        for column, _ in existing
-    ):
+    if found or any(Domains.of(column.term.topology_key, nodes).sum(column.counts).any() for column, _ in existing):
         return found
     return None
 

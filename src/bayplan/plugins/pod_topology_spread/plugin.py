@@ -266,7 +266,7 @@ class PodTopologySpread(Plugin):
 
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
-    active = nodes.table.group(constraint.group(pod.namespace)).active[: nodes.table.size]
+    active = nodes.table.group(constraint.group(pod.namespace)).active
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)))
 
 
@@ -274,9 +274,10 @@ def _soft(
     constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes, *, all_keys: bool
 ) -> SoftSpread:
     """`scored`: the nodes that get a score."""
-    active = scored.table.group(constraint.group(pod.namespace)).active[: scored.table.size]
+    active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
-        return SoftSpread(constraint, eligible.domains, active.astype(np.int64), math.log(len(scored) + 2))
+        pods = active.rows[: scored.table.size].astype(np.int64)
+        return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
     here = domains.at(scored) if all_keys else valued(domains, domains.at(scored))
     number = int(np.count_nonzero(np.bincount(here, minlength=1)))
