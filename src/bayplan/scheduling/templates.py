@@ -205,10 +205,14 @@ class Template:
         if not len(standing) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return verdicts
         nodes = verdicts.nodes
-        said = run_filter(self.each, cycle, pod, nodes if len(standing) == len(nodes) else nodes.at(standing))
-        if not said.standing.all():
-            verdicts = verdicts.copy()
-            verdicts.replace(standing, said)
+        every = len(standing) == len(nodes)
+        said = run_filter(self.each, cycle, pod, nodes if every else nodes.at(standing))
+        if said.standing.all():
+            return verdicts
+        if every:
+            return said
+        verdicts = verdicts.copy()
+        verdicts.replace(standing, said)
         return verdicts
 
     def feasible(self, verdicts: Verdicts) -> Rows:
