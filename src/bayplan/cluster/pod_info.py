@@ -9,7 +9,6 @@ from collections.abc import Hashable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-import msgspec
 from lightkube.models.core_v1 import Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
@@ -47,6 +46,7 @@ class PodInfo:
         "_object",
         "_raw",
         "_tolerations",
+        "_unbound",
         "cache",
         "creation_timestamp",
         "deletion_timestamp",
@@ -74,6 +74,8 @@ class PodInfo:
             raise ValueError("a pod needs metadata and a spec")
         self._object: Pod | None = pod
         self._raw = raw
+        self._unbound: bytes | None = None
+        """Of an assumed pod: its JSON from before it had a node."""
         self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
@@ -109,10 +111,15 @@ class PodInfo:
     @property
     def object(self) -> Pod:
         """The whole pod."""
-        if self._object is None:
-            assert self._raw is not None
-            return decode(Pod, self._raw)
-        return self._object
+        if self._object is not None:
+            return self._object
+        known = self._raw or self._unbound
+        assert known is not None
+        pod = decode(Pod, known)
+        if self._unbound is not None:
+            assert pod.spec is not None
+            pod.spec.nodeName = self.node_name
+        return pod
 
     @property
     def raw(self) -> bytes:
@@ -161,15 +168,18 @@ class PodInfo:
         return self.deletion_timestamp is not None
 
     def on_node(self, node_name: str) -> PodInfo:
-        """The same pod as if it were bound to a node, as it is assumed while its binding is under way."""
+        """The same pod as if it were bound to a node, as it is assumed while its binding is under way.
+
+        Hardly anybody looks into it before its bound self arrives, so that it keeps no decoded object.
+        """
         if node_name == self.node_name:
             return self
-        pod = self.object
-        placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(self.spec, nodeName=node_name))
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed._raw, assumed.node_name = placed, None, node_name  # noqa: SLF001 - of its own class
+        # Of its own class:
+        assumed._object, assumed._raw, assumed._unbound = None, None, self.raw  # noqa: SLF001
+        assumed.node_name = node_name
         return assumed
 
     def release(self) -> None:
