@@ -56,9 +56,6 @@ class PodChanges:
         yield from ((pod, 1) for pod in self.added)
 
 
-NO_CHANGES = PodChanges()
-
-
 class Nodes:
     """Rows of the node table, in the order of `rows`. All arrays are as long as the selection, and read-only by habit.
 
@@ -300,25 +297,26 @@ class NodeInfo:
     @property
     def allowed_pods(self) -> int:
         """How many pods the node takes."""
-        return int(self._nodes.table.allowed_pods[self._row])
+        return self._nodes.table.allowed_pods.item(self._row)
 
     @property
     def pod_count(self) -> int:
         """Pods on the node."""
-        changes = self._nodes.changes.get(self._position, NO_CHANGES)
-        return int(self._nodes.table.pod_count[self._row]) + len(changes.added) - len(changes.removed)
+        count = self._nodes.table.pod_count.item(self._row)
+        changes = self._nodes.changes.get(self._position)
+        return count if changes is None else count + len(changes.added) - len(changes.removed)
 
     def allocatable_of(self, resource: str) -> int:
         """What the node has of one resource."""
         table = self._nodes.table
         index = table.resources.get(resource)
-        return 0 if index is None else int(table.allocatable[index, self._row])
+        return 0 if index is None else table.allocatable.item(index, self._row)
 
     def requested_of(self, resource: str) -> int:
         """What its pods request of one resource."""
         table = self._nodes.table
         index = table.resources.get(resource)
-        requested = 0 if index is None else int(table.requested[index, self._row])
+        requested = 0 if index is None else table.requested.item(index, self._row)
         changes = self._nodes.changes.get(self._position)
         return requested if changes is None else requested + changes.requested.get(resource, 0)
 
@@ -327,9 +325,13 @@ class NodeInfo:
         if resource not in {requests.CPU, requests.MEMORY}:
             return self.requested_of(resource)
         cpu = resource == requests.CPU
-        changes = self._nodes.changes.get(self._position, NO_CHANGES)
-        more = sum(sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed())
-        return int(self._nodes.table.nonzero_requested[0 if cpu else 1, self._row]) + more
+        requested = self._nodes.table.nonzero_requested.item(0 if cpu else 1, self._row)
+        changes = self._nodes.changes.get(self._position)
+        if changes is None:
+            return requested
+        return requested + sum(
+            sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed()
+        )
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name})"
