@@ -12,7 +12,7 @@ import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -20,6 +20,9 @@ from bayplan.cluster.selector_groups import GroupKey, PodSelector
 from bayplan.framework.interface import Handle
 
 _REMEMBERED = 1024
+
+UNWELCOME, TOO_NEAR, TOO_FAR = 1, 2, 3
+"""What is wrong with a node, 0 for nothing; of several the highest number counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +116,37 @@ class Requirements:
     _concerned: dict[str, bool] = field(default_factory=dict)
     """By pod uid, whether it matters where the pod is: preemption asks for each again and again."""
 
-    def at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
-        """The same for each node, under its what-if."""
+    def verdicts(self, nodes: Nodes) -> Int32:
+        """What is wrong with each node as it is. int32, one a node."""
+        wrong: dict[str, Int32] = {}
+        alone = self.first and not any(counts.counts.any() for counts in self.near)  # somebody has to be the first
+        for counts in self.kept_away.values():
+            _raise_to(wrong, counts, counts.counts > 0, UNWELCOME)
+        for counts in self.away:
+            _raise_to(wrong, counts, counts.counts > 0, TOO_NEAR)
+        for counts in self.near:
+            far = np.zeros_like(counts.counts, dtype=np.bool_) if alone else counts.counts == 0
+            far[0] = True
+            _raise_to(wrong, counts, far, TOO_FAR)
+        verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        for key, numbers in wrong.items():
+            np.maximum(verdicts, numbers[Domains.of(key, nodes).at(nodes)], out=verdicts)
+        return verdicts
+
+    def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Int32:
+        """The same, each node under its what-if."""
+        found = self._at(pod, nodes)
+        verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        for pods in found.kept_away.values():
+            verdicts[pods > 0] = UNWELCOME
+        for pods in found.away:
+            verdicts[pods > 0] = TOO_NEAR
+        for counts, pods in zip(self.near, found.near, strict=True):
+            far = (pods == 0) & (found.anywhere > 0) if self.first else pods == 0
+            verdicts[far | (counts.domains.at(nodes) == 0)] = TOO_FAR
+        return verdicts
+
+    def _at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
         found = RequirementsAt(
             [counts.at(nodes) for counts in self.near],
             [counts.at(nodes) for counts in self.away],
@@ -167,6 +199,13 @@ class RequirementsAt:
     away: list[Int64]
     kept_away: dict[str, Int64]
     anywhere: Int64
+
+
+def _raise_to(wrong: dict[str, Int32], counts: DomainCounts, where: Bool, number: int) -> None:
+    """Say of some domains of a topology key that at least so much is wrong with them."""
+    numbers = where * np.int32(number)
+    key = counts.domains.key
+    wrong[key] = np.maximum(wrong[key], numbers) if key in wrong else numbers
 
 
 def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements | None:
