@@ -6,7 +6,7 @@ need. Plugins read it alike, so that the same code decides what is and what woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
@@ -18,41 +18,59 @@ from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
+Count = Callable[[Collection[PodInfo]], int]
+"""How many of some pods count for something; of several pods it is the sum of what it is of each."""
+
 
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and pods that are thought to be gone. Never changes.
+    """The what-if of one row: pods that are thought to be there, and, by uid, pods that are thought to be gone.
 
-    `requested` is what the row's pods request more than they do, by resource.
+    What was asked for is kept, and follows the pods that come back and go.
     """
 
-    __slots__ = ("added", "removed", "requested")
+    __slots__ = ("_counts", "_requested", "added", "removed")
 
-    def __init__(self, added: tuple[PodInfo, ...] = (), removed: tuple[PodInfo, ...] = ()) -> None:
-        self.added = added
-        self.removed = removed
-        requested: dict[str, int] = {}
-        for pod in removed:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) - amount
-        for pod in added:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) + amount
-        self.requested = requested
+    def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
+        self.added = tuple(added)
+        self.removed = {pod.uid: pod for pod in removed}
+        self._requested: dict[str, int] = {}
+        self._counts: dict[Count, int] = {}
 
-    def bring_back(self, pod: PodInfo) -> PodChanges:
-        """The same, but that one of the pods that were thought to be gone is there."""
-        changed = PodChanges.__new__(PodChanges)
-        changed.added = self.added
-        index = self.removed.index(pod)
-        changed.removed = (*self.removed[:index], *self.removed[index + 1 :])
-        changed.requested = self.requested.copy()
-        for resource, amount in pod.requested.items():
-            changed.requested[resource] += amount
-        return changed
+    def requested(self, resource: str) -> int:
+        """How much more of a resource the row's pods request than they do."""
+        more = self._requested.get(resource)
+        if more is None:
+            more = -sum([pod.requested.get(resource, 0) for pod in self.removed.values()])
+            more += sum([pod.requested.get(resource, 0) for pod in self.added])
+            self._requested[resource] = more
+        return more
+
+    def counted(self, count: Count) -> int:
+        """How many more of the row's pods count than do. What counts, is known by the identity of the function."""
+        more = self._counts.get(count)
+        if more is None:
+            more = self._counts[count] = count(self.added) - count(self.removed.values())
+        return more
+
+    def bring_back(self, pod: PodInfo) -> None:
+        """Let a pod that was thought to be gone be there."""
+        del self.removed[pod.uid]
+        self._follow(pod, 1)
+
+    def take_away(self, pod: PodInfo) -> None:
+        """Let one of the row's pods be gone."""
+        self.removed[pod.uid] = pod
+        self._follow(pod, -1)
+
+    def _follow(self, pod: PodInfo, sign: int) -> None:
+        for resource in self._requested:
+            self._requested[resource] += sign * pod.requested.get(resource, 0)
+        for count in self._counts:
+            self._counts[count] += sign * count((pod,))
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Every changed pod with -1 or +1."""
-        yield from ((pod, -1) for pod in self.removed)
+        yield from ((pod, -1) for pod in self.removed.values())
         yield from ((pod, 1) for pod in self.added)
 
 
@@ -123,7 +141,7 @@ class Nodes:
         """What the node's pods request, in units as `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
-        return self._adjusted(column, lambda changes: changes.requested.get(resource, 0))
+        return self._adjusted(column, lambda changes: changes.requested(resource))
 
     def nonzero_requested(self, resource: str) -> Int64:
         """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
@@ -136,6 +154,10 @@ class Nodes:
                 column, lambda changes: sum(sign * pod.nonzero_memory for pod, sign in changes.signed())
             )
         return self.requested(resource)
+
+    def counted(self, count: Count) -> Int64:
+        """How many more of the node's pods count under its what-if than do."""
+        return self._adjusted(self._zeros(), lambda changes: changes.counted(count))
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
         """Whether the node's value of a label (None where it has none) satisfies the predicate."""
@@ -207,8 +229,7 @@ class Nodes:
         changes = self.changes.get(position)
         if changes is None:
             return list(pods.values())
-        gone = {pod.uid for pod in changes.removed}
-        return [pod for pod in pods.values() if pod.uid not in gone] + list(changes.added)
+        return [pod for pod in pods.values() if pod.uid not in changes.removed] + list(changes.added)
 
     def info(self, position: int) -> NodeInfo:
         """A node as the per-node form of a plugin sees it."""
@@ -318,7 +339,7 @@ class NodeInfo:
         index = table.resources.get(resource)
         requested = 0 if index is None else table.requested.item(index, self._row)
         changes = self._nodes.changes.get(self._position)
-        return requested if changes is None else requested + changes.requested.get(resource, 0)
+        return requested if changes is None else requested + changes.requested(resource)
 
     def nonzero_requested_of(self, resource: str) -> int:
         """What scoring takes its pods to request of one resource: with defaults for cpu and memory."""

@@ -6,8 +6,9 @@ Spread constraints and affinity terms ask for few distinct selectors, again and 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from bayplan.api.labels import LabelSelector
 from bayplan.cluster.pod_info import PodInfo
@@ -92,9 +93,7 @@ class SelectorGroups:
         if groups is None:
             if len(self._memo) >= _MEMO_CAPACITY:
                 self._memo.clear()
-            groups = self._memo[key] = tuple(
-                group for group in self._groups.values() if all(each.matches(pod) for each in group.key)
-            )
+            groups = self._memo[key] = tuple(group for group in self._groups.values() if picks(group.key, pod))
         return groups
 
 
@@ -103,16 +102,37 @@ def labels_key(pod: PodInfo) -> LabelsKey:
     return pod.namespace, tuple(sorted(pod.labels.items()))
 
 
-def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
-    """Count pods that were there before the group; pods of one kind are looked at once."""
-    picked: dict[LabelsKey, bool] = {}
-    for row, pods in enumerate(pods_by_row):
-        for pod in pods.values():
+def picks(key: GroupKey, pod: PodInfo) -> bool:
+    """Whether all selectors of a key pick a pod."""
+    return all(selector.matches(pod) for selector in key)
+
+
+def counting(counts: Callable[[PodInfo], bool]) -> Callable[[Iterable[PodInfo]], int]:
+    """How many of some pods count, which has to depend on their namespaces and labels alone: pods that agree in these
+    are looked at once.
+    """
+    known: dict[LabelsKey, bool] = {}
+
+    def count(pods: Iterable[PodInfo]) -> int:
+        found = 0
+        for pod in pods:
             key = labels_key(pod)
-            if key not in picked:
-                picked[key] = all(each.matches(pod) for each in group.key)
-            if picked[key]:
-                _count(group, row, pod, 1)
+            if key not in known:
+                known[key] = counts(pod)
+            found += known[key]
+        return found
+
+    return count
+
+
+def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
+    """Count pods that were there before the group."""
+    count = counting(partial(picks, group.key))
+    for row, pods in enumerate(pods_by_row):
+        number = count(pods.values())
+        if number:
+            group.counts.add(row, number)
+            group.active.add(row, count(pod for pod in pods.values() if not pod.terminating))
 
 
 def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, bound_terms, terms_of
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector
+from bayplan.cluster.selector_groups import GroupKey, PodSelector, counting, picks
 from bayplan.framework.interface import Handle
 
 _REMEMBERED = 1024
@@ -109,12 +110,14 @@ class Requirements:
     near: list[DomainCounts]
     away: list[DomainCounts]
     kept_away: dict[str, DomainCounts]
-    near_selectors: GroupKey
-    away_selectors: GroupKey
+    count_near: Count
+    counts_away: list[Count]
+    """How many of some pods `near` counts, and each of `away`."""
+    pod: PodInfo
     namespace_labels: Mapping[str, str]
     first: bool
-    _concerned: dict[str, bool] = field(default_factory=dict)
-    """By pod uid, whether it matters where the pod is: preemption asks for each again and again."""
+    _against: dict[str, Count] = field(default_factory=dict)
+    """By topology key, how many anti-affinity terms of some pods mean this one."""
 
     def verdicts(self, nodes: Nodes) -> Int32:
         """What is wrong with each node as it is. int32, one a node."""
@@ -133,72 +136,46 @@ class Requirements:
             np.maximum(verdicts, numbers[Domains.of(key, nodes).at(nodes)], out=verdicts)
         return verdicts
 
-    def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Int32:
+    def verdicts_if(self, nodes: Nodes) -> Int32:
         """The same, each node under its what-if."""
-        found = self._at(pod, nodes)
         verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
-        for pods in found.kept_away.values():
-            verdicts[pods > 0] = UNWELCOME
-        for pods in found.away:
-            verdicts[pods > 0] = TOO_NEAR
-        for counts, pods in zip(self.near, found.near, strict=True):
-            far = (pods == 0) & (found.anywhere > 0) if self.first else pods == 0
-            verdicts[far | (counts.domains.at(nodes) == 0)] = TOO_FAR
+        for key in self.kept_away.keys() | self._brought_terms(nodes):
+            here = Domains.of(key, nodes).at(nodes)
+            pods = nodes.counted(self._counter_against(key))
+            if key in self.kept_away:
+                pods += self.kept_away[key].counts[here]
+            verdicts[(pods > 0) & (here > 0)] = UNWELCOME
+        for counts, count in zip(self.away, self.counts_away, strict=True):
+            here = counts.domains.at(nodes)
+            verdicts[(counts.counts[here] + nodes.counted(count) > 0) & (here > 0)] = TOO_NEAR
+        if self.near:
+            change = nodes.counted(self.count_near)
+            domains = [counts.domains.at(nodes) for counts in self.near]
+            anywhere = sum(
+                counts.counts.sum() + change * (here > 0) for counts, here in zip(self.near, domains, strict=True)
+            )
+            for counts, here in zip(self.near, domains, strict=True):
+                far = counts.counts[here] + change <= 0
+                if self.first:
+                    far &= anywhere != 0
+                verdicts[far | (here == 0)] = TOO_FAR
         return verdicts
 
-    def _at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
-        found = RequirementsAt(
-            [counts.at(nodes) for counts in self.near],
-            [counts.at(nodes) for counts in self.away],
-            {key: counts.at(nodes) for key, counts in self.kept_away.items()},
-            np.full(len(nodes), sum(int(counts.counts.sum()) for counts in self.near)),
+    def _counter_against(self, topology_key: str) -> Count:
+        """The very same at every call, since what-ifs know it by its identity."""
+        return self._against.setdefault(topology_key, partial(self._count_against, topology_key))
+
+    def _count_against(self, topology_key: str, others: Iterable[PodInfo]) -> int:
+        return sum(
+            term.topology_key == topology_key and term.matches(self.pod, self.namespace_labels)
+            for other in others
+            for term in bound_terms(other).required_anti
         )
-        for position, changes in nodes.changes.items():
-            for other, sign in changes.signed():
-                if self._concerns(other, pod):
-                    self._count(found, pod, other, sign, nodes, position)
-        return found
 
-    def _concerns(self, other: PodInfo, pod: PodInfo) -> bool:
-        concerned = self._concerned.get(other.uid)
-        if concerned is None:
-            concerned = self._concerned[other.uid] = (
-                (bool(self.near_selectors) and all(selector.matches(other) for selector in self.near_selectors))
-                or any(selector.matches(other) for selector in self.away_selectors)
-                or any(term.matches(pod, self.namespace_labels) for term in terms_of(other).required_anti)
-            )
-        return concerned
-
-    def _count(
-        self, found: RequirementsAt, pod: PodInfo, other: PodInfo, sign: int, nodes: Nodes, position: int
-    ) -> None:
-        """Let another pod come to a node (+1) or go from it (-1)."""
-        row = nodes.row(position)
-        if self.near_selectors and all(selector.matches(other) for selector in self.near_selectors):
-            for numbers, counts in zip(found.near, self.near, strict=True):
-                if counts.domains.codes[row]:
-                    numbers[position] += sign
-                    found.anywhere[position] += sign
-        for numbers, counts, selector in zip(found.away, self.away, self.away_selectors, strict=True):
-            if counts.domains.codes[row] and selector.matches(other):
-                numbers[position] += sign
-        for term in terms_of(other).required_anti:
-            key = term.topology_key
-            if term.matches(pod, self.namespace_labels) and nodes.table.labels(key).codes[row]:
-                found.kept_away.setdefault(key, np.zeros(len(nodes), dtype=np.int64))[position] += sign
-
-
-@dataclass(slots=True)
-class RequirementsAt:
-    """Requirements for each of some nodes. All int64, one a node: pods in its domain.
-
-    `anywhere`: pods in any domain that meet the affinity terms.
-    """
-
-    near: list[Int64]
-    away: list[Int64]
-    kept_away: dict[str, Int64]
-    anywhere: Int64
+    def _brought_terms(self, nodes: Nodes) -> set[str]:
+        """The topology keys of pods that are thought to be there; what others have, is in `kept_away`."""
+        added = (pod for changes in nodes.changes.values() for pod in changes.added)
+        return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
 
 
 def _raise_to(wrong: dict[str, Int32], counts: DomainCounts, where: Bool, number: int) -> None:
@@ -217,19 +194,20 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     kept_away = {key: counts for key, counts in kept_away.items() if counts.counts.any()}
     if not terms.required and not terms.required_anti and not kept_away:
         return None
-    near_selectors = tuple(namespaces.selector(term) for term in terms.required)
-    away_selectors = tuple(namespaces.selector(term) for term in terms.required_anti)
+    near = tuple(namespaces.selector(term) for term in terms.required)
+    away = tuple(namespaces.selector(term) for term in terms.required_anti)
     return Requirements(
-        [count_pods(near_selectors, term.topology_key, nodes) for term in terms.required],
+        [count_pods(near, term.topology_key, nodes) for term in terms.required],
         [
             count_pods((selector,), term.topology_key, nodes)
-            for selector, term in zip(away_selectors, terms.required_anti, strict=True)
+            for selector, term in zip(away, terms.required_anti, strict=True)
         ],
         kept_away,
-        near_selectors,
-        away_selectors,
+        counting(partial(picks, near)),
+        [counting(selector.matches) for selector in away],
+        pod,
         namespace_labels,
-        first=bool(near_selectors) and all(selector.matches(pod) for selector in near_selectors),
+        first=bool(near) and picks(near, pod),
     )
 
 

@@ -55,7 +55,7 @@ class InterPodAffinity(Plugin):
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """The pod's own affinity comes first, then its anti-affinity, then that of others."""
         requirements: Requirements = cycle.data[self.name]
-        index = requirements.verdicts_if(pod, nodes) if nodes.changes else requirements.verdicts(nodes)
+        index = requirements.verdicts_if(nodes) if nodes.changes else requirements.verdicts(nodes)
         return Rejections(index, (UNWELCOME, TOO_NEAR, TOO_FAR)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:

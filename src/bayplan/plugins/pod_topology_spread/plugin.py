@@ -6,8 +6,8 @@ Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,9 @@ from bayplan.api.kinds import Kind
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.selector_groups import counting
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Handle, Plugin
 from bayplan.framework.status import SKIP, Status
@@ -56,32 +57,30 @@ class HardSpread:
     matching: Int64
     itself: int
     """1 where the pod counts itself."""
-    _counted: dict[str, bool] = field(default_factory=dict)
-    """By pod uid, whether the pod counts: preemption asks for each again and again."""
+    count: Count
+    """How many of some pods count that come or go in thought; those that are being deleted do, as upstream has it."""
 
-    def verdicts(self) -> Int32:
-        """The verdict of each domain: 0 for pass, 1 for uneven, 2 for the rows without the label."""
+    def verdicts(self, nodes: Nodes) -> Int32:
+        """The verdict of each node as it is: 0 for pass, 1 for uneven, 2 for one without the label."""
         skew = self.matching + (self.itself - self._least())
         verdicts = (skew > self.constraint.max_skew).astype(np.int32)
         verdicts[0] = 2
-        return verdicts
+        by_node: Int32 = verdicts[self.eligible.domains.at(nodes)]
+        return by_node
 
-    def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[int, int]]:
-        """Position and verdict of each node with a what-if, under that."""
-        least, least_elsewhere, where = self._two_least()
-        too_few = self._too_few_domains()
-        for position, changes in nodes.changes.items():
-            row = nodes.row(position)
-            domain = int(self.eligible.domains.codes[row])
-            if domain == 0:
-                continue
-            matching, lowest = int(self.matching[domain]), least
-            if self.eligible.codes[row] == domain:
-                matching += sum(sign for other, sign in changes.signed() if self._counts(other, pod))
-                lowest = min(matching, least_elsewhere if domain == where else least)
-            if too_few:
-                lowest = 0
-            yield position, int(matching + self.itself - lowest > self.constraint.max_skew)
+    def verdicts_if(self, nodes: Nodes) -> Int32:
+        """The verdict of each node under its what-if."""
+        domain = self.eligible.domains.at(nodes)
+        counted = self.eligible.codes[nodes.rows] == domain
+        matching = self.matching[domain] + np.where(counted, nodes.counted(self.count), 0)
+        lowest: Int64 | int = 0
+        if not self._too_few_domains():
+            least, least_elsewhere, where = self._two_least()
+            lowest = np.where(domain == where, least_elsewhere, least)
+            lowest = np.where(counted, np.minimum(matching, lowest), least)
+        verdicts = (matching + self.itself - lowest > self.constraint.max_skew).astype(np.int32)
+        verdicts[domain == 0] = 2
+        return verdicts
 
     def _least(self) -> int:
         """The fewest pods in a domain."""
@@ -90,8 +89,6 @@ class HardSpread:
     def _two_least(self) -> tuple[int, int, int]:
         """The fewest pods in a domain, the fewest in any other, and which domain that one is."""
         present = np.flatnonzero(self.eligible.present)
-        if not len(present):
-            return 0, 0, 0
         matching = self.matching[present]
         where = int(matching.argmin())
         others = np.delete(matching, where)
@@ -100,14 +97,6 @@ class HardSpread:
     def _too_few_domains(self) -> bool:
         number = np.count_nonzero(self.eligible.present)
         return bool(number < max(1, self.constraint.min_domains))
-
-    def _counts(self, other: PodInfo, pod: PodInfo) -> bool:
-        """Whether a pod counts that comes or goes in thought; one that is being deleted does, as upstream has it."""
-        counts = self._counted.get(other.uid)
-        if counts is None:
-            counts = other.namespace == pod.namespace and self.constraint.matches(other.labels)
-            self._counted[other.uid] = counts
-        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +154,8 @@ class PodTopologySpread(Plugin):
         spreads: list[HardSpread] = cycle.data[self.name]
         index: Int32 = np.zeros(len(nodes), dtype=np.int32)
         for spread in spreads:
-            verdicts = spread.verdicts()[spread.eligible.domains.at(nodes)]
-            for position, verdict in spread.verdicts_if(pod, nodes) if nodes.changes else ():
-                verdicts[position] = verdict
-            index = np.where(index == 0, verdicts, index)
+            verdicts = spread.verdicts_if(nodes) if nodes.changes else spread.verdicts(nodes)
+            index = verdicts if spread is spreads[0] else np.where(index == 0, verdicts, index)
         return Rejections(index, (UNEVEN, NO_LABEL)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -267,7 +254,8 @@ class PodTopologySpread(Plugin):
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
     active = nodes.table.group(constraint.group(pod.namespace)).active
-    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)))
+    count = counting(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
 def _soft(
