@@ -267,9 +267,12 @@ class Templates:
         key: Hashable = None
         try:
             rests_on = self._profile.rests_on(pod, nodes)
-            apart = frozenset(name for name, value in (*signature, *rests_on) if value is None)
-            key = apart, *((name, value) for name, value in signature if name not in apart)
-            template = self._get(key, apart, pod, nodes, tuple(each for each in rests_on if each[0] not in apart))
+            apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
+            if apart:
+                signature = tuple([each for each in signature if each[0] not in apart])
+                rests_on = tuple([each for each in rests_on if each[0] not in apart])
+            key = apart, signature
+            template = self._get(key, apart, pod, nodes, rests_on)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:
             self._templates.pop(key, None)
