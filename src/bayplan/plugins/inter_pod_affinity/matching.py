@@ -91,7 +91,9 @@ def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dic
     found: dict[str, DomainCounts] = {}
     for column, worth in columns:
         domains = Domains.of(column.term.topology_key, nodes)
-        counts = domains.sum(column.counts) * worth
+        counts = domains.sum(column.counts)
+        if worth != 1:
+            counts *= worth
         if domains.key in found:
             counts += found[domains.key].counts
         found[domains.key] = DomainCounts(domains, counts)
@@ -131,9 +133,8 @@ class Requirements:
             far = np.zeros_like(counts.counts, dtype=np.bool_) if alone else counts.counts == 0
             far[0] = True
             _raise_to(wrong, counts, far, TOO_FAR)
-        verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
-        for key, numbers in wrong.items():
-            np.maximum(verdicts, numbers[Domains.of(key, nodes).at(nodes)], out=verdicts)
+        found = [numbers[Domains.of(key, nodes).at(nodes)] for key, numbers in wrong.items()]
+        verdicts: Int32 = found[0] if len(found) == 1 else np.maximum.reduce(found)
         return verdicts
 
     def verdicts_if(self, nodes: Nodes) -> Int32:

@@ -107,6 +107,10 @@ class DefaultConstraints:
         """What the selectors rest on: the versions of the objects that they come from."""
         return tuple([store.version for store in self._stores.values()])
 
+    def concern(self, pod: PodInfo) -> bool:
+        """Whether a pod without constraints of its own is spread."""
+        return any(self._constraints.values()) and self._selector(pod) is not None
+
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """The default constraints for a pod; none for one that belongs to nothing."""
         constraints = self._constraints[action]

@@ -217,7 +217,7 @@ class PodTopologySpread(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """What pods belong to; nothing can be shared between pods that are spread."""
-        if self._constraints(pod, HARD) or self._constraints(pod, SOFT):
+        if pod.spec.topologySpreadConstraints or self._defaults.concern(pod):
             return None
         return self._defaults.version
 
