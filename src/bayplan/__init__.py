@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from bayplan.cluster.pod_info import PodInfo
     from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
     from bayplan.framework.functions import filter_plugin, score_plugin
-    from bayplan.framework.interface import CycleState, Handle, NodeNames, Plugin, PostFilterResult, Wait
+    from bayplan.framework.handle import Handle
+    from bayplan.framework.interface import CycleState, NodeNames, Plugin, PostFilterResult, Wait
     from bayplan.framework.status import SKIP, Code, Status
     from bayplan.framework.verdicts import Rejections
 
@@ -21,7 +22,7 @@ _PLACES = {
     "Code": "framework.status",
     "CycleState": "framework.interface",
     "EventHint": "framework.events",
-    "Handle": "framework.interface",
+    "Handle": "framework.handle",
     "Hint": "framework.events",
     "NodeInfo": "cluster.nodes",
     "NodeNames": "framework.interface",

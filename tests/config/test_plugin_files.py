@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import msgspec
+import numpy as np
 import pytest
 
-from bayplan import Plugin, filter_plugin, score_plugin
+from bayplan import Action, ClusterEvent, EventHint, Plugin, Rejections, filter_plugin, score_plugin
 from bayplan.cluster.state import ClusterState
 from bayplan.config import (
     ConfigurationError,
@@ -17,8 +19,13 @@ from bayplan.config import (
     default_profile,
     load_plugins,
 )
+from bayplan.config.plugin_files import installed_plugins
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
+from bayplan.framework.checks import check_events
+from bayplan.framework.events import ALL_EVENTS
+from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.profile import Point
+from bayplan.scheduling import Templates, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
@@ -122,6 +129,27 @@ def test_a_module_by_name(tmp_path, monkeypatch):
             "plugin 'P' has reserve, but lacks unreserve",
             id="half of a pair",
         ),
+        pytest.param(
+            CLASS + "    def PreFilter(self, cycle, pod, nodes): pass\n",
+            "plugin 'P' has PreFilter, which nobody calls: its name is pre_filter here",
+            id="Go's name",
+        ),
+        pytest.param(
+            CLASS + "    def EventsToRegister(self): pass\n    def filter(self, cycle, pod, node): pass\n",
+            "plugin 'P' has EventsToRegister, which nobody calls: its name is events here",
+            id="Go's name, which is another one",
+        ),
+        pytest.param(
+            CLASS + "    async def filter(self, cycle, pod, node): pass\n",
+            "plugin 'P': filter is asynchronous, but nobody waits for it: make it a plain `def`, and do what takes "
+            "time in bind or pre_bind",
+            id="asynchronous where nobody waits",
+        ),
+        pytest.param(
+            CLASS + "    arguments = {'most': 3}\n    def filter(self, cycle, pod, node): pass\n",
+            "plugin 'P': `arguments` is {'most': 3}, expected a type: a msgspec.Struct or a dataclass",
+            id="arguments that are no type",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_file_is_told(tmp_path, text, message):
@@ -144,6 +172,53 @@ def test_what_cannot_be_found_is_named(reference, message):
     with pytest.raises(PluginLoadError) as refusal:
         load_plugins([reference])
     assert message in str(refusal.value)
+
+
+def install(folder, entry_point, text):
+    """A distribution that offers a plugin, as pip would leave it."""
+    info = folder / "some_policies-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-policies\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[bayplan.plugins]\n{entry_point}\n")
+    (folder / "some_policies.py").write_text(text)
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("some_policies", None)
+
+
+@pytest.mark.parametrize("name", ["tier", "Namespaces"])
+def test_an_installed_plugin_by_its_name(site, name):
+    install(site, f"{name} = some_policies:{name}", POLICY)
+    assert list(installed_plugins()) == [name]
+    assert "some_policies" not in sys.modules
+    assert load_plugins([name])[0].name == name
+
+
+@pytest.mark.parametrize(
+    ("entry_point", "message"),
+    [
+        ("other = some_policies:tier", "the plugin is called 'tier', but its entry point 'other': give both one name"),
+        ("other = some_policies:nonesuch", "AttributeError: module 'some_policies' has no attribute 'nonesuch'"),
+        ("other = some_policies:filter_plugin", "is no plugin: expected a function with @filter_plugin"),
+        ("other = nonesuch_module:x", "ModuleNotFoundError: No module named 'nonesuch_module'"),
+    ],
+)
+def test_what_is_wrong_with_an_installed_plugin_is_told(site, entry_point, message):
+    install(site, entry_point, POLICY)
+    with pytest.raises(PluginLoadError) as refusal:
+        load_plugins(["other"])
+    assert str(refusal.value).startswith("some-policies: ")
+    assert message in str(refusal.value)
+
+
+def test_an_unknown_name_lists_what_is_installed(site):
+    install(site, "tier = some_policies:tier", POLICY)
+    with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are tier$"):
+        load_plugins(["teir"])
 
 
 def test_a_name_that_is_not_in_the_file_lists_those_that_are(tmp_path):
@@ -184,7 +259,7 @@ def test_arguments_are_typed_and_the_handle_is_passed():
 
 @pytest.mark.parametrize("args", [{"most": "many"}, {"least": 1}])
 def test_wrong_arguments_are_refused_with_their_path(args):
-    with pytest.raises(ConfigurationError, match=r"pluginConfig\[Limited\].args"):
+    with pytest.raises(ConfigurationError, match=r"pluginConfig\[0\].args"):
         build_profile(profile_with(args), handle(), [Limited])
 
 
@@ -255,3 +330,72 @@ def test_functions_can_be_called_named_and_weighted():
 
     assert (tier.name, tier("p", "n"), cheap("p", "n")) == ("Tier", "p not on n", 2)
     assert default_profile("x", handle(), [tier, cheap]).weights["cheap"] == 7
+
+
+def test_functions_about_all_nodes_at_once():
+    @filter_plugin
+    def tier(pod, nodes):
+        return Rejections.where(nodes.label_in("tier", ["control"]), "reserved")
+
+    @score_plugin
+    def roomy(pod, nodes):
+        return np.minimum(nodes.allocatable("cpu") // 1000, 100)
+
+    @filter_plugin
+    def easy(pod, nodes):
+        return None
+
+    cluster = make_cluster(
+        make_node("control", cpu="64", labels={"tier": "control"}),
+        make_node("small", cpu="4"),
+        make_node("big", cpu="32"),
+        plugins=[tier, roomy, easy],
+    )
+    decision = cluster.decide(make_pod("p"))
+    assert decision.scores.plugins["roomy"].tolist() == [4, 32]
+    assert decision.diagnosis.status_of("control").message == "reserved"
+
+
+def test_a_function_that_says_what_it_reads_has_its_answers_kept():
+    asked = []
+
+    @filter_plugin(sign=lambda pod: pod.labels.get("tier"))
+    def tier(pod, node):
+        asked.append(node.name)
+
+    cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), plugins=[tier])
+    templates = Templates(cluster.profile)
+    for number in range(6):
+        decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
+    assert (templates.used, len(asked)) == (5, 6)
+    with pytest.raises(InvalidPlugin, match="weight is 0, expected an integer from 1 on"):
+        score_plugin(weight=0)(lambda pod, node: 1)
+
+
+@pytest.mark.parametrize(
+    ("events", "message"),
+    [
+        (["Node"], r"events gave 'Node', expected an EventHint\("),
+        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is no kind: expected .* plural\.version"),
+        (None, "events failed: TypeError"),
+    ],
+)
+def test_events_that_are_none_are_refused(events, message):
+    class Odd(Plugin):
+        name = "Odd"
+
+        def events(self):
+            return events
+
+    with pytest.raises(InvalidPlugin, match=message):
+        check_events(Odd())
+
+
+def test_events_of_custom_resources_are_events():
+    class Racks(Plugin):
+        name = "Racks"
+
+        def events(self):
+            return [EventHint(ClusterEvent("racks.v1.example.com", Action.ADD | Action.UPDATE)), EventHint(ALL_EVENTS)]
+
+    check_events(Racks())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
@@ -149,5 +150,5 @@ def test_what_is_shared_rests_on_the_terms_that_there_are():
     assert with_term not in {before, None}
     state.set_pod(there(DB, name="jealous-2", affinity=AWAY_FROM_WEB))
     assert plugin.rests_on(db, state.nodes) == with_term
-    state.objects[plugin.looks_up()[0]].set("red", make_namespace("red", team="red"))
+    state.objects[NAMESPACE].set("red", make_namespace("red", team="red"))
     assert plugin.rests_on(db, state.nodes) != with_term

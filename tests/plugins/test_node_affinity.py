@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.config.documents import convert
+from bayplan.config.decoding import convert
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, NodeNames
 from bayplan.framework.status import Code
@@ -146,6 +146,7 @@ def test_an_added_preference_counts_for_every_pod(cluster):
 NEEDS_B = make_pod("p", node_selector={"zone": "b"})
 
 
+@pytest.mark.feature("NodeAffinity: queueing hints")
 @pytest.mark.parametrize(
     ("plugin", "old", "new", "hint"),
     [

@@ -167,6 +167,7 @@ def test_a_node_without_a_resource_is_scored_by_the_others():
 NEEDS = make_pod("p", cpu="2")
 
 
+@pytest.mark.feature("NodeResourcesFit: queueing hints")
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [
@@ -185,6 +186,7 @@ def test_which_pod_events_help(old, new, hint):
     assert fit.after_pod_event(NEEDS, old, new) is hint
 
 
+@pytest.mark.feature("NodeResourcesFit: queueing hints")
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [
@@ -207,6 +209,7 @@ def device_class(name, resource=None):
     )
 
 
+@pytest.mark.feature("NodeResourcesFit: queueing hints")
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [

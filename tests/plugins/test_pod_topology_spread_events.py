@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET
+from bayplan.api.kinds import SERVICE
 from bayplan.framework.events import NODE, POD, Action, Hint
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.testing.builders import make_cluster, make_node, make_pod, make_service, spread_over
@@ -122,10 +122,6 @@ def test_events_that_are_registered():
         POD: Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION,
         NODE: Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT,
     }
-
-
-def test_what_is_looked_up():
-    assert set(plugin_in().looks_up()) == {SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET}
 
 
 @pytest.mark.feature("PodTopologySpread: what pods can share")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,6 +44,7 @@ class TestSchedulingGates:
     def test_others_do(self):
         assert SchedulingGates().pre_enqueue(make_pod("p")) is None
 
+    @pytest.mark.feature("SchedulingGates: queueing hints")
     def test_only_its_own_update_helps(self):
         pod = make_pod("p")
         assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("p")) is Hint.QUEUE
@@ -109,6 +111,7 @@ class TestNodePorts:
         answer = NodePorts().pre_filter(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes)
         assert answer.code is Code.SKIP
 
+    @pytest.mark.feature("NodePorts: queueing hints")
     @pytest.mark.parametrize(
         ("gone", "hint"),
         [
@@ -132,8 +135,7 @@ class Recording:
 
 class TestDefaultBinder:
     def handle(self, binder):
-        handle = make_cluster().profile.plugins  # any object does
-        return type("Handle", (), {"binder": binder, "plugins": handle})()
+        return SimpleNamespace(client=binder)
 
     def test_binds_through_the_api(self):
         binder = Recording()

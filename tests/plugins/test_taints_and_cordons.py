@@ -73,6 +73,7 @@ def test_cordoned_nodes(tolerations, out):
 POD = make_pod("p", tolerations=[GPU])
 
 
+@pytest.mark.feature("TaintToleration and NodeUnschedulable: queueing hints")
 @pytest.mark.parametrize(
     ("hint", "old", "new", "expected"),
     [

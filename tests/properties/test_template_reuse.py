@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import World, stream
 
+pytestmark = pytest.mark.feature("Template reuse: decisions with and without")
+
 
 @settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())

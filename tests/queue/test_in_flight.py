@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from queue_builders import make_pod
@@ -5,6 +6,8 @@ from queue_builders import make_pod
 from bayplan.framework.changes import NODE_ADD
 from bayplan.queue import QueuedPod
 from bayplan.queue.in_flight import InFlight
+
+pytestmark = pytest.mark.feature("Requeueing: in-flight events")
 
 
 def _start(in_flight, name):

@@ -5,6 +5,8 @@ from bayplan.framework.changes import NODE_ADD
 from bayplan.queue import Place, QueuedPod
 from bayplan.queue.backoff import Backoff
 
+pytestmark = pytest.mark.feature("Requeueing: backoff, flushing and popping from backoff")
+
 # Backoff
 
 

@@ -11,6 +11,8 @@ from bayplan.framework.changes import (
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint
 from bayplan.queue import Place
 
+pytestmark = pytest.mark.feature("Requeueing: events, hints, updates, activation and nominations")
+
 # Events
 
 

@@ -6,6 +6,8 @@ from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.status import Code, Status
 from bayplan.queue import Place
 
+pytestmark = pytest.mark.feature("Requeueing: gates")
+
 LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
 
 

@@ -1,4 +1,4 @@
-"""The scheduling cycle: outcomes, messages, nominated pods, extenders between its stages."""
+"""The scheduling cycle: outcomes, messages, nominated pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bayplan import Plugin, Status
 from bayplan.framework.interface import PostFilterResult
-from bayplan.scheduling import CycleOptions, ExtenderFilter, ExtenderScore, Outcome, decide, scheduling_cycle
+from bayplan.scheduling import Outcome, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -18,11 +18,13 @@ def filters_said(decision):
     return replace(decision.diagnosis, post_filter_message="").explain()
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_no_nodes():
     decision = make_cluster().decide(make_pod("p"))
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "no nodes available to schedule pods")
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_the_message_counts_reasons_in_order():
     cluster = make_cluster(
         make_node("a", cpu="1"), make_node("b", cpu="1", pods=0), make_node("c", taints=["x=:NoSchedule"])
@@ -34,6 +36,7 @@ def test_the_message_counts_reasons_in_order():
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit", "TaintToleration"}
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_the_best_node_is_taken_and_ties_are_drawn():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("a", cpu="8"), make_node("b", cpu="8"))
     drawn = {cluster.decide(make_pod("p", cpu="1"), seed).node for seed in range(20)}
@@ -58,6 +61,7 @@ def giving(answer):
     return type("Gives", (Gives,), {"answer": answer})
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_a_refusal_before_any_node():
     cluster = make_cluster(make_node("a"), plugins=[giving(Status.unresolvable("not this one"))])
     decision = cluster.decide(make_pod("p"))
@@ -86,6 +90,7 @@ class Evicts(Plugin):
         return PostFilterResult(Status.unschedulable("nobody to evict"), "a")
 
 
+@pytest.mark.feature("Whole decision: message, narrowing and choice")
 def test_what_post_filter_adds():
     decision = make_cluster(make_node("a", cpu="1"), plugins=[Evicts]).decide(make_pod("p", cpu="2"))
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
@@ -93,6 +98,7 @@ def test_what_post_filter_adds():
     assert decision.nominated_node == "a"
 
 
+@pytest.mark.feature("Nominated pods: filters with and without them")
 @pytest.mark.parametrize(
     ("priority", "node"), [pytest.param(5, "", id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
 )
@@ -104,39 +110,9 @@ def test_room_is_kept_for_nominated_pods(priority, node):
     assert cluster.decide(nominee).node == "a"
 
 
+@pytest.mark.feature("Nominated pods: filters with and without them")
 def test_a_nominated_node_is_looked_at_first_and_others_if_it_does_not_fit():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("big", cpu="64"))
     assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "small"})).node == "big"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "gone"})).node == "big"
-
-
-def answered(cluster, pod, filtered, scored):
-    """Drives a cycle, answering its questions."""
-    options = CycleOptions(ask_extenders=True, explain=True)
-    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
-    questions, answer = [], None
-    while True:
-        try:
-            question = cycle.send(answer)
-        except StopIteration as end:
-            return end.value, questions
-        questions.append(question)
-        answer = filtered if isinstance(question, ExtenderFilter) else scored
-
-
-def test_extenders_are_asked_between_the_stages():
-    cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), make_node("d", unschedulable=True))
-    decision, questions = answered(cluster, make_pod("p"), {"a": Status.unschedulable("not for me")}, {"c": 50})
-    assert [(type(question), question.nodes) for question in questions] == [
-        (ExtenderFilter, ["a", "b", "c"]),
-        (ExtenderScore, ["b", "c"]),
-    ]
-    assert decision.node == "c"
-
-
-def test_a_pod_that_only_extenders_turn_down_waits_for_them():
-    cluster = make_cluster(make_node("a"))
-    decision, _ = answered(cluster, make_pod("p"), {"a": Status.unschedulable("no")}, {})
-    assert filters_said(decision) == "0/1 nodes are available: 1 no."
-    assert decision.diagnosis.unschedulable_plugins == {"Extender"}

@@ -81,6 +81,7 @@ async def test_writes_a_condition_only_when_it_changes(client, clock, standing, 
         assert "lastTransitionTime" not in client.requests[0][4]["status"]["conditions"][0]
 
 
+@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
 @pytest.mark.parametrize(
     ("stands", "wanted", "written"),
     [
@@ -131,6 +132,7 @@ async def test_nothing_is_said_of_a_pod_that_is_gone(client, clock) -> None:
     assert [request[3] for request in client.requests] == ["other"]
 
 
+@pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
 async def test_a_nomination_that_the_server_may_not_know_of_is_taken_back(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     writer.nominate(make_pod(), "a")

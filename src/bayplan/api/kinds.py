@@ -17,7 +17,7 @@ class Kind:
     """One resource as the API serves it.
 
     `model` names the msgspec type as `module.Class` below `lightkube.models`; it is imported at first use,
-    because importing every API group costs more than a short command takes.
+    because importing every API group costs more than a short command takes. It is "" for a custom resource.
     """
 
     group: str
@@ -56,12 +56,16 @@ class Kind:
 
     @property
     def type(self) -> type[Any]:
-        """The msgspec type of the kind's objects."""
+        """The type of the kind's objects."""
         return _load(self.model)
 
 
 @cache
 def _load(model: str) -> type[Any]:
+    if not model:
+        from bayplan.api.custom_objects import CustomObject
+
+        return CustomObject
     module, _, name = model.rpartition(".")
     found: type[Any] = getattr(import_module(f"lightkube.models.{module}"), name)
     return found
@@ -110,6 +114,15 @@ ROLE_BINDING = _kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebinding
 CLUSTER_ROLE = _kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
 CLUSTER_ROLE_BINDING = _kind(
     "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
+)
+CUSTOM_RESOURCE_DEFINITION = _kind(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    "crd",
+    "crds",
+    namespaced=False,
+    status=True,
 )
 LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -55,11 +55,11 @@ def decode(cls: type[T], raw: bytes) -> T:
 def convert(cls: type[T], document: Mapping[str, Any]) -> T:
     """`decode` for a document that is parsed already, as from YAML. The document is left as it is."""
     try:
-        return _without_managed_fields(msgspec.convert(document, cls))
+        return _without_managed_fields(msgspec.convert(document, cls, dec_hook=_dec_hook))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     try:
-        return _without_managed_fields(msgspec.convert(_repair(_type_info(cls), document), cls))
+        return _without_managed_fields(msgspec.convert(_repair(_type_info(cls), document), cls, dec_hook=_dec_hook))
     except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
         raise _explain(cls, refusal, document) from None
 
@@ -67,6 +67,22 @@ def convert(cls: type[T], document: Mapping[str, Any]) -> T:
 def encode(obj: Any) -> bytes:
     """The JSON of a typed object or of a plain document. Fields of a typed object that are not set are left out."""
     return _encoder.encode(obj)
+
+
+def bare(raw: bytes) -> bytes:
+    """The JSON of an object without `kind`, `apiVersion` and `managedFields`; all other fields as they came.
+
+    That is what client-go's informers keep, and what kube-scheduler shows others of an object. Raises
+    msgspec.MsgspecError for what is no object.
+    """
+    fields = _fields.decode(raw)
+    fields.pop("kind", None)
+    fields.pop("apiVersion", None)
+    if "metadata" in fields and b'"managedFields"' in raw:
+        metadata = _fields.decode(fields["metadata"])
+        metadata.pop("managedFields", None)
+        fields["metadata"] = msgspec.Raw(_encoder.encode(metadata))
+    return _encoder.encode(fields)
 
 
 def micro_time(moment: datetime) -> datetime:
@@ -79,13 +95,25 @@ def micro_time(moment: datetime) -> datetime:
 
 
 _encoder = msgspec.json.Encoder()
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(msgspec.json.Decoder)
+def _dec_hook(cls: type[Any], document: Any) -> Any:
+    """What msgspec cannot make itself: documents without a type of their own (CustomObject)."""
+    if not isinstance(document, dict):
+        raise msgspec.ValidationError(f"Expected `object`, got `{type(document).__name__}`")
+    return cls(document)
+
+
+_decoder: Callable[[Any], msgspec.json.Decoder[Any]] = cache(partial(msgspec.json.Decoder, dec_hook=_dec_hook))
 _type_info: Callable[[Any], inspect.Type] = cache(inspect.type_info)
 
 
 def _without_managed_fields(obj: T) -> T:
+    if isinstance(obj, dict):
+        if isinstance(metadata := obj.get("metadata"), dict) and "managedFields" in metadata:
+            obj["metadata"] = {key: value for key, value in metadata.items() if key != "managedFields"}
+        return obj
     metadata = getattr(obj, "metadata", None)
     if getattr(metadata, "managedFields", None) is not None:
         metadata.managedFields = None  # type: ignore[union-attr] # has the field, as the line above saw

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+import msgspec
 from lightkube.models.core_v1 import Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
@@ -46,7 +47,7 @@ class PodInfo:
         "_object",
         "_raw",
         "_tolerations",
-        "_unbound",
+        "_unplaced",
         "cache",
         "creation_timestamp",
         "deletion_timestamp",
@@ -74,7 +75,7 @@ class PodInfo:
             raise ValueError("a pod needs metadata and a spec")
         self._object: Pod | None = pod
         self._raw = raw
-        self._unbound: bytes | None = None
+        self._unplaced: bytes | None = None
         """Of an assumed pod: its JSON from before it had a node."""
         self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
@@ -111,20 +112,14 @@ class PodInfo:
     @property
     def object(self) -> Pod:
         """The whole pod."""
-        if self._object is not None:
-            return self._object
-        known = self._raw or self._unbound
-        assert known is not None
-        pod = decode(Pod, known)
-        if self._unbound is not None:
-            assert pod.spec is not None
-            pod.spec.nodeName = self.node_name
-        return pod
+        return decode(Pod, self.raw) if self._object is None else self._object
 
     @property
     def raw(self) -> bytes:
-        """The pod as JSON: exactly what the server sent, where it came from a server."""
-        return self._raw if self._raw is not None else encode(self.object)
+        """The pod as JSON: exactly what the server sent, where it came from a server, but for the node it is put on."""
+        if self._raw is not None:
+            return self._raw
+        return encode(self.object) if self._unplaced is None else _placed(self._unplaced, self.node_name)
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -177,9 +172,8 @@ class PodInfo:
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        # Of its own class:
-        assumed._object, assumed._raw, assumed._unbound = None, None, self.raw  # noqa: SLF001
-        assumed.node_name = node_name
+        assumed._object, assumed.node_name = None, node_name  # noqa: SLF001 - of its own class
+        assumed._raw, assumed._unplaced = None, self._unplaced or self.raw  # noqa: SLF001
         return assumed
 
     def release(self) -> None:
@@ -189,6 +183,15 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}{f' on {self.node_name}' if self.node_name else ''})"
+
+
+def _placed(raw: bytes, node_name: str) -> bytes:
+    """The JSON of a pod with another node name; fields that are not known here survive."""
+    pod = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    spec = msgspec.json.decode(pod["spec"], type=dict[str, msgspec.Raw])
+    spec["nodeName"] = msgspec.Raw(msgspec.json.encode(node_name))
+    pod["spec"] = msgspec.Raw(msgspec.json.encode(spec))
+    return msgspec.json.encode(pod)
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

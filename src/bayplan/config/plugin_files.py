@@ -1,4 +1,7 @@
-"""Loads plugins of the user's: from a Python file, or from a module that can be imported."""
+"""Loads plugins of the user's: from a Python file, a module that can be imported, or an installed distribution.
+
+A distribution offers plugins as entry points of the group `bayplan.plugins`, each named like its plugin.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Iterable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 
@@ -18,32 +22,62 @@ from bayplan.framework.checks import check_plugin
 from bayplan.framework.functions import FunctionPlugin, InvalidPlugin
 from bayplan.framework.interface import Plugin
 
+ENTRY_POINTS = "bayplan.plugins"
+_EXPECTED = "a function with @filter_plugin or @score_plugin, or a subclass of Plugin with a name"
+
 
 def load_plugins(references: Iterable[str]) -> list[ExtraPlugin]:
-    """The plugins that the references name: `FILE.py` or `module`, each with `:name` for one plugin of several.
+    """The plugins that the references name: `FILE.py` or `module`, each with `:name` for one plugin of several, or the
+    name of an installed plugin.
 
     Raises PluginLoadError, whose message says what was looked for, what is wrong, and where.
     """
     return [plugin for reference in references for plugin in _load(reference)]
 
 
+def installed_plugins() -> dict[str, EntryPoint]:
+    """The plugins that installed distributions offer, by name. None of them is imported."""
+    return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
+
+
+def load_installed(entry: EntryPoint) -> ExtraPlugin:
+    """The plugin behind an entry point. Raises PluginLoadError."""
+    place = f"{entry.dist.name if entry.dist else ENTRY_POINTS}: {entry.value}"
+    try:
+        plugin = entry.load()
+    except Exception as error:  # whatever a user's module raises is its own fault
+        raise _explain(place, error, "") from error
+    if not isinstance(plugin, FunctionPlugin) and not _is_plugin_class(plugin):
+        raise PluginLoadError(f"{place}: is no plugin: expected {_EXPECTED}")
+    if plugin.name != entry.name:
+        raise PluginLoadError(
+            f"{place}: the plugin is called {plugin.name!r}, but its entry point {entry.name!r}: give both one name"
+        )
+    return _checked(plugin, place)
+
+
 def _load(reference: str) -> list[ExtraPlugin]:
+    entry = installed_plugins().get(reference)
+    if entry is not None:
+        return [load_installed(entry)]
     place, name = _split(reference)
     module = _import_file(Path(place)) if place.endswith(".py") or "/" in place else _import_module(place)
     found = _plugins_in(module)
     if not found:
-        expected = "a function with @filter_plugin or @score_plugin, or a subclass of Plugin with a name"
-        raise PluginLoadError(f"{place}: no plugin in it: expected {expected}")
+        raise PluginLoadError(f"{place}: no plugin in it: expected {_EXPECTED}")
     plugins = [plugin for attribute, plugin in found if name in {"", attribute, plugin.name}]
     if not plugins:
         there = ", ".join(plugin.name for _, plugin in found)
         raise PluginLoadError(f"{place}: no plugin {name!r} in it; there are {there}")
-    for plugin in plugins:
-        try:
-            check_plugin(plugin)
-        except InvalidPlugin as error:
-            raise PluginLoadError(f"{place}: {error}") from None
-    return plugins
+    return [_checked(plugin, place) for plugin in plugins]
+
+
+def _checked(plugin: ExtraPlugin, place: str) -> ExtraPlugin:
+    try:
+        check_plugin(plugin)
+    except InvalidPlugin as error:
+        raise PluginLoadError(f"{place}: {error}") from None
+    return plugin
 
 
 def _split(reference: str) -> tuple[str, str]:
@@ -75,11 +109,16 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise PluginLoadError(
-                f"{name}: no such module; a file is given with its ending, as in ./policy.py"
+                f"{name}: no such module; a file is given with its ending, as in ./policy.py{_installed()}"
             ) from None
         raise _explain(name, error, "") from error
     except Exception as error:  # whatever a user's module raises is its own fault
         raise _explain(name, error, "") from error
+
+
+def _installed() -> str:
+    names = sorted(installed_plugins())
+    return f"; installed plugins are {', '.join(names)}" if names else ""
 
 
 def _explain(place: str, error: BaseException, path: str) -> BaseException:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import is_dataclass
 from typing import Any
 
+import msgspec
+
+from bayplan.api.custom_objects import kind_of
 from bayplan.framework import interface
+from bayplan.framework.events import ANY, ClusterEvent, EventHint
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.interface import Plugin
 
@@ -21,6 +26,15 @@ _CALLED = {
     for name in names
 }
 """Every method that a point calls, with the names of what it is called with."""
+_MAY_WAIT = {"pre_bind", "bind"}
+_UPSTREAM_NAMES = {
+    "less": "sort_key",
+    "eventstoregister": "events",
+    "signpod": "sign",
+    "normalizescore": "normalize_scores",
+}
+"""What methods are called in Go, where that is not the same but for case and underscores."""
+_MEANT = {name.replace("_", ""): name for name in _CALLED} | _UPSTREAM_NAMES
 
 
 def check_plugin(plugin: type[Plugin] | Plugin) -> None:
@@ -29,6 +43,11 @@ def check_plugin(plugin: type[Plugin] | Plugin) -> None:
     if not getattr(plugin, "name", "") or not isinstance(plugin.name, str):
         raise InvalidPlugin(f"plugin class {cls.__name__} has no `name`: set it to what configuration should call it")
     methods = [name for name in _CALLED if callable(getattr(cls, name, None))]
+    for name in dir(cls):
+        meant = _MEANT.get(name.replace("_", "").lower())
+        if meant not in {None, name} and not name.startswith("_") and callable(getattr(cls, name)):
+            raise InvalidPlugin(f"plugin {plugin.name!r} has {name}, which nobody calls: its name is {meant} here")
+    _check_arguments(plugin)
     if not methods:
         raise InvalidPlugin(f"plugin {plugin.name!r} takes part in nothing: it has none of {', '.join(_CALLED)}")
     for names in _FORMS.values():
@@ -40,8 +59,41 @@ def check_plugin(plugin: type[Plugin] | Plugin) -> None:
         _check_method(plugin.name, name, getattr(cls, name))
 
 
+def check_events(plugin: Any) -> None:
+    """Raises InvalidPlugin for a plugin whose `events` are none."""
+    try:
+        hints = list(plugin.events())
+    except Exception as error:  # a plugin of the user's may raise anything
+        raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {type(error).__name__}: {error}") from error
+    for hint in hints:
+        if not isinstance(hint, EventHint) or not isinstance(hint.event, ClusterEvent):
+            raise InvalidPlugin(
+                f"plugin {plugin.name!r}: events gave {hint!r}, "
+                "expected an EventHint(ClusterEvent(resource, action), hint)"
+            )
+        if hint.event.resource != ANY:
+            try:
+                kind_of(hint.event.resource)
+            except ValueError as error:
+                raise InvalidPlugin(f"plugin {plugin.name!r}: events: {error}") from None
+
+
+def _check_arguments(plugin: type[Plugin] | Plugin) -> None:
+    wanted = plugin.arguments
+    if wanted is None or (isinstance(wanted, type) and (issubclass(wanted, msgspec.Struct) or is_dataclass(wanted))):
+        return
+    raise InvalidPlugin(
+        f"plugin {plugin.name!r}: `arguments` is {wanted!r}, expected a type: a msgspec.Struct or a dataclass"
+    )
+
+
 def _check_method(plugin: str, name: str, method: Any) -> None:
     wanted = _CALLED[name]
+    if name not in _MAY_WAIT and inspect.iscoroutinefunction(method):
+        raise InvalidPlugin(
+            f"plugin {plugin!r}: {name} is asynchronous, but nobody waits for it: make it a plain `def`, and do what "
+            f"takes time in {' or '.join(sorted(_MAY_WAIT))}"
+        )
     try:
         parameters = inspect.signature(method)
     except ValueError:  # written in C: nothing is known of it

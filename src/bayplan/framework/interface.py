@@ -10,15 +10,12 @@ expected means "not here, for this reason".
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-from bayplan.api.kinds import Kind
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
@@ -84,33 +81,29 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
-class Handle(Protocol):
-    """What a plugin may ask of the scheduler that runs it. Grows with what plugins need, and stays small."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that a pod could have if `victims` were gone, the most important of which comes first.
 
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes as they are now."""
+    `violations`: how many of the victims a disruption budget protects.
+    """
 
-    @property
-    def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
-
-    def objects(self, kind: Kind) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`; the same store at every call."""
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
-
-    @property
-    def binder(self) -> Binder | None:
-        """Where bindings are written; None where nothing is written, as in a simulation."""
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    violations: int
 
 
-class Binder(Protocol):
-    """Writes a binding."""
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """A PostFilter's answer where somebody outside may have a say in a preemption.
 
-    async def bind(self, namespace: str, name: str, node: str, *, uid: str | None = None) -> None:
-        """Bind a pod to a node; raises what the API client raises."""
+    The candidates are shown to extenders, if there are any that want to see them, and `choose` is called with those
+    that they leave, none perhaps. `nodes` are all nodes, among which extenders may look for others.
+    """
+
+    candidates: tuple[Candidate, ...]
+    nodes: Nodes
+    choose: Callable[[tuple[Candidate, ...]], PostFilterResult]
 
 
 class WhatIf(Protocol):
@@ -177,7 +170,7 @@ class PostFilter(Protocol):
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
-    ) -> PostFilterResult: ...
+    ) -> PostFilterResult | Shortlist: ...
 
 
 @runtime_checkable
@@ -257,13 +250,6 @@ class EnqueueExtensions(Protocol):
     """Which events may help a pod that the plugin turned down. A plugin without it is asked after every event."""
 
     def events(self) -> Iterable[EventHint]: ...
-
-
-@runtime_checkable
-class LooksUp(Protocol):
-    """Which kinds the plugin looks up through its handle: these are watched, beside those of its events."""
-
-    def looks_up(self) -> Iterable[Kind]: ...
 
 
 @runtime_checkable

@@ -12,7 +12,6 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-from bayplan.api.kinds import Kind
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
@@ -85,6 +84,9 @@ class Profile:
     plugins: Mapping[Point, Sequence[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
+    """How many of the nodes are enough to choose from; 0: fewer, the more there are. See scheduling.sampling."""
+    looks_at_each_node: bool = field(init=False)
+    """Whether a plugin has to be asked node by node, for each pod."""
     _signs: Sequence[Any] | None = field(init=False)
     """The plugins that a decision rests on, if all of them sign pods."""
     _rest_on: Sequence[Any] = field(init=False)
@@ -94,6 +96,10 @@ class Profile:
         deciding = list({id(plugin): plugin for point in points for plugin in self.at(point)}.values())
         self._signs = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
         self._rest_on = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
+        self.looks_at_each_node = self._signs is None and not (
+            all(implements(plugin, interface.FilterNodes) for plugin in self.at(Point.FILTER))
+            and all(implements(plugin, interface.ScoreNodes) for plugin in self.at(Point.SCORE))
+        )
 
     def at(self, point: Point) -> Sequence[Any]:
         """The plugins asked at a point."""
@@ -112,10 +118,6 @@ class Profile:
             else (EventHint(ALL_EVENTS),)
             for plugin in rejecting
         }
-
-    def looks_up(self) -> set[Kind]:
-        """The kinds that plugins look up."""
-        return {kind for plugin in self.every() if implements(plugin, interface.LooksUp) for kind in plugin.looks_up()}
 
     def sign(self, pod: PodInfo) -> Signature | None:
         """What each plugin reads of a pod, by name; None as a value where the plugin cannot tell.

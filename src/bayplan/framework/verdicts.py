@@ -24,8 +24,9 @@ class Rejections:
     statuses: Sequence[Status]
 
     @classmethod
-    def where(cls, mask: Bool, status: Status) -> Rejections:
-        """The same answer for every node of the mask."""
+    def where(cls, mask: Bool, answer: Status | str) -> Rejections:
+        """The same answer for every node of the mask; a string is the reason why the nodes are unschedulable."""
+        status = Status.unschedulable(answer) if isinstance(answer, str) else answer
         return cls(mask.astype(np.int32), (status,))
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 
 
@@ -17,8 +18,8 @@ class DefaultBinder(Plugin):
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Bind the pod through the API. Raises what the API client raises: what became of it is for the caller."""
-        binder = self._handle.binder
-        if binder is None:
+        client = self._handle.client
+        if client is None:
             return Status.error("nothing is written here: there is no API server")
-        await binder.bind(pod.namespace, pod.name, node_name, uid=pod.metadata.uid)
+        await client.bind(pod.namespace, pod.name, node_name, uid=pod.metadata.uid)
         return None

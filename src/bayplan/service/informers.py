@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import (
@@ -34,6 +35,23 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
+
+
+class SentNode(msgspec.Struct, frozen=True, gc=False):
+    """A node, and its JSON if somebody wants whole nodes (see `api.objects.bare`)."""
+
+    object: Node
+    raw: bytes | None = None
+
+    @classmethod
+    def read(cls, raw: bytes) -> SentNode:
+        """A node as a server sent it. Raises UndecodableObject."""
+        return cls(decode(Node, raw))
+
+    @classmethod
+    def keep(cls, raw: bytes) -> SentNode:
+        """The same, with its JSON."""
+        return cls(decode(Node, raw), bare(raw))
 
 
 class Intake:
@@ -64,7 +82,10 @@ class Intake:
         finally:
             self._held = False
             while self._waiting:
-                self._waiting.popleft()()
+                try:
+                    self._waiting.popleft()()
+                except Exception:
+                    log.exception("a change that had waited for the end of a cycle could not be taken over")
             self._wake()
 
 
@@ -90,6 +111,7 @@ class PodHandler:
         self._recorder = recorder
         self._clock = clock
         self._scheduler_names = scheduler_names
+        self._store = state.objects[POD]
 
     def added(self, new: PodInfo) -> None:
         """A new pod."""
@@ -112,12 +134,14 @@ class PodHandler:
             self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _add(self, pod: PodInfo) -> None:
+        self._store.set(pod.key, pod)
         if pod.node_name:
             self._place(pod)
         elif self._ours(pod) and not pod.terminated:
             self._queue.add(pod, self._now())
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
+        self._store.set(new.key, new)
         if new.node_name:
             if not old.node_name:
                 self._place(new)
@@ -137,6 +161,7 @@ class PodHandler:
                 self._queue.update(old, new, self._now())
 
     def _delete(self, pod: PodInfo) -> None:
+        self._store.remove(pod.key)
         self._status.forget(pod.uid)
         if self._state.is_assumed(pod.uid):
             if waiting := self._waiting.get(pod.uid):
@@ -177,18 +202,19 @@ class NodeHandler:
     def __init__(self, intake: Intake, state: ClusterState, queue: SchedulingQueue, clock: Clock) -> None:
         self._intake = intake
         self._state = state
+        self._store = state.objects[NODE]
         self._queue = queue
         self._clock = clock
 
-    def added(self, new: Node) -> None:
+    def added(self, new: SentNode) -> None:
         """A new node."""
         self._intake.take(self._add, new)
 
-    def updated(self, old: Node, new: Node) -> None:
+    def updated(self, old: SentNode, new: SentNode) -> None:
         """A changed node."""
         self._intake.take(self._update, old, new)
 
-    def deleted(self, old: Node) -> None:
+    def deleted(self, old: SentNode) -> None:
         """A node is gone."""
         self._intake.take(self._delete, old)
 
@@ -196,25 +222,27 @@ class NodeHandler:
         """A node that cannot be read is not used, or stays as it was known before."""
         log.error("node %s cannot be read and is left alone: %s", _glance(raw).name, error)
 
-    def _add(self, node: Node) -> None:
+    def _add(self, node: SentNode) -> None:
         if self._taken_over(node):
-            self._queue.move_on_event(NODE_ADD, None, node, self._clock.monotonic())
+            self._queue.move_on_event(NODE_ADD, None, node.object, self._clock.monotonic())
 
-    def _update(self, old: Node, new: Node) -> None:
+    def _update(self, old: SentNode, new: SentNode) -> None:
         if self._taken_over(new):
-            for event in node_changes(old, new):
-                self._queue.move_on_event(event, old, new, self._clock.monotonic())
+            for event in node_changes(old.object, new.object):
+                self._queue.move_on_event(event, old.object, new.object, self._clock.monotonic())
 
-    def _delete(self, node: Node) -> None:
-        self._state.remove_node(_name(node))
-        self._queue.move_on_event(NODE_DELETE, node, None, self._clock.monotonic())
+    def _delete(self, node: SentNode) -> None:
+        self._store.remove(_name(node.object))
+        self._state.remove_node(_name(node.object))
+        self._queue.move_on_event(NODE_DELETE, node.object, None, self._clock.monotonic())
 
-    def _taken_over(self, node: Node) -> bool:
+    def _taken_over(self, node: SentNode) -> bool:
         try:
-            self._state.set_node(node)
+            self._state.set_node(node.object, node.raw)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", _name(node), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", _name(node.object), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
+        self._store.set(_name(node.object), node.object)
         return True
 
 

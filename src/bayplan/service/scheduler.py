@@ -6,27 +6,30 @@ import asyncio
 import gc
 import logging
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import ApiError, Client, Reflector, TransportError
-from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.nominations import Nominations
-from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
-from bayplan.framework.interface import Handle
+from bayplan.framework.extenders import EXTENDER
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.extenders import Extenders, FencedExtenders
 from bayplan.service.failures import Failures
-from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.fenced_client import FencedClient
+from bayplan.service.handle import SchedulerHandle
+from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
+from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
@@ -42,8 +45,9 @@ LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 class Settings:
     """What can be set of a scheduler beside its plugins. Times are seconds.
 
-    `seed` makes the choice among equally good nodes repeatable. `freeze` takes everything that is alive after the
-    first synchronisation out of the garbage collector's sight; it concerns the whole process.
+    `look_for_kind`: how often to ask for a kind that the server lacked at the start. `seed` makes the choice among
+    equally good nodes repeatable. `freeze` takes everything that is alive after the first synchronisation out of the
+    garbage collector's sight; it concerns the whole process.
     """
 
     initial_backoff: float = 1.0
@@ -51,39 +55,9 @@ class Settings:
     unschedulable_timeout: float = 300.0
     blocked_after: float = 2.0
     drain: float = 10.0
+    look_for_kind: float = 10.0
     seed: int | None = None
     freeze: bool = False
-
-
-class SchedulerHandle:
-    """What plugins may ask of the scheduler. Implements framework.interface.Handle."""
-
-    def __init__(self, state: ClusterState, client: Client) -> None:
-        self._state = state
-        self._client = client
-
-    @property
-    def nodes(self) -> Nodes:
-        """All nodes as they are now."""
-        return self._state.nodes
-
-    @property
-    def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
-        return self._state.nominations
-
-    def objects(self, kind: Kind) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`."""
-        return self._state.objects[kind]
-
-    def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
-        return self._state.preemptions.going_on(uid)
-
-    @property
-    def binder(self) -> Client:
-        """Where bindings are written."""
-        return self._client
 
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
@@ -91,7 +65,11 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Scheduler:
-    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process."""
+    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
+
+    `extenders` are asked beside the plugins; opening and closing them is the caller's. With a `leadership` it knows the
+    cluster, but decides only while it leads.
+    """
 
     def __init__(
         self,
@@ -99,23 +77,37 @@ class Scheduler:
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
         *,
+        extenders: Extenders | None = None,
+        leadership: Leadership | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if leadership is not None:
+            client = FencedClient(client, leadership.leads)
+            extenders = FencedExtenders(extenders, leadership.leads) if extenders is not None else None
+        self._client = client
+        self._settings = settings
+        self._extenders = extenders
+        self._leadership = leadership
+        self._clock = clock or SystemClock()
+        self._work = asyncio.Event()
+        self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
-        self.profiles = build_profiles(SchedulerHandle(self.state, client))
+        self.waiting = WaitingPods()
+        self._handle = SchedulerHandle(self.state, client, self.waiting, self._recorder, self._activate)
+        self.profiles = build_profiles(self._handle)
+        self._handle.freeze()
         self.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            {
+                name: QueueProfile.of(profile, any_event=() if extenders is None else (EXTENDER,))
+                for name, profile in self.profiles.items()
+            },
             self.state.nominations,
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
         )
-        self.waiting = WaitingPods()
         self.synced = asyncio.Event()
         """Set when the scheduler knows the cluster and decides."""
-        self._client = client
-        self._settings = settings
-        self._clock = clock or SystemClock()
         self._loop: SchedulingLoop | None = None
         self._bindings: BindingCycles | None = None
 
@@ -130,7 +122,10 @@ class Scheduler:
         return self._bindings.bound if self._bindings else 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Schedule until `stop` is set; then finish what is being bound, and end."""
+        """Schedule until `stop` is set; then finish what is being bound, and end.
+
+        Raises LeaseLostError, and finishes nothing, when the lead is lost.
+        """
         if self._settings.freeze:
             gc.disable()  # until the cluster is known: all of it would be looked at again and again while it comes in
         watchdog = Watchdog(self._settings.blocked_after)
@@ -138,13 +133,14 @@ class Scheduler:
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._run(tasks, stop)
+        except* LeaseLostError as lost:
+            raise LeaseLostError(str(lost.exceptions[0])) from None
         finally:
             watchdog.stop()
 
     async def _run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        work = asyncio.Event()
+        work, recorder = self._work, self._recorder
         intake = Intake(work.set)
-        recorder = EventRecorder(self._client, self._clock)
         status = PodStatusWriter(self._client, self._clock)
         pods = Reflector(
             self._client,
@@ -165,8 +161,9 @@ class Scheduler:
             failures,
             recorder,
             status,
-            work.set,
+            intake,
             self._clock,
+            self._extenders,
         )
         evictions = Evictions(
             tasks,
@@ -193,6 +190,7 @@ class Scheduler:
             work,
             self._clock,
             random.Random(self._settings.seed),
+            self._extenders,
         )
         services = [
             tasks.create_task(recorder.run(), name="event-recorder"),
@@ -200,7 +198,7 @@ class Scheduler:
         ]
         try:
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
-            for reflector in (*await self._reflectors(intake), pods):
+            for reflector in (*await self._reflectors(intake, tasks, services), pods):
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
@@ -214,24 +212,47 @@ class Scheduler:
             for service in services:
                 service.cancel()
 
-    async def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
-        """Nodes, and every other kind that a plugin of any profile needs and the server has."""
-        reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
+    async def _reflectors(
+        self, intake: Intake, tasks: asyncio.TaskGroup, services: list[asyncio.Task[None]]
+    ) -> list[Reflector[Any]]:
+        """Nodes, and every other kind that a plugin of any profile needs and the server has.
+
+        What the server lacks may come yet, as the definition of a custom resource: it is waited for as a service.
+        """
+        whole = self._extenders is not None and self._extenders.want_nodes
+        nodes = NodeHandler(intake, self.state, self.queue, self._clock)
+        reflectors: list[Reflector[Any]] = [
+            Reflector(self._client, NODE, nodes, decode=SentNode.keep if whole else SentNode.read)
+        ]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
+            handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
+            reflector: Reflector[Any] = Reflector(self._client, kind, handler)
             if await self._served(kind):
-                handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
-                reflectors.append(Reflector(self._client, kind, handler))
+                reflectors.append(reflector)
             else:
-                log.warning("the API server has no %s (%s): plugins will see none", kind.plural, kind.api_version)
+                log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
+                services.append(tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}"))
         return reflectors
+
+    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
+        while True:
+            await asyncio.sleep(self._settings.look_for_kind)
+            if await self._served(kind):
+                break
+        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
+        await reflector.run()
 
     def _kinds(self) -> set[Kind]:
         """What plugins look up, and what they register events of."""
-        kinds = set().union(*(profile.looks_up() for profile in self.profiles.values()))
+        kinds = set(self._handle.watched)
         for profile in self.profiles.values():
             for hints in profile.events().values():
                 kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
         return kinds
+
+    def _activate(self, pods: Iterable[PodInfo]) -> None:
+        self.queue.activate(pods, self._clock.monotonic())
+        self._work.set()
 
     async def _served(self, kind: Kind) -> bool:
         """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
@@ -244,9 +265,17 @@ class Scheduler:
         return True
 
     async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
-        deciding = tasks.create_task(loop.run(), name="scheduling-loop")
-        await stop.wait()
-        deciding.cancel()
+        if self._leadership is None:
+            lost = asyncio.Event()
+        else:
+            lost = self._leadership.lost
+            await _first(self._leadership.acquired.wait(), lost.wait(), stop.wait())
+        if not stop.is_set():
+            deciding = tasks.create_task(loop.run(), name="scheduling-loop")
+            await _first(stop.wait(), lost.wait())
+            deciding.cancel()
+        if lost.is_set():
+            raise LeaseLostError("the lease was lost")
 
     def _synchronised(self) -> None:
         table = self.state.table
@@ -256,14 +285,6 @@ class Scheduler:
             gc.freeze()
             gc.enable()
         self.synced.set()
-
-
-def kind_of(resource: str) -> Kind:
-    """The kind that an event's resource means. Raises ValueError for one that Bayplan does not know."""
-    for kind in KINDS:
-        if kind.kind == resource:
-            return kind
-    raise ValueError(f"a plugin registers events of {resource!r}, which is no kind that Bayplan knows")
 
 
 async def _first(*awaitables: Coroutine[Any, Any, object]) -> None:

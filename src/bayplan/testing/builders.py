@@ -15,7 +15,7 @@ from typing import Any
 
 from lightkube.models import core_v1
 
-from bayplan.api.kinds import KINDS
+from bayplan.api.kinds import KINDS, POD
 from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -192,13 +192,14 @@ def make_cluster(*objects: Any, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
     state = ClusterState()
     for obj in objects:
         if isinstance(obj, PodInfo):
+            state.objects[POD].set(obj.key, obj)
             state.set_pod(obj)
-        elif isinstance(obj, core_v1.Node):
+            continue
+        if isinstance(obj, core_v1.Node):
             state.set_node(obj)
-        else:
-            kind = _KIND_OF[type(obj)]
-            namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
-            state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
+        kind = _KIND_OF[type(obj)]
+        namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
+        state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
     return Cluster(state, default_profile("default-scheduler", OfflineHandle(state), plugins))
 
 

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from bayplan.api import kinds
+from bayplan.api.custom_objects import kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.service.waiting_pods import WaitingPods
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """An event that a plugin wrote, or would have written."""
+
+    pod: PodInfo
+    event_type: str
+    reason: str
+    action: str
+    note: str
 
 
 class OfflineHandle:
-    """What plugins may ask where nothing is written. Implements framework.interface.Handle."""
+    """What plugins may ask where nothing is written and nobody waits. Implements framework.handle.Handle.
 
-    binder = None
+    `events` and `activated` are what plugins recorded and which pods they activated.
+    """
+
+    client = None
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self.waiting_pods = WaitingPods()
+        self.events: list[RecordedEvent] = []
+        self.activated: list[PodInfo] = []
 
     @property
     def nodes(self) -> Nodes:
@@ -27,10 +50,18 @@ class OfflineHandle:
         """Which pods are nominated where."""
         return self._state.nominations
 
-    def objects(self, kind: kinds.Kind) -> ObjectStore:
+    def objects(self, kind: kinds.Kind | str) -> ObjectStore:
         """The known objects of a kind by `namespace/name`."""
-        return self._state.objects[kind]
+        return self._state.objects[kind_of(kind) if isinstance(kind, str) else kind]
 
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: never, where nothing is written."""
         return self._state.preemptions.going_on(uid)
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Note which pods a plugin activates."""
+        self.activated.extend(pods)
+
+    def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
+        """Note what a plugin records."""
+        self.events.append(RecordedEvent(pod, event_type, reason, action, note))

@@ -10,12 +10,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET, Kind
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import CycleState, Handle, Plugin, PostFilterResult, WhatIf
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
@@ -39,6 +40,7 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, handle: Handle, args: DefaultPreemptionArgs = _DEFAULT_ARGUMENTS) -> None:
         self._handle = handle
+        self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._percentage = args.minCandidateNodesPercentage
         self._absolute = args.minCandidateNodesAbsolute
 
@@ -46,29 +48,26 @@ class DefaultPreemption(Plugin):
         """Hold a pod back while its victims are evicted: until then it would only find them still there."""
         return GOING_ON if self._handle.preempting(pod.uid) else None
 
-    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
-        """Find the candidates, and take the one that costs least."""
+    def post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> PostFilterResult | Shortlist:
+        """Find the candidates; the one that costs least is taken, of those that extenders leave."""
         ineligible = self._ineligible(pod, diagnosis)
         if ineligible:
             return PostFilterResult(_refusal(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
-        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._handle.objects(POD_DISRUPTION_BUDGET).values()))
+        dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._budgets.values()))
         candidates = dry_run.candidates(self._wanted(len(nodes)))
         if not candidates and dry_run.errors:
             return PostFilterResult(Status.error(f"preemption: {_joined(dry_run.errors)}"))
         if not candidates:
             why = Diagnosis(diagnosis.total, dry_run.verdicts, absent=NOT_HELPFUL).explain()
             return PostFilterResult(_refusal(why), nominated_node="")
-        best = min(candidates, key=preference)
-        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
+        return Shortlist(tuple(candidates), self._handle.nodes, _cheapest)
 
     def events(self) -> Iterable[EventHint]:
         """Pods that go let the queue ask again whether a pod is held back; what it waits for, others know."""
         yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
-
-    def looks_up(self) -> Iterable[Kind]:
-        """What protects pods."""
-        return (POD_DISRUPTION_BUDGET,)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
         """Why the pod may not preempt; nothing if it may.
@@ -109,6 +108,13 @@ class DefaultPreemption(Plugin):
 def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     """The plugins that turned the pod down know whether that helps it."""
     return Hint.SKIP
+
+
+def _cheapest(candidates: tuple[Candidate, ...]) -> PostFilterResult:
+    if not candidates:
+        return PostFilterResult(_refusal("no candidate node for preemption"))
+    best = min(candidates, key=preference)
+    return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
 
 def _being_preempted(pod: PodInfo) -> bool:

@@ -18,7 +18,7 @@ from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import GroupKey, PodSelector, counting, picks
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 
 _REMEMBERED = 1024
 
@@ -42,18 +42,18 @@ class Namespaces:
     """Resolves which namespaces a term means."""
 
     def __init__(self, handle: Handle) -> None:
-        self._handle = handle
+        self._store = handle.objects(NAMESPACE)
         self._version = -1
         self._selectors: dict[AffinityTerm, PodSelector] = {}
 
     @property
     def version(self) -> int:
         """Grows whenever a namespace comes, goes or changes."""
-        return int(getattr(self._handle.objects(NAMESPACE), "version", 0))
+        return self._store.version
 
     def labels(self, name: str) -> Mapping[str, str]:
         """The labels of a namespace; none of one that is not known."""
-        namespace = self._handle.objects(NAMESPACE).get(name)
+        namespace = self._store.get(name)
         return (namespace.metadata.labels if namespace is not None else None) or {}
 
     def selector(self, term: AffinityTerm) -> PodSelector:
@@ -74,7 +74,7 @@ class Namespaces:
             return PodSelector(None, term.selector)
         named = {
             namespace.metadata.name
-            for namespace in self._handle.objects(NAMESPACE).values()
+            for namespace in self._store.values()
             if chosen.matches(namespace.metadata.labels or {})
         }
         return PodSelector(term.namespaces | named, term.selector)

@@ -10,14 +10,14 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import NAMESPACE, Kind
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
@@ -84,10 +84,6 @@ class InterPodAffinity(Plugin):
         if most == least:
             return np.zeros_like(scores)
         return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
-
-    def looks_up(self) -> Iterable[Kind]:
-        """Namespaces, for terms that choose them by label."""
-        return (NAMESPACE,)
 
     def events(self) -> Iterable[EventHint]:
         """Pods that terms mean come, go or change; nodes come or change their domain."""

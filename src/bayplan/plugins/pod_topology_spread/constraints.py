@@ -18,7 +18,7 @@ from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import GroupKey, PodSelector
-from bayplan.framework.interface import Handle
+from bayplan.framework.handle import Handle
 
 HARD = "DoNotSchedule"
 SOFT = "ScheduleAnyway"

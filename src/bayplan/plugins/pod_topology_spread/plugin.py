@@ -14,7 +14,6 @@ import numpy as np
 from lightkube.models.core_v1 import Node
 from numpy.typing import NDArray
 
-from bayplan.api.kinds import Kind
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
@@ -22,14 +21,14 @@ from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import counting
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Handle, Plugin
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import PodTopologySpreadArgs
 from bayplan.plugins.pod_topology_spread.constraints import (
     HARD,
     SOFT,
-    SOURCES,
     SYSTEM_DEFAULTS,
     Constraint,
     DefaultConstraints,
@@ -196,10 +195,6 @@ class PodTopologySpread(Plugin):
         else:
             normalized = MAX_NODE_SCORE * (most + least - scores) // most
         return np.where(has, normalized, 0)
-
-    def looks_up(self) -> Iterable[Kind]:
-        """What pods belong to."""
-        return SOURCES
 
     def events(self) -> Iterable[EventHint]:
         """Pods that count come, go or change; nodes come, go or change their domain."""

@@ -1,0 +1,203 @@
+"""What plugins do through their handle: look objects up, let waiting pods go, activate others, write to the server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from running import running_scheduler
+from workloads import NAME, pod
+
+from bayplan import Action, ClusterEvent, EventHint, Hint
+from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
+from bayplan.client import ApiError
+from bayplan.framework.interface import Plugin, Wait
+from bayplan.testing.invariants import check_invariants
+
+
+class Crew(Plugin):
+    """Pods of one crew are bound together: a whole gang in a few lines."""
+
+    name = "Crew"
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.pods = handle.objects("Pod")
+        self.plans = handle.objects(CONFIG_MAP)
+
+    def _size(self, pod):
+        plan = self.plans.get(f"{pod.namespace}/{pod.labels['crew']}")
+        return int(plan.data["size"]) if plan else None
+
+    def _crew(self, pod):
+        return [other for other in self.pods.values() if other.labels.get("crew") == pod.labels["crew"]]
+
+    def pre_filter(self, cycle, pod, nodes):
+        size = self._size(pod)
+        if size is None:
+            return "the crew has no plan"
+        return None if len(self._crew(pod)) >= size else "the crew is not complete"
+
+    def permit(self, cycle, pod, node_name):
+        waiting = [other for other in self.handle.waiting_pods if other.pod.labels.get("crew") == pod.labels["crew"]]
+        if len(waiting) + 1 < self._size(pod):
+            self.handle.activate(self._crew(pod))
+            return Wait(30.0)
+        for other in waiting:
+            assert other.pending_plugins == ["Crew"]
+            other.allow("Crew")
+        return None
+
+    async def pre_bind(self, cycle, pod, node_name):
+        await self.handle.client.patch(
+            POD, pod.name, {"metadata": {"annotations": {"berth": node_name}}}, pod.namespace
+        )
+
+    def post_bind(self, cycle, pod, node_name):
+        self.handle.record(pod, "Normal", "Aboard", "Binding", f"{pod.name} is aboard {node_name}")
+
+
+def sailor(name, crew="red"):
+    member = pod(name, "100m")
+    return {**member, "metadata": {**member["metadata"], "labels": {"crew": crew}}}
+
+
+def plan(size, name="red"):
+    return {"metadata": {"name": name}, "data": {"size": str(size)}}
+
+
+async def test_a_gang_in_a_few_lines(cluster):
+    await cluster.add_node("a", cpu="1")
+    witness = cluster.witness
+    async with running_scheduler(cluster.access, Crew) as scheduler:
+        await cluster.create(sailor("one"))
+        await witness.until(lambda: witness.events_of("default/one", "FailedScheduling"))
+        await cluster.client.create(CONFIG_MAP, plan(3))
+        await cluster.create(sailor("two"))
+        await witness.until(lambda: witness.events_of("default/two", "FailedScheduling"))
+        assert not scheduler.bound
+        await cluster.create(sailor("three"))
+        for name in ("one", "two", "three"):
+            await witness.until(lambda name=name: witness.node_of(f"default/{name}"))
+            await witness.until(lambda name=name: witness.events_of(f"default/{name}", "Aboard"))
+            assert witness.pods[f"default/{name}"]["metadata"]["annotations"]["berth"] == "a"
+    check_invariants(witness, NAME)
+
+
+class Dispatcher(Plugin):
+    """Pods wait for a word that no event brings."""
+
+    name = "Dispatcher"
+
+    def __init__(self, handle):
+        self.handle = handle
+        self.pods = handle.objects(POD)
+        self.word = False
+
+    def events(self):
+        return ()
+
+    def pre_filter(self, cycle, pod, nodes):
+        return None if self.word else "no word yet"
+
+
+async def test_a_plugin_activates_pods_that_wait(cluster):
+    await cluster.add_node("a", cpu="1")
+    built = []
+
+    class Known(Dispatcher):
+        def __init__(self, handle):
+            super().__init__(handle)
+            built.append(self)
+
+    async with running_scheduler(cluster.access, Known):
+        await cluster.create(pod("p", "100m"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        (plugin,) = built
+        plugin.word = True
+        plugin.handle.activate(plugin.pods.values())
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/p"))
+
+
+async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
+    built = []
+
+    class Late(Dispatcher):
+        def __init__(self, handle):
+            super().__init__(handle)
+            built.append(self)
+
+    async with running_scheduler(cluster.access, Late):
+        with pytest.raises(RuntimeError, match="secrets are not watched: ask the handle for them in __init__"):
+            built[0].handle.objects("Secret")
+
+
+RACKS = custom_kind("racks.v1.example.com", namespaced=False)
+DEFINITION = {
+    "metadata": {"name": "racks.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "racks", "singular": "rack", "kind": "Rack"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Racks(Plugin):
+    """A pod waits until its rack is powered, which a custom resource tells."""
+
+    name = "Racks"
+
+    def __init__(self, handle):
+        self.racks = handle.objects(RACKS)
+
+    def events(self):
+        return [EventHint(ClusterEvent("racks.v1.example.com", Action.ADD | Action.UPDATE), self.after_rack_change)]
+
+    def after_rack_change(self, pod, old, new):
+        return Hint.QUEUE if new.metadata.name == pod.labels["rack"] and new["spec"]["powered"] else Hint.SKIP
+
+    def filter(self, cycle, pod, node):
+        rack = self.racks.get(pod.labels["rack"])
+        return None if rack is not None and rack["spec"]["powered"] else "the rack is not powered"
+
+
+@pytest.mark.parametrize("defined_late", [False, True], ids=["defined before", "defined while it runs"])
+async def test_custom_resources_are_looked_up_and_their_events_help(cluster, defined_late):
+    await cluster.add_node("a", cpu="1")
+    client, witness = cluster.client, cluster.witness
+    if not defined_late:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+        await once_served(lambda: client.list(RACKS))
+    async with running_scheduler(cluster.access, Racks):
+        member = pod("p", "100m")
+        await cluster.create({**member, "metadata": {**member["metadata"], "labels": {"rack": "r1"}}})
+        await witness.until(lambda: witness.events_of("default/p", "FailedScheduling"))
+        if defined_late:
+            await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+        head = {"apiVersion": "example.com/v1", "kind": "Rack"}
+        rack = {**head, "metadata": {"name": "r1"}, "spec": {"powered": False}}
+        await once_served(lambda: client.create(RACKS, rack))
+        await client.patch(RACKS, "r1", {"spec": {"powered": True}})
+        await witness.until(lambda: witness.node_of("default/p"))
+
+
+async def once_served(request):
+    """The answer to a request, once the server knows its kind: that takes a moment after the definition."""
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                return await request()
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            await asyncio.sleep(0.05)

@@ -1,0 +1,128 @@
+"""percentageOfNodesToScore: how many nodes are looked at, which, and where the next pod begins."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayplan import Plugin
+from bayplan.config import KubeSchedulerProfile, build_profile
+from bayplan.config.types import PluginReference, Plugins, PluginSet
+from bayplan.framework.profile import Profile
+from bayplan.scheduling import Rotation, decide
+from bayplan.scheduling.sampling import enough_nodes
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+pytestmark = pytest.mark.feature("Whole decision: percentageOfNodesToScore")
+
+
+class Picky(Plugin):
+    """Asked node by node, and remembers which ones it was asked about."""
+
+    name = "Picky"
+
+    def __init__(self, refused=()):
+        self.refused = set(refused)
+        self.asked = []
+
+    def filter(self, cycle, pod, node):
+        self.asked.append(node.name)
+        return "picky" if node.name in self.refused else None
+
+
+class Signs(Picky):
+    name = "Signs"
+
+    def sign(self, pod):
+        return ()
+
+
+def profile_with(plugin, state, percentage=0):
+    plugins = Plugins(multiPoint=PluginSet([PluginReference(plugin.name)] if plugin else []))
+    config = KubeSchedulerProfile(schedulerName="default-scheduler", plugins=plugins)
+    return build_profile(config, OfflineHandle(state), [plugin] if plugin else [], percentage)
+
+
+def empty_profile(plugin, percentage):
+    cluster = make_cluster()
+    profile = profile_with(plugin, cluster.state, percentage)
+    assert isinstance(profile, Profile)
+    return profile
+
+
+@pytest.mark.parametrize(
+    ("percentage", "total", "enough"),
+    [
+        pytest.param(0, 99, 99, id="few nodes: all"),
+        pytest.param(0, 100, 100, id="as many as the least"),
+        pytest.param(50, 150, 100, id="never less than 100"),
+        pytest.param(30, 1000, 300, id="the percentage"),
+        pytest.param(100, 5000, 5000, id="all"),
+        pytest.param(0, 1000, 420, id="adaptive: 50 - 1000/125"),
+        pytest.param(0, 5000, 500, id="adaptive: 50 - 5000/125"),
+        pytest.param(0, 6000, 300, id="adaptive: not below 5"),
+    ],
+)
+def test_enough_is_as_upstream_has_it(percentage, total, enough):
+    assert enough_nodes(empty_profile(Picky(), percentage), total) == enough
+
+
+@pytest.mark.parametrize("plugin", [None, Signs()], ids=["whole-table plugins only", "answers are kept"])
+def test_all_nodes_are_looked_at_where_that_is_cheap(plugin):
+    assert enough_nodes(empty_profile(plugin, 10), 5000) == 5000
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    refused=st.sets(st.integers(0, 219)),
+    cordoned=st.sets(st.integers(0, 219), max_size=100),
+    start=st.integers(0, 500),
+    percentage=st.sampled_from([0, 1, 50, 70]),
+)
+def test_the_same_nodes_as_one_by_one(refused, cordoned, start, percentage):
+    names = [f"n{index}" for index in range(220)]
+    nodes = [make_node(name, unschedulable=index in cordoned) for index, name in enumerate(names)]
+    cluster = make_cluster(*nodes)
+    plugin = Picky(names[index] for index in refused)
+    profile = profile_with(plugin, cluster.state, percentage)
+    rotation = Rotation(start)
+    decision = decide(profile, cluster.state, make_pod("p"), random.Random(0), rotation=rotation)
+
+    enough, expected, looked_at = enough_nodes(profile, 220), [], 0
+    for step in range(220):
+        index = (start + step) % 220
+        looked_at += 1
+        if index not in refused | cordoned:
+            expected.append(index)
+        if len(expected) == enough:
+            break
+    assert rotation.start == (start + looked_at) % 220
+    if expected:
+        assert sorted(decision.feasible.tolist()) == sorted(expected)
+        assert cluster.state.table.row_of[decision.node] in expected
+    else:
+        assert not decision.node
+    assert len(plugin.asked) <= looked_at + 64
+
+
+def test_where_nothing_fits_every_node_is_counted():
+    names = [f"n{index}" for index in range(150)]
+    cluster = make_cluster(*map(make_node, names))
+    profile = profile_with(Picky(names), cluster.state, 5)
+    decision = decide(profile, cluster.state, make_pod("p"), random.Random(0), rotation=Rotation(149))
+    assert decision.message.startswith("0/150 nodes are available: 150 picky.")
+    assert decision.diagnosis.unschedulable_plugins == {"Picky"}
+
+
+def test_every_node_gets_its_turn():
+    cluster = make_cluster(*(make_node(f"n{index}") for index in range(250)))
+    plugin, rotation = Picky(), Rotation()
+    profile = profile_with(plugin, cluster.state, 1)
+    for number in range(5):
+        decide(profile, cluster.state, make_pod(f"p{number}"), random.Random(0), rotation=rotation)
+    assert rotation.start == 0
+    assert all(plugin.asked.count(f"n{index}") == 2 for index in range(250))
