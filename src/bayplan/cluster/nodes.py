@@ -24,54 +24,53 @@ Count = Callable[[Collection[PodInfo]], int]
 
 
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and, by uid, pods that are thought to be gone.
+    """The what-if of one row: pods that are thought to be there, and those that are thought to be gone, as keys in order.
 
-    What was asked for is kept, and follows the pods that come back and go.
+    `requested` is what the row's pods request more than they do, by resource. It follows the pods that come back and
+    go, and so does every count that was asked for.
     """
 
-    __slots__ = ("_counts", "_requested", "added", "removed")
+    __slots__ = ("_counts", "added", "removed", "requested")
 
     def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
         self.added = tuple(added)
-        self.removed = {pod.uid: pod for pod in removed}
-        self._requested: dict[str, int] = {}
+        self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
         self._counts: dict[Count, int] = {}
-
-    def requested(self, resource: str) -> int:
-        """How much more of a resource the row's pods request than they do."""
-        more = self._requested.get(resource)
-        if more is None:
-            more = -sum([pod.requested.get(resource, 0) for pod in self.removed.values()])
-            more += sum([pod.requested.get(resource, 0) for pod in self.added])
-            self._requested[resource] = more
-        return more
+        requested: dict[str, int] = {}
+        for pod in self.removed:
+            for resource, amount in pod.requested.items():
+                requested[resource] = requested.get(resource, 0) - amount
+        for pod in self.added:
+            for resource, amount in pod.requested.items():
+                requested[resource] = requested.get(resource, 0) + amount
+        self.requested = requested
 
     def counted(self, count: Count) -> int:
         """How many more of the row's pods count than do. What counts, is known by the identity of the function."""
         more = self._counts.get(count)
         if more is None:
-            more = self._counts[count] = count(self.added) - count(self.removed.values())
+            more = self._counts[count] = count(self.added) - count(self.removed)
         return more
 
     def bring_back(self, pod: PodInfo) -> None:
         """Let a pod that was thought to be gone be there."""
-        del self.removed[pod.uid]
+        del self.removed[pod]
         self._follow(pod, 1)
 
     def take_away(self, pod: PodInfo) -> None:
         """Let one of the row's pods be gone."""
-        self.removed[pod.uid] = pod
+        self.removed[pod] = None
         self._follow(pod, -1)
 
     def _follow(self, pod: PodInfo, sign: int) -> None:
-        for resource in self._requested:
-            self._requested[resource] += sign * pod.requested.get(resource, 0)
+        for resource, amount in pod.requested.items():
+            self.requested[resource] = self.requested.get(resource, 0) + sign * amount
         for count in self._counts:
             self._counts[count] += sign * count((pod,))
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Every changed pod with -1 or +1."""
-        yield from ((pod, -1) for pod in self.removed.values())
+        yield from ((pod, -1) for pod in self.removed)
         yield from ((pod, 1) for pod in self.added)
 
 
@@ -142,7 +141,7 @@ class Nodes:
         """What the node's pods request, in units as `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
-        return self._adjusted(column, lambda changes: changes.requested(resource))
+        return self._adjusted(column, lambda changes: changes.requested.get(resource, 0))
 
     def nonzero_requested(self, resource: str) -> Int64:
         """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
@@ -230,7 +229,8 @@ class Nodes:
         changes = self.changes.get(position)
         if changes is None:
             return list(pods.values())
-        return [pod for pod in pods.values() if pod.uid not in changes.removed] + list(changes.added)
+        gone = {pod.uid for pod in changes.removed}
+        return [pod for pod in pods.values() if pod.uid not in gone] + list(changes.added)
 
     def info(self, position: int) -> NodeInfo:
         """A node as the per-node form of a plugin sees it."""
@@ -345,7 +345,7 @@ class NodeInfo:
         index = table.resources.get(resource)
         requested = 0 if index is None else table.requested.item(index, self._row)
         changes = self._nodes.changes.get(self._position)
-        return requested if changes is None else requested + changes.requested(resource)
+        return requested if changes is None else requested + changes.requested.get(resource, 0)
 
     def nonzero_requested_of(self, resource: str) -> int:
         """What scoring takes its pods to request of one resource: with defaults for cpu and memory."""

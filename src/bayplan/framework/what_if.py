@@ -53,7 +53,7 @@ def filter_nominated(
         position = nodes.position(name) if added else None
         if position is not None:
             before = nodes.changes.get(position, PodChanges())
-            changes[position] = PodChanges((*before.added, *added), before.removed.values())
+            changes[position] = PodChanges((*before.added, *added), before.removed)
     if not changes:
         return
     positions = np.fromiter(changes, dtype=np.intp, count=len(changes))

@@ -101,7 +101,7 @@ class DryRun:
         return verdicts
 
     def _reprieve(self, position: int, gone: PodChanges) -> Reprieve:
-        violating, others = self._budgets.split(most_important_first(gone.removed.values()))
+        violating, others = self._budgets.split(most_important_first(gone.removed))
         return Reprieve(position, gone, violating + others, len(violating))
 
     def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
