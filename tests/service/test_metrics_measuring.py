@@ -5,6 +5,7 @@ from contextlib import nullcontext
 import pytest
 from tests.service.conftest import make_pod
 
+from bayplan.framework.calling import call
 from bayplan.framework.changes import NODE_ADD
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, PostFilterResult, Wait
@@ -232,9 +233,10 @@ async def test_what_is_awaited_counts_until_it_is_there(metrics, clock) -> None:
 
 def test_pre_enqueue_is_timed(metrics, clock) -> None:
     slow = Slow(clock)
-    metrics.call_pre_enqueue(slow, "PreEnqueue", lambda pod: slow.method("gated"), make_pod())
+    metrics.pre_enqueue_caller(make_pod())(slow, "PreEnqueue", slow.method, "gated")
     with pytest.raises(PluginError):
-        metrics.call_pre_enqueue(slow, "PreEnqueue", lambda pod: slow.method(OSError()), make_pod())
+        metrics.pre_enqueue_caller(make_pod())(slow, "PreEnqueue", slow.method, OSError())
+    metrics.fold()
     metrics.fold()
     assert counts(metrics.points) == {("PreEnqueue", "Unschedulable", "test"): 1, ("PreEnqueue", "Error", "test"): 1}
 
@@ -253,9 +255,8 @@ def test_hints_are_timed(metrics, clock, answer, label) -> None:
 
 def test_what_is_not_sampled_is_called_all_the_same(clock) -> None:
     metrics = Metrics(clock, sampled=1e-9, rng=random.Random(1))
-    slow = Slow(clock)
     assert metrics.sample("test") is None
-    assert metrics.call_pre_enqueue(slow, "PreEnqueue", lambda pod: slow.method("gated"), make_pod()) == "gated"
+    assert metrics.pre_enqueue_caller(make_pod()) is call
     assert metrics.ask_hint(lambda *_: Hint.SKIP, "Slow", make_pod(), NODE_ADD, None, None) is Hint.SKIP
     metrics.fold()
     assert not metrics.plugins

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-from bayplan.framework.calling import Caller, call
+from bayplan.framework.calling import Caller
 from bayplan.framework.runner import status_of
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.queue.queued_pod import QueuedPod
@@ -14,7 +14,7 @@ from bayplan.queue.queued_pod import QueuedPod
 logger = logging.getLogger(__name__)
 
 
-def held_back(queued: QueuedPod, plugins: Sequence[Any], call: Caller = call) -> bool:
+def held_back(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> bool:
     """Ask the PreEnqueue plugins, the one that held the pod back the last time first, up to the first that says no.
 
     Its name and its reason are written to the pod. A plugin that fails holds the pod back too.

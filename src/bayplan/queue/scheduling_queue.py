@@ -74,7 +74,7 @@ class SchedulingQueue:
     bound, finished, or of a scheduler name without a profile are none of its business and are dropped. What a pod is
     nominated to is kept up to date in `nominations`, which the queue shares with the cluster state.
     `incoming` counts by place and cause how often pods came to a place. The backoffs and the timeout are in seconds.
-    `call` and `ask_hint` are how PreEnqueue plugins and hints are asked.
+    `caller` says who calls the PreEnqueue plugins for a pod, `ask_hint` is how hints are asked.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class SchedulingQueue:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
-        call: Caller = call,
+        caller: Callable[[PodInfo], Caller] = lambda _: call,
         ask_hint: AskHint = ask_hint,
     ) -> None:
         if not profiles:
@@ -94,7 +94,7 @@ class SchedulingQueue:
         self.incoming: Counter[tuple[Place, str]] = Counter()
         self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
-        self._call = call
+        self._caller = caller
         self._hints = Hints(profiles, ask_hint)
         self._backoff_rule = Backoff(initial_backoff, max_backoff)
         sort_key = _sort_key(next(iter(profiles.values())).sort_key)
@@ -378,7 +378,7 @@ class SchedulingQueue:
         was_gated = queued.gated
         if queued.place is not None:
             self._leave(queued)
-        if held_back(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._call):
+        if held_back(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._caller(queued.pod)):
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)

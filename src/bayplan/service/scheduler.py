@@ -115,7 +115,7 @@ class Scheduler:
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
-            call=self.metrics.call_pre_enqueue,
+            caller=self.metrics.pre_enqueue_caller,
             ask_hint=self.metrics.ask_hint,
         )
         self.synced = asyncio.Event()

@@ -9,10 +9,9 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.calling import call
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
 from bayplan.queue import QueuedPod
@@ -61,6 +60,7 @@ class Metrics:
         self._decided: list[float] = []
         self._bound: list[tuple[str, float, float | None, int]] = []
         self._timed: list[PluginTimes] = []
+        self._let_in: list[PluginTimes] = []
         self.attempts = Histograms(_ATTEMPT_BUCKETS)
         """Attempts to schedule a pod, by result and profile: from the queue to the end of its binding."""
         self.decisions = Histogram(_ATTEMPT_BUCKETS)
@@ -156,10 +156,13 @@ class Metrics:
         self.attempts.observe_all(attempts)
         self.pod_durations.observe_all(durations)
         self.attempts_of_pods.observe_all([number for *_, number in bound])
-        timed, self._timed = self._timed, []
+        let_in, self._let_in = self._let_in, []
+        for times in let_in:  # nobody tells when the queue is through with one, but by now it is
+            times.finish()
         plugins, points = Seconds(list), Seconds(list)
-        for times in timed:
+        for times in self._timed:
             times.fold(plugins, points, self.evaluated)
+        self._timed.clear()
         self.plugins.observe_all(plugins)
         self.points.observe_all(points)
 
@@ -181,15 +184,15 @@ class Metrics:
         """What the server told was taken over."""
         self.events[event,].observe(self.now() - began)
 
-    def call_pre_enqueue(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
-        """A `Caller` for PreEnqueue plugins, whose one argument is the pod: times some of the calls."""
+    def pre_enqueue_caller(self, pod: PodInfo) -> Caller:
+        """Who calls the PreEnqueue plugins for a pod: a stopwatch, now and then."""
         if not self._due():
-            return call(plugin, point, method, *arguments)
-        times = PluginTimes(arguments[0].scheduler_name, self.now, self._timed_one)
-        try:
-            return times.call(plugin, point, method, *arguments)
-        finally:
-            times.finish()
+            return call
+        if len(self._let_in) > _FOLD_AT:
+            self.fold()
+        times = PluginTimes(pod.scheduler_name, self.now, self._timed.append)
+        self._let_in.append(times)
+        return times.call
 
     def ask_hint(
         self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object, /
