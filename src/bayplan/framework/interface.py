@@ -81,6 +81,19 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are placed together or not at all: `needed` of the `members`, in the order in which to try them.
+
+    `placed`: how many more of the gang are on nodes already.
+    """
+
+    name: str
+    members: tuple[PodInfo, ...]
+    needed: int
+    placed: int = 0
+
+
 class WhatIf(Protocol):
     """What a PostFilter may ask: whether nodes would take the pod if they were different.
 
@@ -193,6 +206,16 @@ class Permit(Protocol):
 
 
 @runtime_checkable
+class GangOf(Protocol):
+    """Which gang a pod is to be placed with, now; None for a pod that is decided on its own.
+
+    For plugins that also have a Permit, which is what keeps the members from being bound one without the others.
+    """
+
+    def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
 class PreBind(Protocol):
     """Work to be done before the pod is bound. May be asynchronous."""
 
@@ -218,6 +241,13 @@ class PostBind(Protocol):
     """Told when a pod was bound."""
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class Background(Protocol):
+    """Work beside all decisions, from when the cluster is known until the scheduler stops."""
+
+    async def background(self) -> None: ...
 
 
 @runtime_checkable

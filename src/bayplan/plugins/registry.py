@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.plugins import arguments
+from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
+from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.plugins.image_locality import ImageLocality
@@ -75,6 +77,8 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
 )
 
 OTHER_PLUGINS: tuple[Entry, ...] = (
+    # Of the scheduler-plugins project: pods of a group together or not at all.
+    Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
     Entry("GangScheduling", None),
     Entry("TopologyPlacementGenerator", None),
     Entry("PodGroupPodsCount", None),

@@ -44,12 +44,12 @@ class Intake:
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
-        self._held = False
+        self._holders = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, change: Callable[..., None], *arguments: Any) -> None:
         """Apply a change, now or when the door opens again."""
-        if self._held:
+        if self._holders:
             self._waiting.append(lambda: change(*arguments))
         else:
             change(*arguments)
@@ -57,15 +57,16 @@ class Intake:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep changes waiting."""
-        self._held = True
+        """Keep changes waiting; where several do so at a time, until the last one lets them pass."""
+        self._holders += 1
         try:
             yield
         finally:
-            self._held = False
-            while self._waiting:
-                self._waiting.popleft()()
-            self._wake()
+            self._holders -= 1
+            if not self._holders:
+                while self._waiting:
+                    self._waiting.popleft()()
+                self._wake()
 
 
 class PodHandler:

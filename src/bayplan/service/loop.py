@@ -23,6 +23,7 @@ from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
+from bayplan.service.gangs import GangCycles
 from bayplan.service.informers import Intake
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -68,6 +69,7 @@ class SchedulingLoop:
         self._clock = clock
         self._rng = rng
         self._ask_extenders = ask_extenders
+        self._gangs = GangCycles(state, queue, evictions, failures, intake, clock, self._decide, self._assume)
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
 
@@ -98,8 +100,9 @@ class SchedulingLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
+        if await self._gangs.attempt(queued, profile):
+            return
         decision = await self._decide(profile, queued.pod)
-        self.decisions += 1
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
@@ -117,6 +120,7 @@ class SchedulingLoop:
 
     async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
+        self.decisions += 1
         if self._ask_extenders is None:
             templates = self._templates[profile.scheduler_name]
             return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation)

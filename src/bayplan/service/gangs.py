@@ -1,0 +1,200 @@
+"""Gang cycles: where a pod's turn comes, all of its gang is decided, and assumed together or turned down together.
+
+See docs/gangs.md. Mirrors what podGroupCycle does in pkg/scheduler/schedule_one_podgroup.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.interface import Gang, GangOf
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.runner import call
+from bayplan.framework.status import PluginError
+from bayplan.queue import QueuedPod, SchedulingQueue
+from bayplan.scheduling import Decision, Outcome
+from bayplan.scheduling.gangs import GangAttempt
+from bayplan.service.clock import Clock
+from bayplan.service.evictions import Evictions
+from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake
+
+log = logging.getLogger(__name__)
+
+LONGEST_TURN = 0.005
+"""Seconds of deciding after which I/O gets its turn."""
+
+Decide = Callable[[Profile, PodInfo], Awaitable[Decision]]
+Assume = Callable[[QueuedPod, Profile, Decision], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cycle:
+    """One gang's turn. `taken`: the members in flight, by uid."""
+
+    gang: Gang
+    plugin: str
+    profile: Profile
+    taken: dict[str, QueuedPod]
+
+
+class GangCycles:
+    """Decides gangs whole. `decide` decides about one pod; `assume` has a decision carried out."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        queue: SchedulingQueue,
+        evictions: Evictions,
+        failures: Failures,
+        intake: Intake,
+        clock: Clock,
+        decide: Decide,
+        assume: Assume,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._evictions = evictions
+        self._failures = failures
+        self._intake = intake
+        self._clock = clock
+        self._decide = decide
+        self._assume = assume
+
+    async def attempt(self, queued: QueuedPod, profile: Profile) -> bool:
+        """Decide a pod with its gang. Returns False, and leaves the pod alone, where it is to be decided on its own.
+
+        That is so for a pod without a gang, and for one whose gang has members that other schedulers are to place.
+        Whatever breaks, every member that was taken from the queue is given back to it.
+        """
+        try:
+            cycle = self._begin(queued, profile)
+        except PluginError as error:
+            self._failures.error(queued, str(error))
+            return True
+        if cycle is None:
+            return False
+        try:
+            with self._intake.held():
+                result = await self._think(cycle, preempt=False)
+                if not result.fits and result.might_preempt:
+                    preempting = await self._think(cycle, preempt=True)
+                    result = preempting if preempting.fits else result
+                if result.fits and not result.preempt:
+                    self._place(cycle, result)
+                else:
+                    self._turn_down(cycle, result)
+        except Exception as error:
+            # A bug of ours: it costs the gang this attempt, and never a pod.
+            log.exception("deciding gang %s broke", cycle.gang.name)
+            for member in cycle.taken.values():
+                self._state.forget(member.uid)
+                self._failures.error(member, f"{type(error).__name__}: {error}")
+        return True
+
+    def _begin(self, queued: QueuedPod, profile: Profile) -> _Cycle | None:
+        for plugin in profile.at(Point.PERMIT):
+            if implements(plugin, GangOf):
+                gang = _gang_of(plugin, queued.pod)
+                if gang is not None:
+                    ours = [pod for pod in gang.members if self._waits_here(pod.uid, profile)]
+                    if len(ours) < gang.needed:
+                        return None
+                    gang = replace(gang, members=tuple(ours))
+                    return _Cycle(gang, plugin.name, profile, {queued.uid: queued})
+        return None
+
+    def _waits_here(self, uid: str, profile: Profile) -> bool:
+        known = self._queue.get(uid)
+        return known is not None and known.pod.scheduler_name == profile.scheduler_name
+
+    async def _think(self, cycle: _Cycle, *, preempt: bool) -> GangAttempt:
+        """Decide about one member after the other. While it lasts, the members count on their nodes."""
+        result = GangAttempt(cycle.gang, preempt)
+        left = len(cycle.gang.members)
+        turn_began = self._clock.monotonic()
+        with result.thinking(self._state):
+            for member in cycle.gang.members:
+                if not result.worth_going_on(left):
+                    break
+                left -= 1
+                queued = self._take(cycle, member.uid)
+                if queued is None:
+                    continue
+                result.add(await self._decide(cycle.profile, queued.pod))
+                if self._clock.monotonic() - turn_began > LONGEST_TURN:
+                    await asyncio.sleep(0)
+                    turn_began = self._clock.monotonic()
+        return result
+
+    def _take(self, cycle: _Cycle, uid: str) -> QueuedPod | None:
+        """A member, in flight; None for one that a PreEnqueue plugin holds back, or whose binding is being undone."""
+        queued = cycle.taken.get(uid) or self._queue.take(uid, self._clock.monotonic())
+        if queued is not None:
+            cycle.taken[uid] = queued
+        return queued
+
+    def _place(self, cycle: _Cycle, result: GangAttempt) -> None:
+        """Assume the members where they were thought to be: nothing has changed since. Permit ties them together."""
+        lost = ""
+        for decision in result.placed:
+            uid = decision.pod.uid
+            self._assume(cycle.taken[uid], cycle.profile, decision)
+            del cycle.taken[uid]
+            if self._state.pod(uid) is None:
+                lost = decision.pod.key
+                break
+        if lost:
+            self._give_back(cycle, f"gang {cycle.gang.name}: pod {lost} was turned down on its node", frozenset())
+            return
+        for decision in result.refused:
+            queued = cycle.taken.pop(decision.pod.uid)
+            if decision.outcome is Outcome.ERROR:
+                self._failures.error(queued, decision.message)
+            else:
+                plugins = decision.diagnosis.unschedulable_plugins
+                self._failures.unschedulable(queued, decision.message, plugins=plugins)
+        self._queue.activate(cycle.gang.members, self._clock.monotonic())  # those that were not tried with the others
+
+    def _turn_down(self, cycle: _Cycle, result: GangAttempt) -> None:
+        """Nobody is placed: every member waits for what may help any of them, or for those who have to go."""
+        for decision in result.refused:
+            if decision.outcome is Outcome.ERROR:
+                self._failures.error(cycle.taken.pop(decision.pod.uid), decision.message)
+        for pod in cycle.gang.members:
+            self._take(cycle, pod.uid)
+        message = result.explain()
+        if result.fits:
+            for decision in result.placed:
+                if decision.victims:
+                    self._evictions.start(decision)
+            for decision in result.placed:
+                # Nominated where there is no need to wait too: others must not have the room meanwhile.
+                node = decision.node or decision.nominated_node
+                plugins = decision.diagnosis.unschedulable_plugins | {cycle.plugin}
+                member = cycle.taken.pop(decision.pod.uid)
+                self._failures.unschedulable(member, message, plugins=plugins, nominated_node=node)
+        held_back = not result.refused
+        self._give_back(cycle, message, result.blamed, nominated_node=None if held_back or result.fits else "")
+
+    def _give_back(
+        self, cycle: _Cycle, message: str, plugins: frozenset[str], nominated_node: str | None = None
+    ) -> None:
+        """Turn all members down that were taken, and not given back yet."""
+        plugins |= {cycle.plugin}
+        while cycle.taken:
+            _, member = cycle.taken.popitem()
+            self._failures.unschedulable(member, message, plugins=plugins, nominated_node=nominated_node)
+
+
+def _gang_of(plugin: Any, pod: PodInfo) -> Gang | None:
+    answer = call(plugin, "GangOf", plugin.gang_of, pod)
+    if answer is None or isinstance(answer, Gang):
+        return answer
+    raise PluginError(plugin.name, "GangOf", f"answered {answer!r}, expected a Gang or None")
