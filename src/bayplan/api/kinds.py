@@ -115,6 +115,15 @@ CLUSTER_ROLE = _kind("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterrole
 CLUSTER_ROLE_BINDING = _kind(
     "rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False
 )
+CUSTOM_RESOURCE_DEFINITION = _kind(
+    "apiextensions.k8s.io/v1",
+    "CustomResourceDefinition",
+    "customresourcedefinitions",
+    "crd",
+    "crds",
+    namespaced=False,
+    status=True,
+)
 LEASE = _kind("coordination.k8s.io/v1", "Lease", "leases")
 PRIORITY_CLASS = _kind("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", "pc", namespaced=False)
 POD_DISRUPTION_BUDGET = _kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets", "pdb", status=True)

@@ -25,8 +25,10 @@ from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
+from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
@@ -61,7 +63,10 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 
 
 class Scheduler:
-    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process."""
+    """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
+
+    With a `leadership` it knows the cluster, but decides only while it leads.
+    """
 
     def __init__(
         self,
@@ -69,10 +74,14 @@ class Scheduler:
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
         *,
+        leadership: Leadership | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if leadership is not None:
+            client = FencedClient(client, leadership.leads)
         self._client = client
         self._settings = settings
+        self._leadership = leadership
         self._clock = clock or SystemClock()
         self._work = asyncio.Event()
         self._recorder = EventRecorder(client, self._clock)
@@ -106,7 +115,10 @@ class Scheduler:
         return self._bindings.bound if self._bindings else 0
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Schedule until `stop` is set; then finish what is being bound, and end."""
+        """Schedule until `stop` is set; then finish what is being bound, and end.
+
+        Raises LeaseLostError, and finishes nothing, when the lead is lost.
+        """
         if self._settings.freeze:
             gc.disable()  # until the cluster is known: all of it would be looked at again and again while it comes in
         watchdog = Watchdog(self._settings.blocked_after)
@@ -114,6 +126,8 @@ class Scheduler:
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._run(tasks, stop)
+        except* LeaseLostError as lost:
+            raise LeaseLostError(str(lost.exceptions[0])) from None
         finally:
             watchdog.stop()
 
@@ -239,9 +253,17 @@ class Scheduler:
         return True
 
     async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
-        deciding = tasks.create_task(loop.run(), name="scheduling-loop")
-        await stop.wait()
-        deciding.cancel()
+        if self._leadership is None:
+            lost = asyncio.Event()
+        else:
+            lost = self._leadership.lost
+            await _first(self._leadership.acquired.wait(), lost.wait(), stop.wait())
+        if not stop.is_set():
+            deciding = tasks.create_task(loop.run(), name="scheduling-loop")
+            await _first(stop.wait(), lost.wait())
+            deciding.cancel()
+        if lost.is_set():
+            raise LeaseLostError("the lease was lost")
 
     def _synchronised(self) -> None:
         table = self.state.table

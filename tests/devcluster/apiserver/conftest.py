@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 
@@ -24,6 +25,44 @@ class StoppedClock:
 
     def now(self):
         return datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Kubectl:
+    """kubectl as a user of one server."""
+
+    def __init__(self, home, server):
+        config = home / "kubeconfig"
+        config.write_text(server.kubeconfig())
+        self._environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(home)}
+
+    async def __call__(self, *arguments, stdin=None, status=0):
+        """What kubectl prints, errors last."""
+        process = await self._start(*arguments)
+        async with asyncio.timeout(30):
+            out, error = await process.communicate(stdin.encode() if stdin else None)
+        assert process.returncode == status, (out + error).decode()
+        return (out + error).decode()
+
+    @asynccontextmanager
+    async def following(self, *arguments):
+        """The lines that kubectl prints, as they come."""
+        process = await self._start(*arguments)
+
+        async def lines():
+            async for line in process.stdout:
+                yield line.decode()
+
+        try:
+            yield lines()
+        finally:
+            process.terminate()
+            await process.communicate()
+
+    async def _start(self, *arguments):
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            "kubectl", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment
+        )
 
 
 class Requests:
@@ -113,3 +152,40 @@ def make_pod():
 @pytest.fixture
 def make_config_map():
     return config_map
+
+
+@pytest.fixture
+def make_kubectl(tmp_path):
+    return lambda server: Kubectl(tmp_path, server)
+
+
+@pytest.fixture
+async def kubectl(server, make_kubectl):
+    return make_kubectl(server)
+
+
+def definition(**versions):
+    """A small definition: Gangs of example.com, whose versions have these contents (`v1` if there are none)."""
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
+    told = [
+        {"name": name, "served": True, "storage": index == 0, "schema": {"openAPIV3Schema": schema}, **contents}
+        for index, (name, contents) in enumerate((versions or {"v1": {}}).items())
+    ]
+    names = {"kind": "Gang", "plural": "gangs"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": told}
+    return {"metadata": {"name": "gangs.example.com"}, "spec": spec}
+
+
+@pytest.fixture
+def make_definition():
+    return definition
+
+
+def schema(**properties):
+    """The contents of a version whose objects have these fields."""
+    return {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
+
+
+@pytest.fixture
+def make_schema():
+    return schema

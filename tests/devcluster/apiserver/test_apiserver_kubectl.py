@@ -2,10 +2,8 @@
 
 import asyncio
 import json
-import os
 import re
 import shutil
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -34,47 +32,6 @@ kind: Node
 metadata: {name: n1, labels: {zone: a}}
 status: {capacity: {cpu: 4, memory: 8Gi, pods: 110}}
 """
-
-
-class Kubectl:
-    def __init__(self, home, server):
-        config = home / "kubeconfig"
-        config.write_text(server.kubeconfig())
-        self._environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(home)}
-
-    async def __call__(self, *arguments, stdin=None, status=0):
-        """What kubectl prints, errors last."""
-        process = await self._start(*arguments)
-        async with asyncio.timeout(30):
-            out, error = await process.communicate(stdin.encode() if stdin else None)
-        assert process.returncode == status, (out + error).decode()
-        return (out + error).decode()
-
-    @asynccontextmanager
-    async def following(self, *arguments):
-        """The lines that kubectl prints, as they come."""
-        process = await self._start(*arguments)
-
-        async def lines():
-            async for line in process.stdout:
-                yield line.decode()
-
-        try:
-            yield lines()
-        finally:
-            process.terminate()
-            await process.communicate()
-
-    async def _start(self, *arguments):
-        pipe = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(
-            "kubectl", *arguments, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment
-        )
-
-
-@pytest.fixture
-async def kubectl(server, tmp_path):
-    return Kubectl(tmp_path, server)
 
 
 async def test_apply_get_scale_describe_delete(kubectl):
@@ -173,6 +130,6 @@ async def test_events_and_logs(kubectl, server):
     assert "simulates pods" in await kubectl("logs", "p", status=1)
 
 
-async def test_over_tls_with_a_token(tmp_path):
+async def test_over_tls_with_a_token(make_kubectl):
     async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
-        assert "kube-system" in await Kubectl(tmp_path, server)("get", "namespaces")
+        assert "kube-system" in await make_kubectl(server)("get", "namespaces")

@@ -180,3 +180,9 @@ async def test_a_request_that_breaks_the_server_is_answered(api, server, monkeyp
     answer = await api.get(f"{PODS}/p", status=500)
     assert answer["reason"] == "InternalError"
     assert "oops" in caplog.text
+
+
+@pytest.mark.parametrize("field", ["kind", "apiVersion"])
+async def test_a_body_whose_kind_is_no_text(api, field):
+    refused = await api.create(PODS, {field: {"a": 1}, "metadata": {"name": "p"}}, 400)
+    assert f'{{"a": 1}} is no text, as {field} has to be' in refused["message"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bayplan.api import kinds
 from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver import admission, events, pods
+from bayplan.devcluster.apiserver.custom.definitions import DEFINITIONS
 from bayplan.devcluster.apiserver.defaults import core as core_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
+from bayplan.devcluster.apiserver.subresources import SUBRESOURCES
 from bayplan.devcluster.apiserver.validation import core, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
@@ -32,6 +36,7 @@ NEW_EVENT_FIELDS = {
 }
 
 RULES: tuple[Resource, ...] = (
+    DEFINITIONS,
     Resource(
         kinds.POD,
         default=default_pod,
@@ -226,8 +231,8 @@ RULES: tuple[Resource, ...] = (
 )
 
 
-def catalog() -> dict[tuple[str, str, str], Resource]:
-    """All resources by group, version and plural: every kind of the table of kinds, with its rules if it has any."""
+def catalog() -> list[Resource]:
+    """All built-in resources: every kind of the table of kinds, with its rules and subresources if it has any."""
     served: dict[Kind, Resource] = {kind: Resource(kind) for kind in KINDS}
     served |= {resource.kind: resource for resource in RULES}
-    return {(kind.group, kind.version, kind.plural): resource for kind, resource in served.items()}
+    return [replace(one, subresources=SUBRESOURCES.get(kind.resource, {})) for kind, one in served.items()]

@@ -13,10 +13,16 @@ from typing import Any
 import msgspec
 import yaml
 
-from bayplan.api.kinds import KINDS, Kind
-from bayplan.devcluster.apiserver.protobuf import PROTOBUF, read_protobuf
-from bayplan.devcluster.apiserver.schema import Mismatch, Object, model_of, normalize
-from bayplan.devcluster.apiserver.status import StatusError, bad_request, unsupported_media_type
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.protobuf import PROTOBUF
+from bayplan.devcluster.apiserver.schema import Mismatch, Object
+from bayplan.devcluster.apiserver.shapes import Shape
+from bayplan.devcluster.apiserver.status import (
+    StatusError,
+    bad_request,
+    cannot_be_handled,
+    unsupported_media_type,
+)
 from bayplan.devcluster.apiserver.store import decode
 
 
@@ -33,37 +39,43 @@ class FieldValidation:
             f'duplicate field "{path}"' for path in duplicates
         ]
         if problems and self.mode == "Strict":
-            raise _cannot_be_handled(kind, kind.kind, kind.version, f"strict decoding error: {', '.join(problems)}")
+            raise cannot_be_handled(kind, kind.kind, kind.version, f"strict decoding error: {', '.join(problems)}")
         if self.mode == "Warn":
             self.warnings += problems
 
 
-def read_object(kind: Kind, body: bytes, content_type: str, validation: FieldValidation) -> Object:
+def read_object(shape: Shape, body: bytes, content_type: str, validation: FieldValidation) -> Object:
     """The object of a create or an update, normalized. Raises StatusError."""
-    document = read_document(kind, body, content_type)
+    document = read_document(shape, body, content_type)
     duplicates = _duplicates(body) if validation.mode == "Strict" and "json" in content_type else []
-    return accept(kind, document, validation, duplicates)
+    return accept(shape, document, validation, duplicates)
 
 
-def accept(kind: Kind, document: Any, validation: FieldValidation, duplicates: list[str] | None = None) -> Object:
+def accept(shape: Shape, document: Any, validation: FieldValidation, duplicates: list[str] | None = None) -> Object:
     """A decoded document as an object of the kind, normalized. Raises StatusError."""
+    kind = shape.kind
     if document.__class__ is not dict:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
-    _check_kind(kind, document)
+    for field_name in ("kind", "apiVersion"):
+        if not isinstance(document.get(field_name), str | None):
+            why = f"{json.dumps(document[field_name])[:30]} is no text, as {field_name} has to be"
+            raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
+    shape.check_kind(document)
     try:
-        obj, unknown = normalize(kind, document)
+        obj, unknown = shape.normalize(document)
     except Mismatch as error:
-        raise _cannot_be_handled(kind, kind.kind, kind.version, str(error)) from error
+        raise cannot_be_handled(kind, kind.kind, kind.version, str(error)) from error
     if unknown or duplicates:
         validation.judge(kind, unknown, duplicates or [])
     return obj
 
 
-def read_document(kind: Kind, body: bytes, content_type: str) -> Any:
+def read_document(shape: Shape, body: bytes, content_type: str) -> Any:
     """The body's JSON or YAML as plain values. Raises StatusError."""
+    kind = shape.kind
     media = content_type.partition(";")[0].strip()
     if media == PROTOBUF:
-        return read_protobuf(model_of(kind), body)
+        return shape.read_protobuf(body)
     if media in {"application/json", "", "application/json-patch+json"} or media.endswith("merge-patch+json"):
         try:
             return decode(body)
@@ -89,28 +101,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "isoformat"):
         return value.isoformat()
     return value
-
-
-_KNOWN = frozenset(kind.kind for kind in KINDS)
-
-
-def _check_kind(kind: Kind, document: Object) -> None:
-    given_kind, given_version = document.get("kind") or kind.kind, document.get("apiVersion") or kind.api_version
-    if given_kind == kind.kind and given_version == kind.api_version:
-        return
-    if given_version != kind.api_version:
-        why = f'no kind "{given_kind}" is registered for version "{given_version}"'
-        raise _cannot_be_handled(kind, given_kind, kind.version, why)
-    if given_kind not in _KNOWN:
-        why = f'no kind "{given_kind}" is registered for version "{given_version}"'
-        raise _cannot_be_handled(kind, given_kind, kind.version, why)
-    internal = kind.group.partition(".")[0] or "core"
-    why = f"converting ({kind.version}.{given_kind}) to ({internal}.{kind.kind}): unknown conversion"
-    raise _cannot_be_handled(kind, given_kind, kind.version, why)
-
-
-def _cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:
-    return bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def _unrecognized(kind: Kind, body: bytes) -> StatusError:

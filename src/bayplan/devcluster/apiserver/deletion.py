@@ -66,6 +66,8 @@ def delete(
     if resource.kind.plural == NAMESPACES and not resource.kind.group:
         return _terminate_namespace(registry, resource, obj, options), False
     before = registry.find(resource, namespace, name)
+    if "deletionTimestamp" not in metadata:
+        resource.mark_deleted(registry, obj)
     finalizers = _finalizers(registry, resource, metadata, options)
     waits = _set_grace(registry, resource, obj, options)
     if finalizers:
@@ -75,7 +77,7 @@ def delete(
         metadata.pop("finalizers", None)
         if not waits:
             return registry.remove(resource, obj, dry_run=options.dry_run), True
-    if obj == before.load():
+    if obj == registry.decoded(resource, before):
         return before, False
     entry = registry.write(resource, obj, dry_run=options.dry_run)
     if finalizers and not options.dry_run:

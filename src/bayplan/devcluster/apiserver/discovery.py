@@ -5,12 +5,14 @@ Mirrors apiserver's pkg/endpoints/discovery.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
+from bayplan.devcluster.apiserver.subresources import VIRTUAL
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 STATUS_VERBS = ["get", "patch", "update"]
@@ -32,15 +34,33 @@ PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorizatio
 """The groups that kubectl looks through first, in this order: names that occur in several mean the first."""
 
 
-class Discovery:
-    """The documents of one set of kinds."""
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_STABILITY = {"alpha": 2, "beta": 1, None: 0}
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
-        self._kinds: dict[tuple[str, str], list[Kind]] = {}
-        for kind in kinds:
-            self._kinds.setdefault((kind.group, kind.version), []).append(kind)
+
+def version_rank(version: str) -> tuple[int, int, int, str]:
+    """Sorts the versions of a group, the preferred one first: v2, v1, v1beta1, v1alpha1, and last what is named unlike
+    them. Mirrors CompareKubeAwareVersionStrings of apimachinery's pkg/version.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return (3, 0, 0, version)
+    major, stability, minor = match.groups()
+    return (_STABILITY[stability], -int(major), -int(minor or 0), version)
+
+
+class Discovery:
+    """The documents of one set of resources."""
+
+    def __init__(self, resources: Iterable[Resource]) -> None:
+        found: dict[tuple[str, str], list[Resource]] = {}
+        for resource in resources:
+            kind = resource.kind
+            found.setdefault((kind.group, kind.version), []).append(resource)
         for group, version, _ in VIRTUAL:
-            self._kinds.setdefault((group, version), [])
+            found.setdefault((group, version), [])
+        order = sorted(found, key=lambda name: version_rank(name[1]))
+        self._resources = {name: found[name] for name in order}
 
     def document(self, path: str, *, aggregated: bool, address: str) -> Object | None:
         """The document of a path below /api or /apis, None where there is none."""
@@ -61,38 +81,38 @@ class Discovery:
                 return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
             case ["apis", group] if group in self._groups():
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
-            case ["api", version] if ("", version) in self._kinds:
+            case ["api", version] if ("", version) in self._resources:
                 return self._resource_list("", version)
-            case ["apis", group, version] if (group, version) in self._kinds:
+            case ["apis", group, version] if (group, version) in self._resources:
                 return self._resource_list(group, version)
             case _:
                 return None
 
     def _groups(self) -> list[str]:
-        known = {group for group, _ in self._kinds if group}
+        known = {group for group, _ in self._resources if group}
         first = [group for group in PREFERRED if group in known]
         return first + sorted(known - set(first))
 
     def versions(self) -> list[tuple[str, str]]:
         """The (group, version) pairs that have documents."""
-        return list(self._kinds)
+        return list(self._resources)
 
-    def kinds(self, group: str, version: str) -> list[Kind]:
-        """The stored kinds of a version."""
-        return self._kinds.get((group, version), [])
+    def resources(self, group: str, version: str) -> list[Resource]:
+        """The stored resources of a version."""
+        return self._resources.get((group, version), [])
 
     def _group(self, group: str) -> Object:
-        versions = [
-            {"groupVersion": f"{group}/{version}", "version": version} for one, version in self._kinds if one == group
-        ]
+        known = [version for one, version in self._resources if one == group]
+        versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in known]
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
     def _resource_list(self, group: str, version: str) -> Object:
         resources: list[Object] = []
-        for kind in self._kinds[group, version]:
+        for one in self._resources[group, version]:
+            kind = one.kind
             resources.append(_described(kind))
             scope = {"singularName": "", "namespaced": kind.namespaced}
-            for name, subresource in _subresources(kind).items():
+            for name, subresource in _subresources(one).items():
                 resources.append({"name": f"{kind.plural}/{name}", **scope, **subresource})
         resources.extend(_virtual(group, version))
         return {
@@ -107,7 +127,7 @@ class Discovery:
         for group in groups:
             versions = [
                 {"version": version, "freshness": "Current", "resources": self._aggregated_resources(group, version)}
-                for one, version in self._kinds
+                for one, version in self._resources
                 if one == group
             ]
             items.append({"metadata": {"name": group} if group else {}, "versions": versions})
@@ -120,7 +140,8 @@ class Discovery:
 
     def _aggregated_resources(self, group: str, version: str) -> list[Object]:
         resources: list[Object] = []
-        for kind in self._kinds[group, version]:
+        for served in self._resources[group, version]:
+            kind = served.kind
             resource: Object = {
                 "resource": kind.plural,
                 "responseKind": {"group": group, "version": version, "kind": kind.kind},
@@ -132,7 +153,7 @@ class Discovery:
                 resource["shortNames"] = list(kind.short_names)
             if kind.categories:
                 resource["categories"] = list(kind.categories)
-            subresources = [_aggregated_subresource(kind, name, one) for name, one in _subresources(kind).items()]
+            subresources = [_aggregated_subresource(kind, name, one) for name, one in _subresources(served).items()]
             if subresources:
                 resource["subresources"] = subresources
             resources.append(resource)
@@ -164,14 +185,14 @@ def _described(kind: Kind) -> Object:
     return described
 
 
-def _subresources(kind: Kind) -> dict[str, Object]:
-    """The subresources of a kind, as an APIResource says it, by name."""
+def _subresources(resource: Resource) -> dict[str, Object]:
+    """The subresources of a resource, as an APIResource says it, by name."""
+    kind = resource.kind
     found: dict[str, Object] = {"status": {"kind": kind.kind, "verbs": STATUS_VERBS}} if kind.status else {}
-    for (resource, name), subresource in SUBRESOURCES.items():
-        if resource == kind.resource:
-            group, _, version = subresource.api_version.rpartition("/")
-            own = {"group": group, "version": version} if subresource.api_version else {}
-            found[name] = {**own, "kind": subresource.kind, "verbs": sorted(subresource.verbs)}
+    for name, subresource in resource.subresources.items():
+        group, _, version = subresource.api_version.rpartition("/")
+        own = {"group": group, "version": version} if subresource.api_version else {}
+        found[name] = {**own, "kind": subresource.kind, "verbs": sorted(subresource.verbs)}
     return dict(sorted(found.items()))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from bayplan.devcluster.apiserver.deletion import FOREGROUND, ORPHAN, DeleteOptions, delete
 from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
 from bayplan.devcluster.apiserver.resources import Resource
@@ -22,11 +23,6 @@ class GarbageCollector:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._by_storage: dict[str, Resource] = {}
-        for resource in registry.resources.values():
-            if resource.storage is None:
-                self._by_storage[resource.kind.resource] = resource
-        self._kinds = {(each.kind.api_version, each.kind.kind) for each in registry.resources.values()}
         self._todo: dict[tuple[str, str], None] = {}
         """(resource, key) of objects to look at, in the order in which they were noticed: they may have lost an owner,
         or wait for something that has gone.
@@ -47,6 +43,9 @@ class GarbageCollector:
                 self._look_at(*place)
         if entry.namespace and self._is_terminating(entry.namespace):
             self._look_at(NAMESPACES, entry.namespace)
+        definition = self._registry.store.collection(CUSTOM_RESOURCE_DEFINITION.resource).objects.get(name)
+        if definition is not None and definition.terminating:
+            self._look_at(CUSTOM_RESOURCE_DEFINITION.resource, name)
 
     def _is_terminating(self, namespace: str) -> bool:
         found = self._registry.store.collection(NAMESPACES).objects.get(namespace)
@@ -72,8 +71,9 @@ class GarbageCollector:
             name, key = next(iter(self._todo))
             del self._todo[name, key]
             entry = self._registry.store.collection(name).objects.get(key)
-            if entry is not None:
-                self._deal_with(self._by_storage[name], entry)
+            resource = self._registry.served.stored(name)
+            if entry is not None and resource is not None:
+                self._deal_with(resource, entry)
 
     def _deal_with(self, resource: Resource, entry: Entry) -> None:
         obj = entry.load()
@@ -85,6 +85,8 @@ class GarbageCollector:
             self._drop_finalizer(resource, obj, ORPHAN)
         elif "deletionTimestamp" in obj["metadata"] and FOREGROUND in finalizers:
             self._delete_in_foreground(resource, obj)
+        elif "deletionTimestamp" in obj["metadata"] and resource.finish is not None:
+            resource.finish(self._registry, resource, obj)
         elif entry.owners:
             self._check_owners(resource, obj)
 
@@ -103,7 +105,8 @@ class GarbageCollector:
 
     def _may_live(self, owner: Object) -> bool:
         """Whether an owner is there, or of a kind that is not served here, of which nobody can tell."""
-        return owner["uid"] in self._registry.store.uids or (owner["apiVersion"], owner["kind"]) not in self._kinds
+        served = self._registry.served
+        return owner["uid"] in self._registry.store.uids or served.of_kind(owner["apiVersion"], owner["kind"]) is None
 
     def _orphan_dependents(self, uid: str) -> None:
         for name, key in list(self._registry.store.dependents.get(uid, ())):
@@ -114,7 +117,9 @@ class GarbageCollector:
                 dependent["metadata"]["ownerReferences"] = owners
             else:
                 del dependent["metadata"]["ownerReferences"]
-            self._registry.write(self._by_storage[name], dependent)
+            resource = self._registry.served.stored(name)
+            if resource is not None:
+                self._registry.write(resource, dependent)
 
     def _delete_in_foreground(self, resource: Resource, obj: Object) -> None:
         """Deletes the dependents; the owner goes when those that block it have gone."""
@@ -126,9 +131,10 @@ class GarbageCollector:
             blocks = any(
                 owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in metadata["ownerReferences"]
             )
-            if "deletionTimestamp" not in metadata:
+            dependent = self._registry.served.stored(name)
+            if "deletionTimestamp" not in metadata and dependent is not None:
                 options = DeleteOptions(uid=entry.uid, propagation="Foreground")
-                delete(self._registry, self._by_storage[name], entry.namespace, entry.name, options)
+                delete(self._registry, dependent, entry.namespace, entry.name, options)
             blocked = blocked or (blocks and key in self._registry.store.collection(name).objects)
         if not blocked:
             self._drop_finalizer(resource, obj, FOREGROUND)
@@ -151,8 +157,8 @@ class GarbageCollector:
         namespace = obj["metadata"]["name"]
         steps = STEPS_AT_ONCE
         for name, collection in self._registry.store.collections():
-            contained = self._by_storage[name]
-            if not contained.kind.namespaced:
+            contained = self._registry.served.stored(name)
+            if contained is None or not contained.kind.namespaced:
                 continue
             for entry in collection.select(namespace):
                 if entry.terminating:

@@ -29,7 +29,7 @@ from bayplan.devcluster.apiserver.status import (
     unreadable_patch,
 )
 from bayplan.devcluster.apiserver.store import encode, key_of
-from bayplan.devcluster.apiserver.subresources import SUBRESOURCES, VIRTUAL
+from bayplan.devcluster.apiserver.subresources import VIRTUAL
 
 STATUS_VERBS = frozenset({"get", "update", "patch"})
 
@@ -89,11 +89,14 @@ class Handler:
             raise method_not_allowed()
         if resource.kind.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise method_not_allowed()
-        return self._verbs[info.verb](request, resource)
+        answer = self._verbs[info.verb](request, resource)
+        if resource.warning:
+            answer.warnings.insert(0, warning_header(resource.warning))
+        return answer
 
     def _subresource(self, request: Request, resource: Resource) -> Answer:
         info = request.info
-        subresource = SUBRESOURCES.get((resource.kind.resource, info.subresource))
+        subresource = resource.subresources.get(info.subresource)
         if subresource is None:
             raise resource_not_found()
         verb = subresource.verbs.get(info.verb)
@@ -129,7 +132,7 @@ class Handler:
     def _create(self, request: Request, resource: Resource) -> Answer:
         renderer = self._renderer(request, resource)
         validation = request.validation()
-        obj = read_object(resource.kind, request.body, request.content_type, validation)
+        obj = read_object(resource.shape, request.body, request.content_type, validation)
         entry = self._registry.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
         return Answer(201, renderer.object(entry), warnings=_warnings(validation))
 
@@ -137,7 +140,7 @@ class Handler:
         info = request.info
         renderer = self._renderer(request, resource)
         validation = request.validation()
-        new = read_object(resource.kind, request.body, request.content_type, validation)
+        new = read_object(resource.shape, request.body, request.content_type, validation)
         if resource.create_on_update and not info.subresource and self._is_missing(request, resource):
             place(resource, info.namespace, new["metadata"], info.name)
             entry = self._registry.create(resource, info.namespace, new, dry_run=request.dry_run())
@@ -157,7 +160,7 @@ class Handler:
         if request.media == APPLY_PATCH and self._is_missing(request, resource):
             if info.subresource:
                 raise not_found(resource.kind, info.name)
-            obj = accept(resource.kind, request.patch(resource.kind), validation)
+            obj = accept(resource.shape, request.patch(resource.shape), validation)
             place(resource, info.namespace, obj["metadata"], info.name)
             entry = self._registry.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
@@ -168,9 +171,9 @@ class Handler:
 
     def _accept_patched(self, request: Request, resource: Resource, old: Object, validation: FieldValidation) -> Object:
         """What a patch makes of an object. That this is no object of the kind is the patch's fault: 422."""
-        document = request.patched(resource.kind, old)
+        document = request.patched(resource.shape, old)
         try:
-            return accept(resource.kind, document, validation)
+            return accept(resource.shape, document, validation)
         except StatusError as error:
             if validation.mode == "Strict" and "strict decoding error" in error.message:
                 raise

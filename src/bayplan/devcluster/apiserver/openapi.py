@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
+from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.documentation import field_descriptions, type_description
 from bayplan.devcluster.apiserver.patch import MERGE_KEYS, RETAIN_KEYS
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model, model_of
+from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
+
+if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver.resources import Resource
 
 _HOMES = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
@@ -35,14 +39,9 @@ _SCALARS: dict[str, Object] = {
 }
 
 
-def version_document(kinds: Iterable[Kind]) -> Object:
+def version_document(resources: Iterable[Resource]) -> Object:
     """The OpenAPI v3 document of one group and version."""
-    known = list(kinds)
-    schemas: Object = {}
-    for kind in known:
-        _add_schema(schemas, model_of(kind), V3)
-        schemas[schema_name(model_of(kind))]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
-    paths = {path: operations for kind in known for path, operations in _paths(kind, v3=True).items()}
+    paths, schemas = _told(resources, V3)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.2"},
@@ -51,16 +50,22 @@ def version_document(kinds: Iterable[Kind]) -> Object:
     }
 
 
-def swagger(kinds: Iterable[Kind]) -> Object:
+def swagger(resources: Iterable[Resource]) -> Object:
     """The OpenAPI v2 document of everything."""
-    known = list(kinds)
-    definitions: Object = {}
-    for kind in known:
-        _add_schema(definitions, model_of(kind), V2)
-        definitions[schema_name(model_of(kind))]["x-kubernetes-group-version-kind"] = [_gvk(kind)]
-    paths = {path: operations for kind in known for path, operations in _paths(kind, v3=False).items()}
+    paths, definitions = _told(resources, V2)
     info = {"title": "Kubernetes", "version": "v1.36.2"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
+
+
+def _told(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
+    """The paths of resources, and their schemas."""
+    paths: Object = {}
+    schemas: Object = {}
+    for resource in resources:
+        name = resource.shape.add_schema(schemas, style)
+        schemas[name]["x-kubernetes-group-version-kind"] = [_gvk(resource.kind)]
+        paths |= _paths(resource.kind, v3=style == V3)
+    return paths, schemas
 
 
 @cache
@@ -74,11 +79,11 @@ def _gvk(kind: Kind) -> Object:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
-def _add_schema(schemas: Object, model: Model, style: str) -> None:
-    """Adds the schema of a type, and of the types that it refers to."""
+def add_model(schemas: Object, model: Model, style: str) -> str:
+    """Adds the schema of a type, and of the types that it refers to, unless it is there; returns its name."""
     name = schema_name(model)
     if name in schemas:
-        return
+        return name
     names, encoded = model.__struct_fields__, model.__struct_encode_fields__
     required = list(encoded[: len(names) - len(model.__struct_defaults__)])
     properties: Object = {}
@@ -90,6 +95,7 @@ def _add_schema(schemas: Object, model: Model, style: str) -> None:
         properties[json_name] = {**described, **_field_schema(schemas, model, field, json_name, style)}
     if required:
         schema["required"] = required
+    return name
 
 
 def _field_schema(schemas: Object, model: Model, field: str, json_name: str, style: str) -> Object:
@@ -115,22 +121,22 @@ def _value_schema(schemas: Object, model: Model, annotation: str, json_name: str
     if plain in {"dict", "Dict"}:
         return {"type": "object", **_map_values(schemas, model, json_name, style)}
     inner = field_model(model, json_name)
-    return _reference(schemas, inner, style) if inner is not None else {"type": "object"}
+    return reference(schemas, inner, style) if inner is not None else {"type": "object"}
 
 
 def _map_values(schemas: Object, model: Model, json_name: str, style: str) -> Object:
     inner = map_model(model, json_name)
     if inner is not None:
-        return {"additionalProperties": _reference(schemas, inner, style)}
+        return {"additionalProperties": reference(schemas, inner, style)}
     if json_name in QUANTITY_MAPS:
         return {"additionalProperties": dict(_SCALARS["Quantity"])}
     return {"additionalProperties": {"type": "string"}}
 
 
-def _reference(schemas: Object, model: Model, style: str) -> Object:
-    _add_schema(schemas, model, style)
-    reference = {"$ref": style + schema_name(model)}
-    return {"allOf": [reference], "default": {}} if style == V3 else reference
+def reference(schemas: Object, model: Model, style: str) -> Object:
+    """A reference to the schema of a type, which is added."""
+    told = {"$ref": style + add_model(schemas, model, style)}
+    return {"allOf": [told], "default": {}} if style == V3 else told
 
 
 def _paths(kind: Kind, *, v3: bool) -> Object:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cached_property
 
-from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.discovery import VERSION, Discovery
 from bayplan.devcluster.apiserver.handler import Answer
 from bayplan.devcluster.apiserver.negotiation import Form, negotiate
 from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError, method_not_allowed
 from bayplan.devcluster.apiserver.store import encode
 
@@ -20,12 +19,11 @@ AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscov
 
 
 class Pages:
-    """Documents about the server, made when they are first asked for."""
+    """Documents about the server, made when they are first asked for, and anew when what it serves has changed."""
 
-    def __init__(self, kinds: Iterable[Kind]) -> None:
-        self._kinds = list(kinds)
-        self._discovery = Discovery(self._kinds)
-        self._schemas: dict[str, bytes] = {}
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._made: _Made | None = None
 
     def answer(self, request: Request, address: str) -> Answer:
         """The answer to a request for a page. Raises StatusError."""
@@ -38,7 +36,7 @@ class Pages:
             case "/version":
                 return Answer(200, encode(VERSION))
             case "/openapi/v2":
-                return Answer(200, self._swagger)
+                return Answer(200, self._documents.swagger)
             case "/openapi/v3":
                 return Answer(200, encode(self._schema_index()))
             case _ if path.startswith("/openapi/v3/"):
@@ -51,26 +49,27 @@ class Pages:
                 return _nowhere()
 
     def _paths(self) -> list[str]:
-        versions = [
-            f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in self._discovery.versions()
-        ]
+        known = self._documents.discovery.versions()
+        versions = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in known]
         return sorted(["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *HEALTH, *versions])
 
     def _discover(self, request: Request, path: str, address: str) -> Answer:
         form = _form(request.accept)
         aggregated = form.kind == "APIGroupDiscoveryList" and form.version == "v2" and path in {"/api", "/apis"}
-        document = self._discovery.document(path, aggregated=aggregated, address=address)
+        document = self._documents.discovery.document(path, aggregated=aggregated, address=address)
         if document is None:
             return _nowhere()
         return Answer(200, encode(document), AGGREGATED_TYPE if aggregated else "application/json")
 
-    @cached_property
-    def _swagger(self) -> bytes:
-        return encode(openapi.swagger(self._kinds))
+    @property
+    def _documents(self) -> _Made:
+        if self._made is None or self._made.revision != self._served.revision:
+            self._made = _Made(self._served)
+        return self._made
 
     def _schema_index(self) -> Object:
         paths = {}
-        for group, version in self._discovery.versions():
+        for group, version in self._documents.discovery.versions():
             name = f"apis/{group}/{version}" if group else f"api/{version}"
             paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash=embedded"}
         return {"paths": paths}
@@ -78,15 +77,30 @@ class Pages:
     def _schema(self, name: str) -> Answer:
         parts = name.split("/")
         match parts:
-            case ["api", version] if ("", version) in self._discovery.versions():
+            case ["api", version] if ("", version) in self._documents.discovery.versions():
                 group = ""
-            case ["apis", group, version] if (group, version) in self._discovery.versions():
+            case ["apis", group, version] if (group, version) in self._documents.discovery.versions():
                 pass
             case _:
                 return _nowhere()
-        if name not in self._schemas:
-            self._schemas[name] = encode(openapi.version_document(self._discovery.kinds(group, version)))
-        return Answer(200, self._schemas[name])
+        schemas = self._documents.schemas
+        if name not in schemas:
+            schemas[name] = encode(openapi.version_document(self._documents.discovery.resources(group, version)))
+        return Answer(200, schemas[name])
+
+
+class _Made:
+    """What has been made for one revision of the served resources."""
+
+    def __init__(self, served: Served) -> None:
+        self.revision = served.revision
+        self.discovery = Discovery(served)
+        self.schemas: dict[str, bytes] = {}
+        self._resources = list(served)
+
+    @cached_property
+    def swagger(self) -> bytes:
+        return encode(openapi.swagger(self._resources))
 
 
 def _form(accept: str) -> Form:

@@ -11,7 +11,7 @@ from typing import Any
 import jsonpatch
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.schema import Model, Object, field_model, model_of
+from bayplan.devcluster.apiserver.schema import Model, Object, field_model, metadata_model, model_of
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, internal
 
 JSON_PATCH = "application/json-patch+json"
@@ -218,6 +218,11 @@ def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:
 def _identity(item: Any, key: str) -> Any:
     found = item.get(key) if key and isinstance(item, dict) else item
     return found if isinstance(found, (str, int, float, bool, type(None))) else json.dumps(found, sort_keys=True)
+
+
+def merge_metadata(metadata: Object, change: Object) -> Object:
+    """An object's metadata with a change merged into it by merge keys."""
+    return _merge_map(metadata, change, metadata_model())
 
 
 def apply_configuration(kind: Kind, obj: Object, configuration: Object) -> Object:

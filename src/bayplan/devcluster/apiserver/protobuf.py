@@ -15,7 +15,7 @@ from importlib.resources import files
 from typing import Any
 
 from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
-from bayplan.devcluster.apiserver.status import bad_request
+from bayplan.devcluster.apiserver.status import bad_request, unsupported_media_type
 from bayplan.devcluster.apiserver.store import decode
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -23,10 +23,12 @@ MAGIC = b"k8s\x00"
 
 
 def read_protobuf(model: Model, body: bytes) -> Object:
-    """The object in a protobuf body, as its JSON would be decoded. Raises 400.
+    """The object in a protobuf body, as its JSON would be decoded. Raises 400, or 415 for a type of unknown numbers.
 
     The envelope says kind and version, which the caller compares with what it expects.
     """
+    if _name(model) not in _numbers():
+        raise unsupported_media_type()
     if not body.startswith(MAGIC):
         raise bad_request("the body is no protobuf object: it does not begin with the magic number 6b 38 73 00")
     try:
@@ -92,9 +94,13 @@ def _numbers() -> dict[str, dict[int, str]]:
     return table
 
 
+def _name(model: Model) -> str:
+    return f"{model.__module__.rpartition('.')[2]}.{model.__name__}"
+
+
 def _message(model: Model, data: bytes, name: str = "") -> Object:
     """A message of a type; `name` is the message's where the model is the enclosing object's."""
-    numbers = _numbers()[name or f"{model.__module__.rpartition('.')[2]}.{model.__name__}"]
+    numbers = _numbers()[name or _name(model)]
     message: Object = {}
     for number, value in _fields(data):
         field = numbers.get(number)

@@ -282,7 +282,7 @@ async def watch(
                 yield b"".join(lines)
             continue
         now = loop.time()
-        if now >= ends:
+        if now >= ends or not registry.served.is_current(resource):
             return
         if options.bookmarks and now >= next_bookmark:
             cursor = registry.store.version

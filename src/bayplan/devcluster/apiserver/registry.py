@@ -9,13 +9,12 @@ import random
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.resources import Resource
-from bayplan.devcluster.apiserver.schema import Object, normalize
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import (
     MODIFIED,
     StatusError,
@@ -28,7 +27,7 @@ from bayplan.devcluster.apiserver.status import (
     must_say_version,
     not_found,
 )
-from bayplan.devcluster.apiserver.store import Collection, Entry, Store, decode, encode, key_of
+from bayplan.devcluster.apiserver.store import Collection, Entry, Store, key_of
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
@@ -40,8 +39,7 @@ class Registry:
 
     store: Store
     clock: Clock
-    resources: dict[tuple[str, str, str], Resource]
-    """By group, version and plural."""
+    served: Served
     on_removed: list[Callable[[Resource, Entry], None]] = field(default_factory=list)
     """Told of every object that has gone, and of every one that waits for its dependents or its contents."""
     on_owned: list[Callable[[str, str], None]] = field(default_factory=list)
@@ -57,7 +55,7 @@ class Registry:
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         """The served resource of that name."""
-        return self.resources.get((group, version, plural))
+        return self.served.find(group, version, plural)
 
     def collection(self, resource: Resource) -> Collection:
         """Where a resource's objects are."""
@@ -103,7 +101,7 @@ class Registry:
         if resource.generation:
             metadata["generation"] = 1
         if kind.status and not resource.keeps_status:
-            obj["status"] = empty_status(kind)
+            _set_status(obj, resource.shape.empty().get("status"))
         resource.default(obj)
         resource.admit(self, obj)
         resource.prepare(obj)
@@ -151,6 +149,8 @@ class Registry:
         if any(owner not in self.store.uids for owner in entry.owners):
             for told in self.on_owned:
                 told(resource.stored_as, entry.key)
+        if resource.follow is not None:
+            resource.follow(self, resource, entry)
         return entry
 
     # Changing
@@ -182,20 +182,24 @@ class Registry:
         metadata.pop("managedFields", None)
         metadata.pop("selfLink", None)
         if subresource == "status":
-            new = {**old, "metadata": metadata, "status": new.get("status", {})}
+            changed = {**old, "metadata": metadata}
+            _set_status(changed, new.get("status"))
+            new = changed
             resource.prepare_status(new, old)
         elif resource.kind.status and not subresource:
-            new["status"] = old.get("status", {})
+            _set_status(new, old.get("status"))
         resource.default(new)
         if not subresource:
             resource.prepare_update(new, old)
         errors = [*validate_meta_update(metadata, was)]
         if not subresource:
             errors += [*resource.validate(new), *resource.validate_update(new, old)]
+        elif subresource == "status":
+            errors += resource.validate_status(new, old)
         self._check(resource, name, errors)
         if new == old:
             return self.find(resource, was.get("namespace", ""), name)
-        if resource.generation and not subresource and _content(new) != _content(old):
+        if resource.generation and not subresource and _content(resource, new) != _content(resource, old):
             metadata["generation"] = was.get("generation", 0) + 1
         if "deletionTimestamp" in metadata and not metadata.get("finalizers") and _may_go(resource, new):
             return self.remove(resource, new, dry_run=dry_run)
@@ -227,22 +231,22 @@ class Registry:
         entry = self.store.remove(resource.stored_as, stored, fields)
         for told in self.on_removed:
             told(resource, entry)
+        if resource.follow is not None:
+            resource.follow(self, resource, entry)
         return entry
 
 
-@cache
-def _empty(kind: Kind) -> bytes:
-    return encode(normalize(kind, {})[0].get("status", {}))
+def _set_status(obj: Object, status: Object | None) -> None:
+    if status is None:
+        obj.pop("status", None)
+    else:
+        obj["status"] = status
 
 
-def empty_status(kind: Kind) -> Object:
-    """The status of a new object that says nothing of it yet."""
-    status: Object = decode(_empty(kind))
-    return status
-
-
-def _content(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}
+def _content(resource: Resource, obj: Object) -> Object:
+    """What `metadata.generation` counts changes of."""
+    left_out = {"metadata", "status"} if resource.kind.status else {"metadata"}
+    return {key: value for key, value in obj.items() if key not in left_out}
 
 
 def _may_go(resource: Resource, obj: Object) -> bool:

@@ -10,7 +10,7 @@ import yaml
 from bayplan.devcluster.apiserver.clock import Clock
 from bayplan.devcluster.apiserver.negotiation import Form
 from bayplan.devcluster.apiserver.resources import Resource
-from bayplan.devcluster.apiserver.schema import Object, normalize
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.store import Change, Entry, decode, encode
 from bayplan.devcluster.apiserver.tables import table
 
@@ -38,9 +38,9 @@ class Renderer:
         convert = self._resource.from_storage
         if convert is None:
             return entry.raw
-        if entry.converted is None:
-            entry.converted = encode(convert(entry.load()))
-        return entry.converted
+        if entry.converted is None or entry.converted[0] is not convert:
+            entry.converted = (convert, encode(convert(entry.load())))
+        return entry.converted[1]
 
     def object(self, entry: Entry) -> bytes:
         """One object."""
@@ -62,22 +62,28 @@ class Renderer:
                 return encode({**head, "items": [partial(entry) for entry in entries]})
             case _:
                 kind = self._resource.kind
-                head_text = f'{{"kind":"{kind.kind}List","apiVersion":"{kind.api_version}","metadata":'
-                items = b",".join([self.body(entry) for entry in entries])
+                list_kind = self._resource.list_kind or f"{kind.kind}List"
+                head_text = f'{{"kind":"{list_kind}","apiVersion":"{kind.api_version}","metadata":'
+                bodies = [self.body(entry) for entry in entries]
+                if self._resource.items_say_kind:
+                    bodies = [self._head + body[1:] for body in bodies]
+                items = b",".join(bodies)
                 return b"".join((head_text.encode(), encode(metadata), b',"items":[', items, b"]}"))
 
     def _table(self, entries: Sequence[Entry], metadata: Object, *, columns: bool = True) -> Object:
         now = self._clock.now()
-        return table(self._resource.kind, entries, metadata, now, columns=columns, include=self._include)
+        objects = [decode(self.body(entry)) for entry in entries]
+        return table(self._resource, objects, metadata, now, columns=columns, include=self._include)
 
     def line(self, change: Change) -> bytes:
         """A change as a line of a watch, rendered once for all watches of the same API version."""
         if self._form.kind:
             return self.event(change.type, change.entry)
-        if self._resource.from_storage is not None:
-            if change.converted is None:
-                change.converted = self.event(change.type, change.entry)
-            return change.converted
+        convert = self._resource.from_storage
+        if convert is not None:
+            if change.converted is None or change.converted[0] is not convert:
+                change.converted = (convert, self.event(change.type, change.entry))
+            return change.converted[1]
         if change.line is None:
             change.line = self.event(change.type, change.entry)
         return change.line
@@ -103,7 +109,7 @@ class Renderer:
             obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         else:
             kind = self._resource.kind
-            empty, _ = normalize(kind, {})
+            empty = self._resource.shape.empty()
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, **empty, "metadata": metadata}
         return b'{"type":"BOOKMARK","object":%b}\n' % encode(obj)
 

@@ -11,16 +11,14 @@ from bayplan.devcluster.apiserver.patch import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
-    PATCH_TYPES,
-    apply_configuration,
     apply_json_patch,
     apply_merge_patch,
-    apply_strategic_patch,
 )
 from bayplan.devcluster.apiserver.rendering import JSON_TYPE
 from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.shapes import Shape, TypedShape
 from bayplan.devcluster.apiserver.status import (
     bad_request,
     invalid,
@@ -39,7 +37,7 @@ _OPTIONS = {
     "update": _options("UpdateOptions"),
     "patch": _options("PatchOptions"),
 }
-_SCALE = Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale")
+_SCALE = TypedShape(Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale"))
 
 
 def _check_applied(configuration: Any) -> None:
@@ -85,25 +83,27 @@ class Request:
         """The body as an object of a kind that is not stored, normalized; empty without a body. Raises 400 or 415."""
         if not self.body:
             return {}
-        document = read_document(kind, self.body, self.content_type)
+        shape = TypedShape(kind)
+        document = read_document(shape, self.body, self.content_type)
         if isinstance(document, dict):
             document.pop("apiVersion", None)  # options and reviews come in the versions of many groups
-        return accept(kind, document, FieldValidation("Ignore"))
+        return accept(shape, document, FieldValidation("Ignore"))
 
-    def patch(self, kind: Kind) -> Any:
+    def patch(self, shape: Shape) -> Any:
         """The patch that the body is. Raises 400, 415, or 422 for an apply without a manager."""
-        if self.media not in PATCH_TYPES:
+        if self.media not in shape.patch_types:
             raise unsupported_media_type()
         if self.media == APPLY_PATCH and not self.parameters.get("fieldManager"):
             raise invalid(_OPTIONS["patch"], "", [required("fieldManager", "is required for apply patch")])
-        patch = read_document(kind, self.body, self.content_type)
+        patch = read_document(shape, self.body, self.content_type)
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
         return patch
 
-    def patched(self, kind: Kind, old: Object) -> Object:
+    def patched(self, shape: Shape, old: Object) -> Object:
         """The document that the body, a patch, makes of `old`."""
-        patch, whole = self.patch(kind), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
+        kind = shape.kind
+        patch, whole = self.patch(shape), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
         if self.media == JSON_PATCH:
             return apply_json_patch(whole, patch)
         if not isinstance(patch, dict):
@@ -114,20 +114,17 @@ class Request:
             merged: Object = apply_merge_patch(whole, patch)
             return merged
         if self.media == APPLY_PATCH:
-            return apply_configuration(kind, whole, patch)
-        return apply_strategic_patch(kind, whole, patch)
+            return shape.apply(whole, patch)
+        return shape.merge_strategically(whole, patch)
 
     def changed(self, old: Object) -> Object:
         """The scale that an update or a patch of `old` makes."""
         if self.info.verb == "patch":
             return self.patched(_SCALE, old)
-        return self.document(_SCALE)
+        return self.document(_SCALE.kind)
 
     def object(self, resource: Resource, old: Object) -> Object:
         """The object that an update or a patch of `old` makes, normalized."""
-        kind = resource.kind
-        return (
-            accept(kind, self.patched(kind, old), self.validation())
-            if self.info.verb == "patch"
-            else self.document(kind)
-        )
+        if self.info.verb == "patch":
+            return accept(resource.shape, self.patched(resource.shape, old), self.validation())
+        return self.document(resource.kind)

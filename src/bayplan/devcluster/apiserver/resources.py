@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.shapes import Shape, TypedShape
 from bayplan.devcluster.apiserver.status import FieldError
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.registry import Registry
+    from bayplan.devcluster.apiserver.store import Entry
+    from bayplan.devcluster.apiserver.subresources import Subresource
+    from bayplan.devcluster.apiserver.tables.columns import Table
 
 
 def _nothing(_obj: Object) -> None:
@@ -58,6 +62,9 @@ class Resource:
     validate_new: Callable[[Object], Iterable[FieldError]] = _valid
     """What else makes a new object invalid."""
     validate_update: Callable[[Object, Object], Iterable[FieldError]] = _valid_change
+    """(new, old): what else makes a change invalid."""
+    validate_status: Callable[[Object, Object], Iterable[FieldError]] = _valid_change
+    """(new, old): what makes a change of the status invalid."""
     fields: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     """Selectable fields besides metadata.name and metadata.namespace, read from the object as it is stored."""
     field_names: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +91,32 @@ class Resource:
     """The kind that its objects are stored as, if that is another one."""
     from_storage: Callable[[Object], Object] | None = None
     to_storage: Callable[[Object], Object] | None = None
+    typed: Shape | None = None
+    """What its objects look like, if there is no typed model that says so."""
+    columns: Table | None = None
+    """Its tables, if they are not those of `tables`."""
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    """By name, besides `status`."""
+    list_kind: str = ""
+    """The kind of lists of it, if it is not that of the objects and `List`."""
+    own_status: bool = False
+    """Whether the status is the server's to write, so that documents which are loaded cannot bring one."""
+    items_say_kind: bool = False
+    """Whether each object in a list says kind and apiVersion."""
+    warning: str = ""
+    """What every answer warns of."""
+    mark_deleted: Callable[[Registry, Object], None] = _admitted
+    """What the first delete of an object writes into it, before anything waits for its removal."""
+    finish: Callable[[Registry, Resource, Object], None] | None = None
+    """Does some of what an object that is being deleted waits for, and removes it when that is done. Called again
+    with every object that goes from the collection named like it.
+    """
+    follow: Callable[[Registry, Resource, Entry], None] | None = None
+    """What else changes whenever an object is stored or removed."""
+    shape: Shape = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", self.typed or TypedShape(self.kind))
 
     @property
     def stored_as(self) -> str:

@@ -45,6 +45,17 @@ def normalize(kind: Kind, body: Object) -> tuple[Object, list[str]]:
     return done, unknown
 
 
+def normalize_metadata(metadata: Any, unknown: list[str]) -> Object:
+    """The metadata of an object as it is stored; adds the paths of unknown fields. Raises Mismatch."""
+    done: Object = _struct(metadata_model())(metadata, "metadata", unknown)
+    return done
+
+
+def metadata_model() -> Model:
+    """The type of every object's metadata."""
+    return _model("meta_v1", "ObjectMeta")
+
+
 def model_of(kind: Kind) -> Model:
     """The type of a kind's objects."""
     model: Model = kind.type
@@ -119,6 +130,9 @@ QUANTITY_MAPS = frozenset({
 
 STRUCT_MAPS: dict[tuple[str, str], str] = {
     ("CounterSet", "counters"): "Counter",
+    ("JSONSchemaProps", "definitions"): "JSONSchemaProps",
+    ("JSONSchemaProps", "patternProperties"): "JSONSchemaProps",
+    ("JSONSchemaProps", "properties"): "JSONSchemaProps",
     ("Device", "attributes"): "DeviceAttribute",
     ("Device", "capacity"): "DeviceCapacity",
     ("Device", "nodeAllocatableResourceMappings"): "NodeAllocatableResourceMapping",
@@ -185,7 +199,7 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
         case "int":
             return _number(int, "int32", owner, keep_zero=written or name not in OMITTED_ZEROS)
         case "float":
-            return _number(float, "float64", owner, keep_zero=True)
+            return _float(owner)
         case "bool":
             return _boolean(owner, keep_false=written or name not in OMITTED_ZEROS)
         case "Quantity":
@@ -197,12 +211,14 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
         case "MicroTime":
             return _time(fraction=True)
         case "dict" | "Dict" if (owner, name) in STRUCT_MAPS:
-            return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner)
+            return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner, structs=True)
         case "dict" | "Dict" if name in QUANTITY_MAPS:
             return _map(_quantity, owner)
-        case "dict" if name != "fieldsV1":
+        case "dict" if name not in {"fieldsV1", "dependencies"}:
             return _map(_text(owner, keep_empty=True), owner)
-        case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict":
+        case "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray":
+            return _schema_or_other(_struct(_model(module, "JSONSchemaProps")))
+        case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict" | "CustomResourceSubresourceStatus":
             return _anything
         case _:
             return _struct(_model(module, annotation), owner)
@@ -237,10 +253,14 @@ def _list(item: _Normalize, owner: str, element: str) -> _Normalize:
     return normalize_list
 
 
-def _map(item: _Normalize, owner: str) -> _Normalize:
+def _map(item: _Normalize, owner: str, *, structs: bool = False) -> _Normalize:
     def normalize_map(value: Any, path: str, unknown: list[str]) -> Any:
         if value.__class__ is not dict:
             raise _mismatch(value, path, "map[string]string", owner)
+        if structs:
+            return {
+                key: item({} if one is None else one, f"{path}.{key}", unknown) for key, one in value.items()
+            } or None
         return {key: "" if one is None else item(one, path, unknown) for key, one in value.items()} or None
 
     return normalize_map
@@ -262,6 +282,15 @@ def _number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> 
         return kind(value) if value or keep_zero else None
 
     return normalize_number
+
+
+def _float(owner: str) -> _Normalize:
+    def normalize_float(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ not in {int, float}:
+            raise _mismatch(value, path, "float64", owner)
+        return int(value) if value == int(value) else value  # as Go writes it
+
+    return normalize_float
 
 
 def _boolean(owner: str, *, keep_false: bool) -> _Normalize:
@@ -303,6 +332,17 @@ def _time(*, fraction: bool) -> _Normalize:
         return moment.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
 
     return normalize_time
+
+
+def _schema_or_other(schema: _Normalize) -> _Normalize:
+    """A schema, a list of schemas, or a truth value, as JSON schemas have them in some places."""
+
+    def normalize_schema(value: Any, path: str, unknown: list[str]) -> Any:
+        if isinstance(value, list):
+            return [schema(one, f"{path}[{index}]", unknown) for index, one in enumerate(value)]
+        return value if isinstance(value, bool) else schema(value, path, unknown)
+
+    return normalize_schema
 
 
 def _anything(value: Any, _path: str, _unknown: list[str]) -> Any:
@@ -353,5 +393,5 @@ def field_model(model: Model, name: str) -> Model | None:
 
 _NO_STRUCTS = frozenset({
     "str", "int", "float", "bool", "dict", "Dict", "Any", "JSON", "Quantity", "IntOrString", "Time", "MicroTime",
-    "RawExtension", "FieldsV1",
+    "RawExtension", "FieldsV1", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "CustomResourceSubresourceStatus",
 })  # fmt: skip

@@ -31,6 +31,7 @@ from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.requests import read_request
 from bayplan.devcluster.apiserver.response import DirectResponse
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError, too_large, unauthorized
 from bayplan.devcluster.apiserver.store import Store, encode
 from bayplan.devcluster.apiserver.tls import Tls
@@ -62,10 +63,10 @@ class ApiServer:
         self.clock = clock or SystemClock()
         self.faults = Faults()
         self.store = Store(history)
-        self.registry = Registry(self.store, self.clock, catalog())
+        self.registry = Registry(self.store, self.clock, Served(catalog()))
         self.registry.users_by_token = dict(tokens or {})
         self._handler = Handler(self.registry, self.faults)
-        self._pages = Pages(resource.kind for resource in self.registry.resources.values())
+        self._pages = Pages(self.registry.served)
         self._host = host
         self._port = port
         self._advertise = advertise
@@ -233,22 +234,15 @@ class ApiServer:
             self.load(document for document in yaml.safe_load_all(file) if document)
 
     def _load(self, document: Object) -> None:
-        group, _, version = str(document.get("apiVersion", "")).rpartition("/")
-        found = [
-            resource
-            for resource in self.registry.resources.values()
-            if (resource.kind.group, resource.kind.version, resource.kind.kind)
-            == (group, version, document.get("kind"))
-        ]
-        if not found:
+        resource = self.registry.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+        if resource is None:
             message = f"no kind {document.get('kind')!r} is registered for version {document.get('apiVersion')!r}"
             raise StatusError(400, "BadRequest", message)
-        resource = found[0]
-        obj = accept(resource.kind, document, FieldValidation("Strict"))
+        obj = accept(resource.shape, document, FieldValidation("Strict"))
         namespace = obj["metadata"].get("namespace", "default") if resource.kind.namespaced else ""
         status = obj.get("status")
         entry = self.registry.create(resource, namespace, obj)
-        if status and resource.kind.status and not resource.keeps_status:
+        if status and resource.kind.status and not resource.keeps_status and not resource.own_status:
             old = self.registry.decoded(resource, entry)
             self.registry.update(
                 resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"

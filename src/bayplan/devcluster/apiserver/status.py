@@ -86,6 +86,16 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
 
 
+def too_many(field: str, given: int, limit: int) -> FieldError:
+    """More elements than allowed."""
+    return FieldError("FieldValueTooMany", field, f"Too many: {given}: must have at most {limit} items")
+
+
+def type_invalid(field: str, value: Any, detail: str) -> FieldError:
+    """A value of a type that the field cannot have."""
+    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
+
+
 def not_found_value(field: str, value: Any) -> FieldError:
     """A reference to something that does not exist."""
     return FieldError("FieldValueNotFound", field, f"Not found: {quoted(value)}")
@@ -159,6 +169,11 @@ def forbidden(kind: Kind, name: str, why: str) -> StatusError:
 def bad_request(message: str) -> StatusError:
     """400 for a request that cannot be understood."""
     return StatusError(400, "BadRequest", message)
+
+
+def cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:
+    """400 for a body that is no object of the kind that it should be."""
+    return bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def internal(message: str) -> StatusError:

@@ -58,8 +58,8 @@ class Entry:
         self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences", ()))
         self.raw: bytes = encode(obj)
         """The object without `kind` and `apiVersion`, as a JSON object that is not empty."""
-        self.converted: bytes | None = None
-        """The same in the kind's other API version, once somebody has asked for it."""
+        self.converted: tuple[object, bytes] | None = None
+        """A conversion, and what it made of the object: the last one that somebody asked for."""
 
     def load(self) -> Object:
         """A fresh copy of the object, without `kind` and `apiVersion`."""
@@ -89,8 +89,8 @@ class Change:
         self.previous = previous
         self.line: bytes | None = None
         """The change as a line of a watch, once somebody watches."""
-        self.converted: bytes | None = None
-        """The same in the kind's other API version."""
+        self.converted: tuple[object, bytes] | None = None
+        """A conversion, and the line of the object that it made."""
 
 
 class Collection:
@@ -133,8 +133,7 @@ class Collection:
             stale.line = stale.converted = None
         if len(history) > self._capacity + self._capacity // 4:
             self.compact(len(history) - self._capacity)
-        if self._waiters:
-            self._wake()
+        self.wake()
 
     def compact(self, count: int | None = None) -> None:
         """Forgets the oldest `count` changes, by default all: watches from before get 410."""
@@ -163,7 +162,10 @@ class Collection:
             if not waiter.done():
                 self._waiters.remove(waiter)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Lets everybody who waits look again."""
+        if not self._waiters:
+            return
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():

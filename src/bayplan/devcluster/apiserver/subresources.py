@@ -135,18 +135,21 @@ def _no_log(registry: Registry, resource: Resource, request: Request) -> Object:
 
 _SCALE = Subresource({"get": _read_scale, "update": _write_scale, "patch": _write_scale}, "Scale", "autoscaling/v1")
 
-SUBRESOURCES: dict[tuple[str, str], Subresource] = {
-    ("pods", "binding"): Subresource({"create": _bind}, "Binding"),
-    ("pods", "ephemeralcontainers"): Subresource({"update": _write_part, "patch": _write_part}, "Pod"),
-    ("pods", "eviction"): Subresource({"create": _evict}, "Eviction", "policy/v1"),
-    ("pods", "log"): Subresource({"get": _no_log}, "Pod"),
-    ("pods", "resize"): Subresource({"update": _write_part, "patch": _write_part}, "Pod"),
-    ("namespaces", "finalize"): Subresource({"update": _finalize}, "Namespace"),
-    ("deployments.apps", "scale"): _SCALE,
-    ("replicasets.apps", "scale"): _SCALE,
-    ("statefulsets.apps", "scale"): _SCALE,
-    ("replicationcontrollers", "scale"): _SCALE,
+SUBRESOURCES: dict[str, dict[str, Subresource]] = {
+    "pods": {
+        "binding": Subresource({"create": _bind}, "Binding"),
+        "ephemeralcontainers": Subresource({"update": _write_part, "patch": _write_part}, "Pod"),
+        "eviction": Subresource({"create": _evict}, "Eviction", "policy/v1"),
+        "log": Subresource({"get": _no_log}, "Pod"),
+        "resize": Subresource({"update": _write_part, "patch": _write_part}, "Pod"),
+    },
+    "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},
+    "deployments.apps": {"scale": _SCALE},
+    "replicasets.apps": {"scale": _SCALE},
+    "statefulsets.apps": {"scale": _SCALE},
+    "replicationcontrollers": {"scale": _SCALE},
 }
+"""By resource and name, besides `status`."""
 
 
 def _bind_from_collection(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:

@@ -11,14 +11,14 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.store import Entry, decode
 from bayplan.devcluster.apiserver.tables import core, storage, workloads
-from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Cells, Column, age
+from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
 from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
 from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
 
-TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
+TABLES: dict[kinds.Kind, Table] = {
     kinds.POD: (POD_COLUMNS, pod_cells),
     kinds.NODE: (NODE_COLUMNS, node_cells),
     **core.TABLES,
@@ -31,23 +31,23 @@ def _generic_cells(obj: Object, now: datetime) -> list[Any]:
     return [obj["metadata"]["name"], age(obj, now)]
 
 
-GENERIC: tuple[tuple[Column, ...], Cells] = ((NAME, AGE), _generic_cells)
+GENERIC: Table = ((NAME, AGE), _generic_cells)
 
 
 def table(
-    kind: kinds.Kind,
-    entries: Sequence[Entry],
+    resource: Resource,
+    objects: Sequence[Object],
     metadata: Object,
     now: datetime,
     *,
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects as they are stored. A row carries what `include` says: None, Metadata, Object."""
-    definitions, cells = TABLES.get(kind, GENERIC)
+    """A Table of objects in the resource's version. A row carries what `include` says: None, Metadata, Object."""
+    kind = resource.kind
+    definitions, cells = resource.columns or TABLES.get(kind, GENERIC)
     rows = []
-    for entry in entries:
-        obj = decode(entry.raw)
+    for obj in objects:
         row: Object = {"cells": cells(obj, now)}
         if kind is kinds.POD and (conditions := pod_conditions(obj)):
             row["conditions"] = conditions

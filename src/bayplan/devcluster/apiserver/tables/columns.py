@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol
 
 from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.schema import Model, Object
 
 Cells = Callable[[Object, datetime], list[Any]]
-"""(object as it is stored, the time) -> its row."""
+"""(object, the time) -> its row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,17 @@ class Column:
         found: Model = getattr(import_module(f"lightkube.models.{module}"), model)
         return describe(found, field)
 
+
+class Described(Protocol):
+    """A column that can say what it is."""
+
+    def definition(self) -> Object:
+        """As a Table carries it."""
+        ...
+
+
+Table = tuple[tuple[Described, ...], Cells]
+"""The columns of a kind, and what fills them."""
 
 NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")
 AGE = Column("Age", "meta_v1.ObjectMeta.creationTimestamp")

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
+from bayplan.devcluster.apiserver.events import to_core
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Cells, Column, age, label_text, since
 
@@ -108,7 +109,7 @@ TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
         _service,
     ),
     kinds.CORE_EVENT: (_EVENT_COLUMNS, _event),
-    kinds.EVENT: (_EVENT_COLUMNS, _event),
+    kinds.EVENT: (_EVENT_COLUMNS, lambda event, now: _event(to_core(event), now)),
     kinds.LEASE: ((NAME, Column("Holder", "coordination_v1.LeaseSpec.holderIdentity"), AGE), _lease),
     kinds.CONFIG_MAP: ((NAME, Column("Data", "core_v1.ConfigMap.data"), AGE), _config_map),
     kinds.SECRET: (

@@ -1,0 +1,41 @@
+"""The OpenAPI schemas of custom resources. Mirrors apiextensions-apiserver's pkg/controller/openapi/builder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.api.kinds import CONFIG_MAP, Kind
+from bayplan.devcluster.apiserver import openapi
+from bayplan.devcluster.apiserver.documentation import describe
+from bayplan.devcluster.apiserver.schema import Object, metadata_model, model_of
+
+_NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
+
+
+def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: str) -> str:
+    """Adds the schema of a custom resource to a document's, and that of its metadata; returns its name."""
+    name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
+    told: Object = _without(schema, _NOT_IN_V2) if references == openapi.V2 else dict(schema)
+    metadata = openapi.reference(schemas, metadata_model(), references)
+    properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
+    told["properties"] = {**told.get("properties", {}), **properties, "metadata": metadata}
+    schemas[name] = told
+    return name
+
+
+def _described(field: str) -> str:
+    """What is said of a field that every kind has."""
+    return describe(model_of(CONFIG_MAP), field)
+
+
+def _without(schema: Any, left_out: frozenset[str]) -> Any:
+    """The schema without keywords of OpenAPI v3, where they are keywords and not the names of properties."""
+    if not isinstance(schema, dict):
+        return schema
+    told: Object = {key: value for key, value in schema.items() if key not in left_out}
+    if "properties" in told:
+        told["properties"] = {key: _without(value, left_out) for key, value in told["properties"].items()}
+    for key in ("items", "additionalProperties"):
+        if key in told:
+            told[key] = _without(told[key], left_out)
+    return told

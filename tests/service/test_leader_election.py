@@ -1,0 +1,268 @@
+"""Leader election in virtual time: who leads when, and that never two do."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayplan.api.kinds import EVENT, LEASE
+from bayplan.client import ApiError, InProcessClient, TransportError
+from bayplan.service.fenced_client import FencedClient
+from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings, LeaderElector
+
+LOST = TransportError("no answer", sent=True)
+
+
+class Time:
+    """Time that passes when everybody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+        self._sleepers = []
+        self._count = itertools.count()
+
+    async def sleep(self, seconds):
+        woken = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self.now + seconds, next(self._count), woken))
+        await woken
+
+    async def pass_until(self, moment, watch=lambda: None):
+        await self._settle()
+        while self._sleepers and self._sleepers[0][0] <= moment:
+            self.now, _, woken = heapq.heappop(self._sleepers)
+            if not woken.done():
+                woken.set_result(None)
+            await self._settle()
+            watch()
+        self.now = moment
+        watch()
+
+    async def _settle(self):
+        for _ in range(60):
+            await asyncio.sleep(0)
+
+
+class WallClock:
+    """A time of day that is wrong by so many seconds, and may jump."""
+
+    def __init__(self, time, skew=0.0):
+        self.time, self.skew = time, skew
+
+    def now(self):
+        return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=self.time.now + self.skew)
+
+
+class Candidate:
+    """An elector with a connection of its own to the common server."""
+
+    def __init__(self, name, server, time, skew=0.0):
+        self.client = InProcessClient()
+        self.client.history = server.history
+        self.wall = WallClock(time, skew)
+        self.elector = LeaderElector(
+            self.client,
+            name,
+            elapsed=lambda: time.now,
+            clock=self.wall,
+            sleep=time.sleep,
+            rng=random.Random(name),
+        )
+        self.task = asyncio.create_task(self._run())
+        self.lost = False
+
+    async def _run(self):
+        await self.elector.acquire()
+        await self.elector.hold()
+        self.lost = True
+
+    async def stop(self):
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+
+@pytest.fixture
+async def world():
+    time, server = Time(), InProcessClient()
+    candidates = []
+
+    def candidate(name, skew=0.0):
+        candidates.append(Candidate(name, server, time, skew))
+        return candidates[-1]
+
+    yield time, server, candidate
+    for each in candidates:
+        await each.stop()
+
+
+async def spec(server):
+    return (await server.get(LEASE, "kube-scheduler", "kube-system")).spec
+
+
+async def test_the_first_one_leads_and_goes_on_leading(world):
+    time, server, candidate = world
+    one = candidate("one")
+    await time.pass_until(100)
+    two = candidate("two")
+    await time.pass_until(400)
+    assert (one.elector.leads(), two.elector.leads(), two.elector.leader) == (True, False, "one")
+    there = await spec(server)
+    assert (there.holderIdentity, there.leaseDurationSeconds, there.leaseTransitions) == ("one", 15, 0)
+    assert there.renewTime - there.acquireTime > timedelta(seconds=290)
+    (event,) = (await server.list(EVENT, "kube-system")).items
+    assert (event.reason, event.note, event.regarding.kind) == ("LeaderElection", "one became leader", "Lease")
+
+
+async def test_another_one_takes_over_when_the_lease_has_run_out(world):
+    time, server, candidate = world
+    one = candidate("one")
+    await time.pass_until(101)
+    two = candidate("two")
+    await time.pass_until(200)
+    await one.stop()
+    died = time.now
+    await time.pass_until(died + 10.1)
+    assert (one.elector.leads(), two.elector.leads()) == (False, False)
+    await time.pass_until(died + 15 + 2 * 2.2 * 2)
+    assert two.elector.leads()
+    there = await spec(server)
+    assert (there.holderIdentity, there.leaseTransitions) == ("two", 1)
+
+
+async def test_a_lease_that_is_given_back_is_taken_at_once(world):
+    time, _, candidate = world
+    one = candidate("one")
+    await time.pass_until(101)
+    two = candidate("two")
+    await time.pass_until(150)
+    await one.stop()
+    await one.elector.release()
+    assert not one.elector.leads()
+    await time.pass_until(150 + 2 * 2.2)
+    assert two.elector.leads()
+
+
+async def test_a_leader_that_cannot_renew_stops_before_another_starts(world):
+    time, _, candidate = world
+    one = candidate("one")
+    await time.pass_until(101)
+    two = candidate("two")
+    await time.pass_until(150)
+    one.client.fail("", None, LOST, times=1000)
+    await time.pass_until(150 + 10)
+    assert not one.elector.leads()
+    assert not two.elector.leads()
+    await time.pass_until(150 + 30)
+    assert one.lost
+    assert two.elector.leads()
+
+
+@pytest.mark.parametrize("carried_out", [False, True], ids=["lost request", "lost answer"])
+async def test_a_short_outage_costs_nothing(world, carried_out):
+    time, server, candidate = world
+    one = candidate("one")
+    await time.pass_until(150)
+    one.client.fail("update", LEASE, LOST, times=2, carried_out=carried_out)
+    await time.pass_until(200)
+    assert one.elector.leads()
+    assert (await spec(server)).leaseTransitions == 0
+
+
+async def test_somebody_else_s_word_ends_it_at_once(world):
+    time, server, candidate = world
+    one = candidate("one")
+    await time.pass_until(150)
+    patch = {"spec": {"holderIdentity": "thief", "renewTime": "2026-01-01T00:00:00.000001Z"}}
+    await server.patch(LEASE, "kube-scheduler", patch, "kube-system")
+    await time.pass_until(153)
+    assert one.lost
+    assert not one.elector.leads()
+
+
+@pytest.mark.parametrize("skew", [-3600.0, 3600.0])
+async def test_nobody_s_time_of_day_matters(world, skew):
+    time, _, candidate = world
+    one = candidate("one")
+    await time.pass_until(101)
+    two = candidate("two", skew)
+    await time.pass_until(150)
+    one.wall.skew = -skew
+    await time.pass_until(300)
+    assert one.elector.leads()
+    assert not two.elector.leads()
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_never_two_at_once(data):
+    async def run():
+        time, server = Time(), InProcessClient()
+        candidates = [Candidate(name, server, time, skew) for name, skew in (("a", 0), ("b", 900), ("c", -900))]
+        led = set()
+
+        def watch():
+            leaders = [each.elector.identity for each in candidates if each.elector.leads()]
+            assert len(leaders) <= 1
+            led.update(leaders)
+
+        for _ in range(data.draw(st.integers(3, 12))):
+            victim = candidates[data.draw(st.integers(0, 2))]
+            match data.draw(st.sampled_from(["fail", "lose", "conflict", "stop", "recover", "nothing"])):
+                case "fail":
+                    victim.client.fail("", None, TransportError("down", sent=False), times=50)
+                case "lose":
+                    victim.client.fail("update", LEASE, LOST, times=data.draw(st.integers(1, 9)), carried_out=True)
+                case "conflict":
+                    victim.client.fail("update", LEASE, ApiError(409, "Conflict"), times=3)
+                case "stop":
+                    await victim.stop()
+                    candidates[candidates.index(victim)] = Candidate(victim.elector.identity + "'", server, time)
+                case "recover":
+                    victim.client.recover()
+            await time.pass_until(time.now + data.draw(st.floats(0.1, 25)), watch)
+        for each in candidates:
+            each.client.recover()
+        await time.pass_until(time.now + 60, watch)
+        assert led
+        for each in candidates:
+            await each.stop()
+
+    asyncio.run(run())
+
+
+async def test_nothing_is_written_by_one_that_does_not_lead():
+    leads = [False]
+    metadata = {"name": "x", "namespace": "default"}
+    lease = {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata}
+    client = FencedClient(InProcessClient([lease]), lambda: leads[0])
+    assert (await client.get(LEASE, "x")).metadata.name == "x"
+    with pytest.raises(TransportError, match="does not lead"):
+        await client.delete(LEASE, "x")
+    leads[0] = True
+    await client.delete(LEASE, "x")
+
+
+async def test_the_thread_leads_and_gives_the_lease_back():
+    server = InProcessClient()
+
+    class Connection(InProcessClient):
+        def __init__(self):
+            super().__init__()
+            self.history = server.history
+
+    quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
+    async with LeaderElection(Connection, quick, "one") as one, asyncio.timeout(10):
+        await one.acquired.wait()
+        assert one.leads()
+        async with LeaderElection(Connection, quick, "two") as two:
+            assert not two.leads()
+        assert one.leader == "one"
+    assert not one.leads()
+    assert one.lost.is_set()
+    assert (await spec(server)).holderIdentity == ""
