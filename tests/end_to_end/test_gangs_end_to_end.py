@@ -1,0 +1,238 @@
+"""Gangs on the embedded cluster: two that each need all of it, their PodGroups and what these say, and bad days."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from clusters import embedded
+from running import FAST
+from workloads import NAME, pod
+
+from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
+from bayplan.client import ApiError, HttpClient
+from bayplan.config import load_configuration
+from bayplan.config.profiles import build_profile
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.service.scheduler import Scheduler
+from bayplan.testing.invariants import check_invariants
+
+ROOT = Path(__file__).parents[2]
+KIND = custom_kind(POD_GROUPS)
+ROUNDS = 20
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    """One with PodGroups."""
+    async with embedded(tmp_path) as cluster:
+        definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        await until(lambda: served(cluster.client))
+        yield cluster
+
+
+async def served(client):
+    try:
+        await client.list(KIND)
+    except ApiError:
+        return False
+    return True
+
+
+async def until(condition, seconds=30.0):
+    """Ask again and again, until it holds."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def coscheduler(access):
+    """The scheduler of examples/coscheduling."""
+    profile = load_configuration(ROOT / "examples" / "coscheduling" / "config.yaml").profiles[0]
+    async with HttpClient(access) as client:
+        build = lambda handle: {profile.schedulerName: build_profile(profile, handle)}  # noqa: E731
+        scheduler = Scheduler(client, build, replace(FAST, seed=1))
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield scheduler
+            finally:
+                stop.set()
+
+
+def group(name, least, **spec):
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": least, **spec},
+    }
+
+
+def members(gang, names, cpu="1", labels=None, **spec):
+    for name in names:
+        document = pod(name, cpu, **spec)
+        document["metadata"]["labels"] = labels or {POD_GROUP_LABEL: gang}
+        yield document
+
+
+def bound(cluster, names):
+    return [name for name in names if cluster.witness.node_of(f"default/{name}")]
+
+
+def reasons(cluster, names):
+    """What the conditions of pods that wait say."""
+    for name in names:
+        status = cluster.witness.pods[f"default/{name}"]["status"]
+        yield next(
+            (each.get("message", "") for each in status.get("conditions") or () if each["status"] == "False"), ""
+        )
+
+
+async def test_red_and_blue_each_need_all_of_the_cluster(cluster):
+    """Whatever the order of arrival: one runs, the other waits whole and holds nothing; then it is its turn."""
+    await cluster.add_nodes(4, cpu="1")
+    rng = random.Random(7)
+    async with coscheduler(cluster.access) as scheduler:
+        for number in range(ROUNDS):
+            gangs = {
+                f"{color}-{number}": [f"{color}-{number}-{index}" for index in range(4)] for color in ("red", "blue")
+            }
+            for gang in gangs:
+                await cluster.client.create(KIND, group(gang, 4))
+            arriving = [one for gang, names in gangs.items() for one in members(gang, names)]
+            rng.shuffle(arriving)
+            await cluster.create_fast(arriving)
+            first, second = await the_winner(cluster, gangs)
+            await cluster.witness.until(
+                lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second]))
+            )
+            assert set(reasons(cluster, gangs[second])) == {
+                f"gang {second}: 0 of 4 members fit; the next one: 0/4 nodes are available: 4 Insufficient cpu."
+            }
+            assert bound(cluster, gangs[second]) == []
+            assert scheduler.state.pod_count == 4
+            assert len(scheduler.waiting) == 0
+            for name in gangs[first]:
+                await cluster.delete(name)
+            await cluster.witness.until(lambda: len(bound(cluster, gangs[second])) == 4)
+            for name in gangs[second]:
+                await cluster.delete(name)
+    check_invariants(cluster.witness, NAME)
+
+
+async def the_winner(cluster, gangs):
+    """The gang that is placed whole, and the other."""
+    await cluster.witness.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
+    return sorted(gangs, key=lambda gang: -len(bound(cluster, gangs[gang])))
+
+
+async def test_a_gang_waits_for_its_members_and_for_room(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    names = ["one", "two", "three"]
+    arriving = list(members("crew", names))
+    async with coscheduler(cluster.access):
+        await cluster.client.create(KIND, group("crew", 3))
+        await cluster.create(*arriving[:2])
+        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, names[:2])))
+        await cluster.create(arriving[2])
+        fit = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
+        await cluster.witness.until(lambda: set(reasons(cluster, names)) == {fit})
+        assert bound(cluster, names) == []
+        await cluster.add_node("node-2", cpu="1")
+        await cluster.witness.until(lambda: bound(cluster, names) == names)
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_group_that_comes_after_its_pods(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    async with coscheduler(cluster.access):
+        await cluster.create(*members("late", ["one", "two"]))
+        await cluster.witness.until(
+            lambda: all("PodGroup not found" in reason for reason in reasons(cluster, ["one", "two"]))
+        )
+        await cluster.client.create(KIND, group("late", 2))
+        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+
+
+async def test_a_gang_of_labels_alone(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    labels = {LIGHTWEIGHT_LABEL: "green", MIN_AVAILABLE_LABEL: "2"}
+    first, second = members("green", ["one", "two"], labels=labels)
+    async with coscheduler(cluster.access):
+        await cluster.create(first)
+        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, ["one"])))
+        await cluster.create(second)
+        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+
+
+async def test_a_gang_preempts_whole_or_not_at_all(cluster):
+    await cluster.add_nodes(2, cpu="2")
+    await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": "low"}, "value": -10})
+    low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 1}
+    humble = [pod(f"humble-{number}", "2", **low) for number in range(2)]
+    async with coscheduler(cluster.access):
+        await cluster.create(*humble)
+        await cluster.witness.until(lambda: len(bound(cluster, ["humble-0", "humble-1"])) == 2)
+        await cluster.client.create(KIND, group("big", 5))
+        large = [f"big-{number}" for number in range(5)]
+        await cluster.create_fast(list(members("big", large)))
+        await cluster.witness.until(lambda: all("0 of 5 members fit" in reason for reason in reasons(cluster, large)))
+        assert {"default/humble-0", "default/humble-1"} <= cluster.witness.pods.keys()
+        await cluster.client.create(KIND, group("right", 4))
+        right = [f"right-{number}" for number in range(4)]
+        await cluster.create_fast(list(members("right", right)))
+        await cluster.witness.until(lambda: len(bound(cluster, right)) == 4)
+        assert not {"default/humble-0", "default/humble-1"} & cluster.witness.pods.keys()
+        assert bound(cluster, large) == []
+
+
+async def test_a_group_says_what_has_become_of_it(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "crew"},
+        "spec": {
+            "parallelism": 2,
+            "completions": 2,
+            "template": {
+                "metadata": {"labels": {POD_GROUP_LABEL: "crew"}, "annotations": {"bayplan.dev/run-seconds": "1"}},
+                "spec": {**pod("x", "1")["spec"], "restartPolicy": "Never"},
+            },
+        },
+    }
+    seen = []
+
+    async def finished():
+        status = (await cluster.client.get(KIND, "crew")).get("status") or {}
+        if status not in seen:
+            seen.append(status)
+        return status.get("phase") == "Finished"
+
+    async with coscheduler(cluster.access):
+        await cluster.client.create(KIND, group("crew", 2))
+        await until(lambda: phase_is(cluster, "Pending"))
+        await cluster.client.create(JOB, job, "default")
+        await until(finished)
+    last = seen[-1]
+    assert last["occupiedBy"] == "default/crew"
+    assert last["scheduleStartTime"].endswith("Z")
+    assert (last["running"], last["succeeded"], last["failed"]) == (0, 2, 0)
+    order = ["Pending", "Scheduling", "Running", "Finished"]
+    phases = [status.get("phase", "Pending") for status in seen]
+    assert phases == sorted(phases, key=order.index)
+
+
+async def phase_is(cluster, phase):
+    return ((await cluster.client.get(KIND, "crew")).get("status") or {}).get("phase") == phase
