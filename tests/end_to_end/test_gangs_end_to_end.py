@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from workloads import NAME, pod
 
 from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
-from bayplan.client import ApiError, HttpClient
+from bayplan.client import HttpClient
 from bayplan.config import load_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
@@ -34,23 +34,24 @@ async def cluster(tmp_path):
     async with embedded(tmp_path) as cluster:
         definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
-        await until(lambda: served(cluster.client))
+        await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 
 
-async def served(client):
-    try:
-        await client.list(KIND)
-    except ApiError:
-        return False
-    return True
+def established(definition):
+    conditions = (definition.status.conditions if definition.status else None) or ()
+    return any((each.type, each.status) == ("Established", "True") for each in conditions)
 
 
-async def until(condition, seconds=30.0):
-    """Ask again and again, until it holds."""
-    async with asyncio.timeout(seconds):
-        while not await condition():
-            await asyncio.sleep(0.02)
+async def told(client, kind, condition):
+    """Watch the only object of a kind until a condition holds of it. Returns what was seen of it."""
+    seen = []
+    async with asyncio.timeout(30), aclosing(client.watch(kind, bookmarks=False)) as events:
+        async for event in events:
+            seen.append(event.object)
+            if condition(event.object):
+                break
+    return seen
 
 
 @asynccontextmanager
@@ -100,41 +101,37 @@ def reasons(cluster, names):
 
 
 async def test_red_and_blue_each_need_all_of_the_cluster(cluster):
-    """Whatever the order of arrival: one runs, the other waits whole and holds nothing; then it is its turn."""
     await cluster.add_nodes(4, cpu="1")
     rng = random.Random(7)
     async with coscheduler(cluster.access) as scheduler:
         for number in range(ROUNDS):
-            gangs = {
-                f"{color}-{number}": [f"{color}-{number}-{index}" for index in range(4)] for color in ("red", "blue")
-            }
-            for gang in gangs:
-                await cluster.client.create(KIND, group(gang, 4))
-            arriving = [one for gang, names in gangs.items() for one in members(gang, names)]
-            rng.shuffle(arriving)
-            await cluster.create_fast(arriving)
-            first, second = await the_winner(cluster, gangs)
-            await cluster.witness.until(
-                lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second]))
-            )
-            assert set(reasons(cluster, gangs[second])) == {
-                f"gang {second}: 0 of 4 members fit; the next one: 0/4 nodes are available: 4 Insufficient cpu."
-            }
-            assert bound(cluster, gangs[second]) == []
-            assert scheduler.state.pod_count == 4
-            assert len(scheduler.waiting) == 0
-            for name in gangs[first]:
-                await cluster.delete(name)
-            await cluster.witness.until(lambda: len(bound(cluster, gangs[second])) == 4)
-            for name in gangs[second]:
-                await cluster.delete(name)
+            await one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng)
     check_invariants(cluster.witness, NAME)
 
 
-async def the_winner(cluster, gangs):
-    """The gang that is placed whole, and the other."""
-    await cluster.witness.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
-    return sorted(gangs, key=lambda gang: -len(bound(cluster, gangs[gang])))
+async def one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng):
+    """Whatever the order of arrival. The one that waits holds nothing; when the other is gone, it is its turn."""
+    gangs = {f"{color}-{number}": [f"{color}-{number}-{index}" for index in range(4)] for color in ("red", "blue")}
+    for gang in gangs:
+        await cluster.client.create(KIND, group(gang, 4))
+    arriving = [one for gang, names in gangs.items() for one in members(gang, names)]
+    rng.shuffle(arriving)
+    await cluster.create_fast(arriving)
+    witness = cluster.witness
+    await witness.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
+    first, second = sorted(gangs, key=lambda gang: -len(bound(cluster, gangs[gang])))
+    await witness.until(lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second])))
+    assert set(reasons(cluster, gangs[second])) == {
+        f"gang {second}: 0 of 4 members fit; the next one: 0/4 nodes are available: 4 Insufficient cpu."
+    }
+    assert bound(cluster, gangs[second]) == []
+    assert scheduler.state.pod_count == 4
+    assert len(scheduler.waiting) == 0
+    for name in gangs[first]:
+        await cluster.delete(name)
+    await witness.until(lambda: len(bound(cluster, gangs[second])) == 4)
+    for name in gangs[second]:
+        await cluster.delete(name)
 
 
 async def test_a_gang_waits_for_its_members_and_for_room(cluster):
@@ -212,27 +209,19 @@ async def test_a_group_says_what_has_become_of_it(cluster):
             },
         },
     }
-    seen = []
-
-    async def finished():
-        status = (await cluster.client.get(KIND, "crew")).get("status") or {}
-        if status not in seen:
-            seen.append(status)
-        return status.get("phase") == "Finished"
-
     async with coscheduler(cluster.access):
         await cluster.client.create(KIND, group("crew", 2))
-        await until(lambda: phase_is(cluster, "Pending"))
+        await told(cluster.client, KIND, in_phase("Pending"))
         await cluster.client.create(JOB, job, "default")
-        await until(finished)
-    last = seen[-1]
+        seen = await told(cluster.client, KIND, in_phase("Finished"))
+    last = seen[-1]["status"]
     assert last["occupiedBy"] == "default/crew"
     assert last["scheduleStartTime"].endswith("Z")
     assert (last["running"], last["succeeded"], last["failed"]) == (0, 2, 0)
     order = ["Pending", "Scheduling", "Running", "Finished"]
-    phases = [status.get("phase", "Pending") for status in seen]
+    phases = [each["status"]["phase"] for each in seen]
     assert phases == sorted(phases, key=order.index)
 
 
-async def phase_is(cluster, phase):
-    return ((await cluster.client.get(KIND, "crew")).get("status") or {}).get("phase") == phase
+def in_phase(phase):
+    return lambda pod_group: (pod_group.get("status") or {}).get("phase") == phase

@@ -51,6 +51,7 @@ class GangWorld:
         self.numbers = Counter()
         self.bound_before: set[str] = set()
         self.lost: Counter[str] = Counter()
+        self.evicted = 0
         groups = scheduler.state.objects[custom_kind(POD_GROUPS)]
         for name in gangs:
             if self.has_pod_group(name):
@@ -135,8 +136,10 @@ class GangWorld:
         self._nothing_is_held()
         self._nobody_is_bound_alone()
         self._nobody_waits_in_vain()
-        self.bound_before = {pod["metadata"]["uid"] for gang in self.gangs for pod in self.bound(gang)}
+        self._nobody_was_evicted_in_vain()
+        self.bound_before = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
         self.lost.clear()
+        self.evicted = self._evictions()
 
     def _nothing_is_held(self):
         state, queue = self.scheduler.state, self.scheduler.queue
@@ -166,10 +169,27 @@ class GangWorld:
                     conditions = pod["status"].get("conditions") or ()
                     assert any(each.get("reason") == "Unschedulable" and each["message"] for each in conditions)
 
+    def _nobody_was_evicted_in_vain(self):
+        """Pods of lower priority go for those only that are there now, or were lost since."""
+        if self._evictions() > self.evicted:
+            bound = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
+            assert bound - self.bound_before or self.lost.total()
+
+    def _evictions(self):
+        """How many pods the scheduler has asked to be deleted: with their uid, which nobody else does here."""
+        return sum(
+            1 for each in self.client.requests if each.verb == "delete" and (each.document or {}).get("preconditions")
+        )
+
     def _room(self, cpu):
+        """How many pods of so many cpus have room, if those of lower priority go."""
         nodes = self.scheduler.state.nodes
-        free = (nodes.allocatable("cpu") - nodes.requested("cpu"))[nodes.live]
-        return int((free // (cpu * 1000)).sum()) if len(free) else 0
+        room = 0
+        for position in range(len(nodes)):
+            if nodes.live[position]:
+                taken = sum(pod.requested["cpu"] for pod in nodes.pods(position) if pod.priority >= 0)
+                room += (int(nodes.allocatable("cpu")[position]) - taken) // (cpu * 1000)
+        return room
 
 
 @asynccontextmanager

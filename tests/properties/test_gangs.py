@@ -9,7 +9,8 @@ import asyncio
 from gang_world import gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from virtual_time import VirtualTime
+
+from bayplan.testing.virtual_time import VirtualTime
 
 NODES = ("a", "b", "c", "d")
 
@@ -20,7 +21,7 @@ steps = st.one_of(
     st.tuples(st.just("delete"), st.integers(0, 3), st.integers(0, 5), st.booleans()),
     st.tuples(st.just("node"), st.sampled_from(NODES), st.integers(1, 6)),
     st.tuples(st.just("fail"), st.sampled_from(NODES)),
-    st.tuples(st.just("alone"), st.integers(1, 3)),
+    st.tuples(st.just("alone"), st.integers(1, 3), st.sampled_from([0, -5])),
     st.tuples(st.just("wait"), st.sampled_from([0.0, 0.001, 0.5, 3.0])),
     st.tuples(st.just("settle")),
 )
@@ -45,7 +46,7 @@ async def story(gangs, happenings):
                 await world.fail_node(*how)
             elif what == "alone":
                 alone += 1
-                await world.add_pod(f"alone-{alone}", how[0])
+                await world.add_pod(f"alone-{alone}", how[0], priority=how[1])
             elif what == "wait":
                 await world.pass_time(*how)
             else:

@@ -94,6 +94,10 @@ class Gang:
     placed: int = 0
 
 
+PLACED_WITH = "placed with"
+"""Where a CycleState has the Gang that the pod is placed with, from Reserve on, if it is placed with one."""
+
+
 class WhatIf(Protocol):
     """What a PostFilter may ask: whether nodes would take the pod if they were different.
 

@@ -23,13 +23,14 @@ class GangAttempt:
     """What became of the members that were tried, in order.
 
     `preempt`: whether a member counts as placed where it has to preempt first; the gang has to wait then.
-    `placed`, `refused`: the decisions about members by what they say.
+    `placed`, `refused`: the decisions about members by what they say. `held_back`: members that cannot be tried now.
     """
 
     gang: Gang
     preempt: bool = False
     placed: list[Decision] = field(default_factory=list)
     refused: list[Decision] = field(default_factory=list)
+    held_back: list[str] = field(default_factory=list)
     _thought: Thought | None = None
 
     @contextmanager
@@ -91,7 +92,9 @@ class GangAttempt:
                 f"gang {gang.name}: {size} of {size} members fit once {_pods(self.victims)} of lower priority are gone"
             )
         text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit"
-        return f"{text}; the next one: {_why(self.refused[0])}" if self.refused else f"{text}; the others are held back"
+        if self.refused:
+            return f"{text}; the next one: {_why(self.refused[0])}"
+        return f"gang {gang.name}: {size} members are needed; held back: {', '.join(self.held_back) or 'none'}"
 
 
 def decide_gang(

@@ -9,11 +9,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.framework.interface import Gang, GangOf
+from bayplan.framework.interface import PLACED_WITH, Gang, GangOf
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.framework.runner import call
 from bayplan.framework.status import PluginError
@@ -32,6 +31,7 @@ LONGEST_TURN = 0.005
 
 Decide = Callable[[Profile, PodInfo], Awaitable[Decision]]
 Assume = Callable[[QueuedPod, Profile, Decision], None]
+AttemptAlone = Callable[[QueuedPod, Profile], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,11 @@ class _Cycle:
 
 
 class GangCycles:
-    """Decides gangs whole. `decide` decides about one pod; `assume` has a decision carried out."""
+    """Decides gangs whole.
+
+    `decide` decides about one pod, `assume` has a decision carried out, and `attempt_alone` does all that is done with
+    a pod without a gang.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,7 @@ class GangCycles:
         clock: Clock,
         decide: Decide,
         assume: Assume,
+        attempt_alone: AttemptAlone,
     ) -> None:
         self._state = state
         self._queue = queue
@@ -66,20 +71,38 @@ class GangCycles:
         self._clock = clock
         self._decide = decide
         self._assume = assume
+        self._attempt_alone = attempt_alone
 
     async def attempt(self, queued: QueuedPod, profile: Profile) -> bool:
         """Decide a pod with its gang. Returns False, and leaves the pod alone, where it is to be decided on its own.
 
         That is so for a pod without a gang, and for one whose gang has members that other schedulers are to place.
-        Whatever breaks, every member that was taken from the queue is given back to it.
         """
         try:
-            cycle = self._begin(queued, profile)
+            plugin, gang = _gang_of(queued.pod, profile)
         except PluginError as error:
             self._failures.error(queued, str(error))
             return True
-        if cycle is None:
+        if gang is None:
             return False
+        known = [member for pod in gang.members if (member := self._queue.get(pod.uid)) is not None]
+        names = sorted({member.pod.scheduler_name for member in known})
+        ours = tuple(member.pod for member in known if member.pod.scheduler_name == profile.scheduler_name)
+        if len(ours) < gang.needed:
+            if len(known) < gang.needed:
+                return False
+            # Every profile has a Permit of its own: they would wait there for each other in vain.
+            message = f"gang {gang.name}: {gang.needed} members are needed, and their scheduler names differ: "
+            self._failures.unschedulable(queued, message + ", ".join(names), plugins=frozenset({plugin}))
+            return True
+        await self._decide_all(_Cycle(replace(gang, members=ours), plugin, profile, {queued.uid: queued}))
+        return True
+
+    async def _decide_all(self, cycle: _Cycle) -> None:
+        """Think the gang through, and carry out what came of it.
+
+        Whatever breaks, every member that was taken from the queue is given back to it.
+        """
         try:
             with self._intake.held():
                 result = await self._think(cycle, preempt=False)
@@ -87,7 +110,7 @@ class GangCycles:
                     preempting = await self._think(cycle, preempt=True)
                     result = preempting if preempting.fits else result
                 if result.fits and not result.preempt:
-                    self._place(cycle, result)
+                    await self._place(cycle, result)
                 else:
                     self._turn_down(cycle, result)
         except Exception as error:
@@ -96,23 +119,6 @@ class GangCycles:
             for member in cycle.taken.values():
                 self._state.forget(member.uid)
                 self._failures.error(member, f"{type(error).__name__}: {error}")
-        return True
-
-    def _begin(self, queued: QueuedPod, profile: Profile) -> _Cycle | None:
-        for plugin in profile.at(Point.PERMIT):
-            if implements(plugin, GangOf):
-                gang = _gang_of(plugin, queued.pod)
-                if gang is not None:
-                    ours = [pod for pod in gang.members if self._waits_here(pod.uid, profile)]
-                    if len(ours) < gang.needed:
-                        return None
-                    gang = replace(gang, members=tuple(ours))
-                    return _Cycle(gang, plugin.name, profile, {queued.uid: queued})
-        return None
-
-    def _waits_here(self, uid: str, profile: Profile) -> bool:
-        known = self._queue.get(uid)
-        return known is not None and known.pod.scheduler_name == profile.scheduler_name
 
     async def _think(self, cycle: _Cycle, *, preempt: bool) -> GangAttempt:
         """Decide about one member after the other. While it lasts, the members count on their nodes."""
@@ -126,6 +132,7 @@ class GangCycles:
                 left -= 1
                 queued = self._take(cycle, member.uid)
                 if queued is None:
+                    result.held_back.append(member.name)
                     continue
                 result.add(await self._decide(cycle.profile, queued.pod))
                 if self._clock.monotonic() - turn_began > LONGEST_TURN:
@@ -140,35 +147,34 @@ class GangCycles:
             cycle.taken[uid] = queued
         return queued
 
-    def _place(self, cycle: _Cycle, result: GangAttempt) -> None:
-        """Assume the members where they were thought to be: nothing has changed since. Permit ties them together."""
-        lost = ""
+    async def _place(self, cycle: _Cycle, result: GangAttempt) -> None:
+        """Assume the members where they were thought to be: nothing has changed since. Permit ties them together.
+
+        The gang needs no others; these are on their own, and may preempt.
+        """
         for decision in result.placed:
             uid = decision.pod.uid
+            decision.cycle.data[PLACED_WITH] = cycle.gang
             self._assume(cycle.taken[uid], cycle.profile, decision)
             del cycle.taken[uid]
             if self._state.pod(uid) is None:
-                lost = decision.pod.key
-                break
-        if lost:
-            self._give_back(cycle, f"gang {cycle.gang.name}: pod {lost} was turned down on its node", frozenset())
-            return
-        for decision in result.refused:
-            queued = cycle.taken.pop(decision.pod.uid)
-            if decision.outcome is Outcome.ERROR:
-                self._failures.error(queued, decision.message)
-            else:
-                plugins = decision.diagnosis.unschedulable_plugins
-                self._failures.unschedulable(queued, decision.message, plugins=plugins)
-        self._queue.activate(cycle.gang.members, self._clock.monotonic())  # those that were not tried with the others
+                message = f"gang {cycle.gang.name}: pod {decision.pod.key} was turned down on its node"
+                self._give_back(cycle, message, frozenset())
+                return
+        tried = {decision.pod.uid for decision in (*result.placed, *result.refused)}
+        untried = [pod for pod in cycle.gang.members if pod.uid not in tried]
+        self._queue.activate(untried, self._clock.monotonic())
+        for queued in list(cycle.taken.values()):
+            await self._attempt_alone(queued, cycle.profile)
+            del cycle.taken[queued.uid]
 
     def _turn_down(self, cycle: _Cycle, result: GangAttempt) -> None:
         """Nobody is placed: every member waits for what may help any of them, or for those who have to go."""
+        for pod in cycle.gang.members:
+            self._take(cycle, pod.uid)
         for decision in result.refused:
             if decision.outcome is Outcome.ERROR:
                 self._failures.error(cycle.taken.pop(decision.pod.uid), decision.message)
-        for pod in cycle.gang.members:
-            self._take(cycle, pod.uid)
         message = result.explain()
         if result.fits:
             for decision in result.placed:
@@ -180,8 +186,8 @@ class GangCycles:
                 plugins = decision.diagnosis.unschedulable_plugins | {cycle.plugin}
                 member = cycle.taken.pop(decision.pod.uid)
                 self._failures.unschedulable(member, message, plugins=plugins, nominated_node=node)
-        held_back = not result.refused
-        self._give_back(cycle, message, result.blamed, nominated_node=None if held_back or result.fits else "")
+        keeps_room = result.fits or not result.refused  # for a preemption that goes on, where members are held back
+        self._give_back(cycle, message, result.blamed, nominated_node=None if keeps_room else "")
 
     def _give_back(
         self, cycle: _Cycle, message: str, plugins: frozenset[str], nominated_node: str | None = None
@@ -193,8 +199,13 @@ class GangCycles:
             self._failures.unschedulable(member, message, plugins=plugins, nominated_node=nominated_node)
 
 
-def _gang_of(plugin: Any, pod: PodInfo) -> Gang | None:
-    answer = call(plugin, "GangOf", plugin.gang_of, pod)
-    if answer is None or isinstance(answer, Gang):
-        return answer
-    raise PluginError(plugin.name, "GangOf", f"answered {answer!r}, expected a Gang or None")
+def _gang_of(pod: PodInfo, profile: Profile) -> tuple[str, Gang | None]:
+    """The gang that a pod belongs to, and the plugin that says so. Raises PluginError."""
+    for plugin in profile.at(Point.PERMIT):
+        if implements(plugin, GangOf):
+            gang = call(plugin, "GangOf", plugin.gang_of, pod)
+            if isinstance(gang, Gang):
+                return plugin.name, gang
+            if gang is not None:
+                raise PluginError(plugin.name, "GangOf", f"answered {gang!r}, expected a Gang or None")
+    return "", None

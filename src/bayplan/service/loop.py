@@ -69,7 +69,9 @@ class SchedulingLoop:
         self._clock = clock
         self._rng = rng
         self._ask_extenders = ask_extenders
-        self._gangs = GangCycles(state, queue, evictions, failures, intake, clock, self._decide, self._assume)
+        self._gangs = GangCycles(
+            state, queue, evictions, failures, intake, clock, self._decide, self._assume, self._attempt_alone
+        )
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
 
@@ -100,8 +102,10 @@ class SchedulingLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
-        if await self._gangs.attempt(queued, profile):
-            return
+        if not await self._gangs.attempt(queued, profile):
+            await self._attempt_alone(queued, profile)
+
+    async def _attempt_alone(self, queued: QueuedPod, profile: Profile) -> None:
         decision = await self._decide(profile, queued.pod)
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision)

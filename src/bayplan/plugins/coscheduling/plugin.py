@@ -15,7 +15,16 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Answer, CycleState, Gang, Plugin, PostFilterResult, Wait, WhatIf
+from bayplan.framework.interface import (
+    PLACED_WITH,
+    Answer,
+    CycleState,
+    Gang,
+    Plugin,
+    PostFilterResult,
+    Wait,
+    WhatIf,
+)
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
@@ -127,7 +136,10 @@ class Coscheduling(Plugin):
             self._did_not_fit(key)
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait:
-        """Let all members go once there are enough; until then they wait."""
+        """Let all members go once there are enough; until then they wait.
+
+        The first one has the others tried, unless these are being placed with it.
+        """
         key = key_of(pod)
         if key is None:
             return None
@@ -142,7 +154,7 @@ class Coscheduling(Plugin):
                 if key_of(waiting.pod) == key:
                     waiting.allow(self.name)
             return None
-        if len(assigned) == 1:
+        if len(assigned) == 1 and PLACED_WITH not in cycle.data:
             self._handle.activate(other for other in self._groups.members(key).pending if other.uid != pod.uid)
         return Wait(self._wait if group.timeout is None else group.timeout)
 

@@ -71,12 +71,13 @@ class PodGroupStatuses:
 
     async def _bring_up_to_date(self, key: str) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
-        if client is None or pod_group is None:
+        least = None if pod_group is None else least_members(pod_group)
+        if client is None or least is None:
             return
         namespace, _, name = key.partition("/")
         page = await client.list(POD, namespace, label_selector=f"{POD_GROUP_LABEL}={name}")
         before = pod_group.get("status") or {}
-        after = next_status(before, least_members(pod_group), page.items, self._handle.now())
+        after = next_status(before, least, page.items, self._handle.now())
         changes = {field: value for field, value in after.items() if before.get(field) != value}
         if changes:
             await client.patch(self._kind, name, {"status": changes}, namespace, subresource="status")
@@ -95,12 +96,12 @@ class PodGroupStatuses:
         self._work.set()
 
 
-def least_members(pod_group: Any) -> int:
-    """`minMember` of a PodGroup; 0 for one that cannot be understood."""
+def least_members(pod_group: Any) -> int | None:
+    """`minMember` of a PodGroup, 1 at least; None for one that cannot be understood."""
     try:
-        return spec_of(pod_group).minMember
+        return max(spec_of(pod_group).minMember, 1)
     except msgspec.ValidationError:
-        return 0
+        return None
 
 
 def next_status(status: Mapping[str, Any], min_member: int, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:

@@ -48,7 +48,7 @@ CASES = {
     "members that are not at hand": (
         gang(*pods(2), needed=3),
         0,
-        "gang red: 0 of 3 members fit; the others are held back",
+        "gang red: 3 members are needed; held back: none",
     ),
 }
 
