@@ -71,8 +71,7 @@ class PodGroupStatuses:
 
     async def _bring_up_to_date(self, key: str) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
-        least = None if pod_group is None else least_members(pod_group)
-        if client is None or least is None:
+        if client is None or pod_group is None or (least := least_members(pod_group)) is None:
             return
         namespace, _, name = key.partition("/")
         page = await client.list(POD, namespace, label_selector=f"{POD_GROUP_LABEL}={name}")
