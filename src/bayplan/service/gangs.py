@@ -30,7 +30,7 @@ LONGEST_TURN = 0.005
 """Seconds of deciding after which I/O gets its turn."""
 
 Decide = Callable[[Profile, PodInfo], Awaitable[Decision]]
-Assume = Callable[[QueuedPod, Profile, Decision], None]
+Assume = Callable[[QueuedPod, Profile, Decision], bool]
 AttemptAlone = Callable[[QueuedPod, Profile], Awaitable[None]]
 
 
@@ -47,8 +47,8 @@ class _Cycle:
 class GangCycles:
     """Decides gangs whole.
 
-    `decide` decides about one pod, `assume` has a decision carried out, and `attempt_alone` does all that is done with
-    a pod without a gang.
+    `decide` decides about one pod; `assume` has a decision carried out, and says whether the pod goes on to its
+    binding; `attempt_alone` does all that is done with a pod without a gang.
     """
 
     def __init__(
@@ -155,9 +155,9 @@ class GangCycles:
         for decision in result.placed:
             uid = decision.pod.uid
             decision.cycle.data[PLACED_WITH] = cycle.gang
-            self._assume(cycle.taken[uid], cycle.profile, decision)
+            goes_on = self._assume(cycle.taken[uid], cycle.profile, decision)
             del cycle.taken[uid]
-            if self._state.pod(uid) is None:
+            if not goes_on:
                 message = f"gang {cycle.gang.name}: pod {decision.pod.key} was turned down on its node"
                 self._give_back(cycle, message, frozenset())
                 return
