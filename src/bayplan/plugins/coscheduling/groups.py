@@ -6,10 +6,9 @@ custom resource). Mirrors apis/scheduling/v1alpha1/types.go, pkg/util/podgroup.g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from bayplan.api import requests
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_info import PodInfo
 
 POD_GROUPS = "podgroups.v1alpha1.scheduling.x-k8s.io"
@@ -45,72 +45,12 @@ class Group:
     problem: str = ""
 
 
-class Members:
-    """The pods of one group that are not done, as the server told of them. Never changes."""
-
-    def __init__(self, pods: Mapping[str, PodInfo]) -> None:
-        self.pods = pods
-
-    def with_pod(self, pod: PodInfo) -> Members:
-        """The same with a pod, or a new version of it."""
-        return Members({**self.pods, pod.uid: pod})
-
-    def without(self, uid: str) -> Members:
-        """The same without a pod."""
-        return Members({other: pod for other, pod in self.pods.items() if other != uid})
-
-    @cached_property
-    def staying(self) -> list[PodInfo]:
-        """Those that are not being deleted: the others will not be there for long."""
-        return [pod for pod in self.pods.values() if not pod.terminating]
-
-    @cached_property
-    def bound(self) -> frozenset[str]:
-        """Those with a node, by uid."""
-        return frozenset(pod.uid for pod in self.staying if pod.node_name)
-
-    @cached_property
-    def gated(self) -> int:
-        """How many have scheduling gates."""
-        return sum(1 for pod in self.staying if pod.scheduling_gates)
-
-    @cached_property
-    def pending(self) -> list[PodInfo]:
-        """Those that have neither a node nor gates, in the order in which to try them.
-
-        By priority, so that no member preempts one that was placed before.
-        """
-        waiting = [pod for pod in self.staying if not pod.node_name and not pod.scheduling_gates]
-        return sorted(waiting, key=lambda pod: (-pod.priority, pod.key))
-
-    @cached_property
-    def oldest(self) -> datetime | None:
-        """When the first of them was created."""
-        return min((pod.creation_timestamp for pod in self.pods.values() if pod.creation_timestamp), default=None)
-
-
-_NOBODY = Members({})
-
-
 class Groups:
-    """All groups, by the keys of `key_of`.
+    """All groups, by the keys of `key_of`. `members` has their pods."""
 
-    `settled` is told of the group and the uid of each pod that is gone or has a node, and `emptied` of each group that
-    lost its last pod.
-    """
-
-    def __init__(
-        self,
-        pods: ObjectStore,
-        pod_groups: ObjectStore,
-        settled: Callable[[str, str], None],
-        emptied: Callable[[str], None],
-    ) -> None:
+    def __init__(self, members: PodsByGroup, pod_groups: ObjectStore) -> None:
+        self._members = members
         self._pod_groups = pod_groups
-        self._members: dict[str, Members] = {}
-        self._settled = settled
-        self._emptied = emptied
-        pods.listen(self._pod_changed)
 
     def of(self, pod: PodInfo) -> Group | None:
         """The group of a pod; None for a pod without one, and where there is no such PodGroup."""
@@ -122,10 +62,6 @@ class Groups:
         pod_group = self._pod_groups.get(key)
         return None if pod_group is None else _read(key, pod_group)
 
-    def members(self, key: str) -> Members:
-        """The pods of a group."""
-        return self._members.get(key, _NOBODY)
-
     def created(self, pod: PodInfo) -> datetime | None:
         """When the group of a pod was created: its PodGroup, or the oldest pod of one without; None if unknown."""
         key = key_of(pod)
@@ -135,23 +71,7 @@ class Groups:
             pod_group = self._pod_groups.get(key)
             created: datetime | None = pod_group.metadata.creationTimestamp if pod_group is not None else None
             return created
-        return self.members(key).oldest
-
-    def _pod_changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
-        old_key, new_key = (key_of(pod) if pod is not None else None for pod in (old, new))
-        replaced = old is not None and (new is None or new_key != old_key or new.uid != old.uid)
-        if old is not None and old_key is not None and replaced:
-            self._settled(old_key, old.uid)
-            left = self.members(old_key).without(old.uid)
-            if left.pods:
-                self._members[old_key] = left
-            else:
-                self._members.pop(old_key, None)
-                self._emptied(old_key)
-        if new is not None and new_key is not None:
-            self._members[new_key] = self.members(new_key).with_pod(new)
-            if new.node_name:
-                self._settled(new_key, new.uid)
+        return self._members[key].oldest
 
 
 def key_of(pod: PodInfo) -> str | None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_groups import PodsByGroup
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
@@ -53,8 +54,6 @@ class Coscheduling(Plugin):
         self._wait = args.permitWaitingTimeSeconds or DEFAULT_WAIT
         self._backoff = timedelta(seconds=args.podGroupBackoffSeconds)
         self._reject_percentage = args.podGroupRejectPercentage
-        self._permitted: dict[str, set[str]] = {}
-        """The uids of the members that Permit has seen and the server does not know to be bound, by group."""
         self._failed: dict[str, datetime] = {}
         """When a group did not fit, if it has not been placed since: it queues behind those that came meanwhile."""
         self._backed_off: dict[str, datetime] = {}
@@ -62,7 +61,9 @@ class Coscheduling(Plugin):
         self._enough: dict[str, datetime] = {}
         """Until when it need not be asked again whether the cluster has a group's minResources."""
         pods, pod_groups = handle.objects(POD), handle.objects(POD_GROUPS)
-        self._groups = Groups(pods, pod_groups, self._settled, self._emptied)
+        self._members = PodsByGroup(pods, key_of)
+        self._members.listen(self._forget_empty)
+        self._groups = Groups(self._members, pod_groups)
         self._statuses = PodGroupStatuses(handle, pods, pod_groups)
 
     # Which pod is next
@@ -83,9 +84,9 @@ class Coscheduling(Plugin):
         group = self._groups.of(pod)
         if group is None or group.problem:
             return None
-        assigned = self._assigned(group.key)
+        assigned = self._members.assigned(group.key)
         needed = group.min_member - len(assigned)
-        members = tuple(other for other in self._groups.members(group.key).pending if other.uid not in assigned)
+        members = tuple(other for other in self._members[group.key].pending if other.uid not in assigned)
         if needed <= 0 or len(members) < needed:
             return None
         return Gang(group.name, members, needed, placed=len(assigned))
@@ -109,11 +110,11 @@ class Coscheduling(Plugin):
         group = self._groups.of(pod)
         if group is None:
             return PostFilterResult(Status.unschedulable())
-        missing = group.min_member - len(self._assigned(group.key))
+        missing = group.min_member - len(self._members.assigned(group.key))
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
-        if self._backoff and len(self._groups.members(group.key).staying) >= group.min_member:
+        if self._backoff and len(self._members[group.key].staying) >= group.min_member:
             self._backed_off[group.key] = self._handle.now() + self._backoff
         self._did_not_fit(group.key)
         message = f"PodGroup {group.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
@@ -130,7 +131,7 @@ class Coscheduling(Plugin):
         key = key_of(pod)
         if key is None:
             return
-        self._settled(key, pod.uid)
+        self._members.settle(key, pod.uid)
         if self._groups.of(pod) is not None:
             self._reject_waiting(key, "rejection in Unreserve")
             self._did_not_fit(key)
@@ -146,8 +147,8 @@ class Coscheduling(Plugin):
         group = self._groups.of(pod)
         if group is None:
             return "PodGroup not found"
-        self._permitted.setdefault(key, set()).add(pod.uid)
-        assigned = self._assigned(key)
+        self._members.permit(key, pod.uid)
+        assigned = self._members.assigned(key)
         if len(assigned) >= group.min_member:
             self._failed.pop(key, None)
             for waiting in self._handle.waiting_pods:
@@ -155,7 +156,7 @@ class Coscheduling(Plugin):
                     waiting.allow(self.name)
             return None
         if len(assigned) == 1 and PLACED_WITH not in cycle.data:
-            self._handle.activate(other for other in self._groups.members(key).pending if other.uid != pod.uid)
+            self._handle.activate(other for other in self._members[key].pending if other.uid != pod.uid)
         return Wait(self._wait if group.timeout is None else group.timeout)
 
     # What goes on beside that
@@ -182,18 +183,14 @@ class Coscheduling(Plugin):
         now = self._handle.now()
         for key in [key for key, until in self._backed_off.items() if until <= now]:
             del self._backed_off[key]
-            self._handle.activate(self._groups.members(key).pending)
-
-    def _assigned(self, key: str) -> frozenset[str]:
-        """The members that have a node, or are about to get one."""
-        return self._groups.members(key).bound | self._permitted.get(key, frozenset())
+            self._handle.activate(self._members[key].pending)
 
     def _lacking(self, group: Group, pod: PodInfo, nodes: Nodes) -> str:
         """What keeps a group from being complete; nothing if nothing does."""
         now = self._handle.now()
         if self._backed_off.get(group.key, now) > now:
             return f"podGroup {group.key} failed recently"
-        members = self._groups.members(group.key)
+        members = self._members[group.key]
         there = len(members.staying)
         if there < group.min_member:
             return (
@@ -212,8 +209,8 @@ class Coscheduling(Plugin):
 
     def _gap(self, group: Group, nodes: Nodes) -> dict[str, str]:
         """How much of minResources is not free in the whole cluster. What the group has already counts as free."""
-        assigned = self._assigned(group.key)
-        pods = self._groups.members(group.key).pods
+        assigned = self._members.assigned(group.key)
+        pods = self._members[group.key].pods
         own = amounts(pods[uid] for uid in assigned if uid in pods)
         gap = {}
         for resource, least in group.min_resources.items():
@@ -234,18 +231,11 @@ class Coscheduling(Plugin):
         self._enough.pop(key, None)
         self._failed[key] = self._handle.now()
 
-    def _settled(self, key: str, uid: str) -> None:
-        """Permit need not remember a member any more: it was given back, or the server says where it is, or is not."""
-        permitted = self._permitted.get(key)
-        if permitted is not None:
-            permitted.discard(uid)
-            if not permitted:
-                del self._permitted[key]
-
-    def _emptied(self, key: str) -> None:
+    def _forget_empty(self, key: str) -> None:
         """What is remembered of a group goes with its last pod."""
-        for memory in (self._failed, self._backed_off, self._enough):
-            memory.pop(key, None)
+        if not self._members[key].pods:
+            for memory in (self._failed, self._backed_off, self._enough):
+                memory.pop(key, None)
 
 
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:
