@@ -14,6 +14,7 @@ from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.plugins.gang_scheduling import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -79,7 +80,8 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
 OTHER_PLUGINS: tuple[Entry, ...] = (
     # Of the scheduler-plugins project: pods of a group together or not at all.
     Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
-    Entry("GangScheduling", None),
+    # Alpha, and behind a feature gate upstream; here it is enabled by naming it.
+    Entry("GangScheduling", GangScheduling),
     Entry("TopologyPlacementGenerator", None),
     Entry("PodGroupPodsCount", None),
 )

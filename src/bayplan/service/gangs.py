@@ -23,6 +23,7 @@ from bayplan.service.clock import Clock
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
+from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,7 @@ class GangCycles:
         state: ClusterState,
         queue: SchedulingQueue,
         evictions: Evictions,
+        waiting: WaitingPods,
         failures: Failures,
         intake: Intake,
         clock: Clock,
@@ -66,6 +68,7 @@ class GangCycles:
         self._state = state
         self._queue = queue
         self._evictions = evictions
+        self._waiting = waiting
         self._failures = failures
         self._intake = intake
         self._clock = clock
@@ -158,8 +161,7 @@ class GangCycles:
             goes_on = self._assume(cycle.taken[uid], cycle.profile, decision)
             del cycle.taken[uid]
             if not goes_on:
-                message = f"gang {cycle.gang.name}: pod {decision.pod.key} was turned down on its node"
-                self._give_back(cycle, message, frozenset())
+                self._take_back(cycle, result, f"pod {decision.pod.key} was turned down on its node")
                 return
         tried = {decision.pod.uid for decision in (*result.placed, *result.refused)}
         untried = [pod for pod in cycle.gang.members if pod.uid not in tried]
@@ -167,6 +169,15 @@ class GangCycles:
         for queued in list(cycle.taken.values()):
             await self._attempt_alone(queued, cycle.profile)
             del cycle.taken[queued.uid]
+
+    def _take_back(self, cycle: _Cycle, result: GangAttempt, why: str) -> None:
+        """Nobody is bound: those that have been assumed wait in Permit, the others have not been yet."""
+        message = f"gang {cycle.gang.name}: {why}"
+        for decision in result.placed:
+            waiting = self._waiting.get(decision.pod.uid)
+            if waiting is not None:
+                waiting.reject(cycle.plugin, message)
+        self._give_back(cycle, message, frozenset())
 
     def _turn_down(self, cycle: _Cycle, result: GangAttempt) -> None:
         """Nobody is placed: every member waits for what may help any of them, or for those who have to go."""

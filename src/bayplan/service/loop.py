@@ -68,7 +68,7 @@ class SchedulingLoop:
         self._rng = rng
         self._extenders = extenders
         self._gangs = GangCycles(
-            state, queue, evictions, failures, intake, clock, self._decide, self._assume, self._attempt_alone
+            state, queue, evictions, waiting, failures, intake, clock, self._decide, self._assume, self._attempt_alone
         )
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
