@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
+from itertools import cycle
 
 from bayplan.api.custom_objects import CustomObject, custom_kind
 from bayplan.api.kinds import NODE, POD
@@ -14,6 +15,7 @@ from bayplan.client.history import Scope
 from bayplan.client.in_process import InProcessClient
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
+from bayplan.plugins import gang_scheduling
 from bayplan.plugins.coscheduling.groups import (
     LIGHTWEIGHT_LABEL,
     MIN_AVAILABLE_LABEL,
@@ -32,7 +34,7 @@ _CONFIGURATION = {
     "profiles": [
         {
             "plugins": {
-                "multiPoint": {"enabled": [{"name": "Coscheduling"}]},
+                "multiPoint": {"enabled": [{"name": "Coscheduling"}, {"name": "GangScheduling"}]},
                 "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]},
             }
         }
@@ -43,7 +45,8 @@ _CONFIGURATION = {
 class GangWorld:
     """`gangs`: by name, how many members it needs at least, how many it has, and what each requests of cpu.
 
-    A gang is a PodGroup, or exists by labels, by turns. Its members are made anew under new names, as a Job would.
+    A gang is a PodGroup of scheduler-plugins, exists by labels, or is a PodGroup of Kubernetes' own, by turns. Its
+    members are made anew under new names, as a Job would.
     """
 
     def __init__(self, scheduler, client, gangs):
@@ -52,14 +55,14 @@ class GangWorld:
         self.bound_before: set[str] = set()
         self.lost: Counter[str] = Counter()
         self.evicted = 0
-        groups = scheduler.state.objects[custom_kind(POD_GROUPS)]
-        for name in gangs:
-            if self.has_pod_group(name):
-                metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
-                groups.set(f"default/{name}", CustomObject(metadata=metadata, spec={"minMember": gangs[name][0]}))
-
-    def has_pod_group(self, gang):
-        return list(self.gangs).index(gang) % 2 == 0
+        self.forms = dict(zip(gangs, cycle((POD_GROUPS, LIGHTWEIGHT_LABEL, gang_scheduling.POD_GROUPS))))
+        for name, (least, _, _) in gangs.items():
+            form = self.forms[name]
+            metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            spec = {"minMember": least, "schedulingPolicy": {"gang": {"minCount": least}}}
+            if form != LIGHTWEIGHT_LABEL:
+                groups = scheduler.state.objects[custom_kind(form)]
+                groups.set(f"default/{name}", CustomObject(metadata=metadata, spec=spec))
 
     async def pass_time(self, seconds):
         await asyncio.sleep(seconds)
@@ -83,12 +86,12 @@ class GangWorld:
         if len(self.members(gang)) >= size:
             return
         self.numbers[gang] += 1
-        labels = (
-            {POD_GROUP_LABEL: gang}
-            if self.has_pod_group(gang)
-            else {LIGHTWEIGHT_LABEL: gang, MIN_AVAILABLE_LABEL: str(least)}
-        )
-        await self.add_pod(f"{gang}-{self.numbers[gang]}", cpu, labels)
+        labels, spec = {
+            POD_GROUPS: ({POD_GROUP_LABEL: gang}, {}),
+            LIGHTWEIGHT_LABEL: ({LIGHTWEIGHT_LABEL: gang, MIN_AVAILABLE_LABEL: str(least)}, {}),
+            gang_scheduling.POD_GROUPS: ({}, {"schedulingGroup": {"podGroupName": gang}}),
+        }[self.forms[gang]]
+        await self.add_pod(f"{gang}-{self.numbers[gang]}", cpu, labels, **spec)
 
     async def add_pod(self, name, cpu, labels=None, **spec):
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
@@ -120,7 +123,8 @@ class GangWorld:
 
     def gang_of(self, pod):
         labels = pod["metadata"].get("labels") or {}
-        return labels.get(POD_GROUP_LABEL) or labels.get(LIGHTWEIGHT_LABEL)
+        own = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        return labels.get(POD_GROUP_LABEL) or labels.get(LIGHTWEIGHT_LABEL) or own
 
     def members(self, gang):
         return [pod for pod in self.pods() if self.gang_of(pod) == gang]

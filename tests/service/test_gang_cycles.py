@@ -108,6 +108,20 @@ def test_the_whole_gang_is_decided_in_the_turn_of_its_last_member():
     tell(story())
 
 
+def test_a_gang_waits_for_the_first_node():
+    async def story():
+        async with world() as here:
+            await here.add("one", "two", least=2)
+            await here.settle()
+            told = "gang crew: 0 of 2 members fit; the next one: no nodes available to schedule pods"
+            assert set((await here.reasons()).values()) == {told}
+            await here.add_node("a")
+            await here.settle()
+            assert await here.nodes() == {"one": "a", "two": "a"}
+
+    tell(story())
+
+
 def test_more_members_than_needed_come_after_and_one_by_one():
     async def story():
         async with world() as here:

@@ -83,6 +83,16 @@ class GangAttempt:
         """The plugins that turned members down."""
         return frozenset().union(*(decision.diagnosis.unschedulable_plugins for decision in self.refused))
 
+    @property
+    def explained(self) -> bool:
+        """Whether plugins turned members down: what they wait for is what the gang waits for.
+
+        Without nodes, no plugin is asked, and there is nothing to do but to try again.
+        """
+        return all(
+            decision.diagnosis.unschedulable_plugins or decision.outcome is Outcome.ERROR for decision in self.refused
+        )
+
     def explain(self) -> str:
         """How far the gang came, and what was lacking."""
         gang = self.gang

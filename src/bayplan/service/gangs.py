@@ -177,7 +177,7 @@ class GangCycles:
             waiting = self._waiting.get(decision.pod.uid)
             if waiting is not None:
                 waiting.reject(cycle.plugin, message)
-        self._give_back(cycle, message, frozenset())
+        self._give_back(cycle, message, frozenset({cycle.plugin}))
 
     def _turn_down(self, cycle: _Cycle, result: GangAttempt) -> None:
         """Nobody is placed: every member waits for what may help any of them, or for those who have to go."""
@@ -198,13 +198,13 @@ class GangCycles:
                 member = cycle.taken.pop(decision.pod.uid)
                 self._failures.unschedulable(member, message, plugins=plugins, nominated_node=node)
         keeps_room = result.fits or not result.refused  # for a preemption that goes on, where members are held back
-        self._give_back(cycle, message, result.blamed, nominated_node=None if keeps_room else "")
+        plugins = result.blamed | {cycle.plugin} if result.explained else frozenset()
+        self._give_back(cycle, message, plugins, nominated_node=None if keeps_room else "")
 
     def _give_back(
         self, cycle: _Cycle, message: str, plugins: frozenset[str], nominated_node: str | None = None
     ) -> None:
         """Turn all members down that were taken, and not given back yet."""
-        plugins |= {cycle.plugin}
         while cycle.taken:
             _, member = cycle.taken.popitem()
             self._failures.unschedulable(member, message, plugins=plugins, nominated_node=nominated_node)
