@@ -348,6 +348,28 @@ def test_a_gang_waits_whole_for_its_victims():
     tell(story())
 
 
+def test_a_gang_evicts_nobody_else_while_its_victims_are_on_their_way():
+    async def story():
+        async with world() as here:
+            for name in ("a", "b"):
+                await here.add_node(name, cpu="1")
+            await here.add("low-0", priority=-10)
+            await here.add("low-1", priority=-5)
+            await here.settle()
+            await here.add_node("c", cpu="1")
+            here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3, name="low-0")
+            await here.add("m-0", "m-1", least=2)
+            await here.settle(0.1)
+            await here.add("m-2", least=2)
+            await here.settle(0.1)
+            assert {each.name for each in here.client.requests if each.verb == "delete"} == {"low-0"}
+            await here.settle()
+            assert {"m-0", "m-1"} <= set(await here.nodes())
+            here.nothing_is_held()
+
+    tell(story())
+
+
 class Wistful(Plugin):
     """A background that fails once."""
 

@@ -109,13 +109,14 @@ class GangCycles:
         try:
             with self._intake.held():
                 result = await self._think(cycle, preempt=False)
-                if not result.fits and result.might_preempt:
+                room_is_made = self._room_is_made(cycle.gang)
+                if not result.fits and result.might_preempt and not room_is_made:
                     preempting = await self._think(cycle, preempt=True)
                     result = preempting if preempting.fits else result
                 if result.fits and not result.preempt:
                     await self._place(cycle, result)
                 else:
-                    self._turn_down(cycle, result)
+                    self._turn_down(cycle, result, keep_nominations=room_is_made)
         except Exception as error:
             # A bug of ours: it costs the gang this attempt, and never a pod.
             log.exception("deciding gang %s broke", cycle.gang.name)
@@ -142,6 +143,19 @@ class GangCycles:
                     await asyncio.sleep(0)
                     turn_began = self._clock.monotonic()
         return result
+
+    def _room_is_made(self, gang: Gang) -> bool:
+        """Whether victims of the gang are still there: until they are gone, it must not evict others."""
+        nodes = self._state.nodes
+        for member in gang.members:
+            if self._state.preemptions.going_on(member.uid):
+                return True
+            position = nodes.position(self._state.nominations.node_of(member.uid) or "")
+            if position is not None and any(
+                other.terminating and other.priority < member.priority for other in nodes.pods(position)
+            ):
+                return True
+        return False
 
     def _take(self, cycle: _Cycle, uid: str) -> QueuedPod | None:
         """A member, in flight; None for one that a PreEnqueue plugin holds back, or whose binding is being undone."""
@@ -179,7 +193,7 @@ class GangCycles:
                 waiting.reject(cycle.plugin, message)
         self._give_back(cycle, message, frozenset({cycle.plugin}))
 
-    def _turn_down(self, cycle: _Cycle, result: GangAttempt) -> None:
+    def _turn_down(self, cycle: _Cycle, result: GangAttempt, *, keep_nominations: bool) -> None:
         """Nobody is placed: every member waits for what may help any of them, or for those who have to go."""
         for pod in cycle.gang.members:
             self._take(cycle, pod.uid)
@@ -197,9 +211,8 @@ class GangCycles:
                 plugins = decision.diagnosis.unschedulable_plugins | {cycle.plugin}
                 member = cycle.taken.pop(decision.pod.uid)
                 self._failures.unschedulable(member, message, plugins=plugins, nominated_node=node)
-        keeps_room = result.fits or not result.refused  # for a preemption that goes on, where members are held back
         plugins = result.blamed | {cycle.plugin} if result.explained else frozenset()
-        self._give_back(cycle, message, plugins, nominated_node=None if keeps_room else "")
+        self._give_back(cycle, message, plugins, nominated_node=None if keep_nominations else "")
 
     def _give_back(
         self, cycle: _Cycle, message: str, plugins: frozenset[str], nominated_node: str | None = None
