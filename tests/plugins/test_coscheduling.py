@@ -17,7 +17,12 @@ from bayplan.framework.status import Code
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
-from bayplan.plugins.coscheduling.plugin import Coscheduling, after_pod_added, after_pod_group_changed
+from bayplan.plugins.coscheduling.plugin import (
+    Coscheduling,
+    after_pod_added,
+    after_pod_group_changed,
+    after_pod_label_changed,
+)
 from bayplan.testing.builders import CREATED, make_cluster, make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
@@ -365,6 +370,10 @@ HINTS = {
     "a sibling": (after_pod_added, None, member("red-1", node="a"), Hint.QUEUE),
     "another group's pod": (after_pod_added, None, member("b", "blue"), Hint.SKIP),
     "a pod without a group": (after_pod_added, None, make_pod("p"), Hint.SKIP),
+    "its own labels": (after_pod_label_changed, member("red-0", "no-such"), member("red-0"), Hint.QUEUE),
+    "a pod that comes to its group": (after_pod_label_changed, make_pod("p"), member("p"), Hint.QUEUE),
+    "a pod that was in its group before": (after_pod_label_changed, member("p"), member("p"), Hint.SKIP),
+    "a pod that leaves its group": (after_pod_label_changed, member("p"), make_pod("p"), Hint.SKIP),
     "its group": (after_pod_group_changed, None, group("red", 3), Hint.QUEUE),
     "another group": (after_pod_group_changed, None, group("blue", 3), Hint.SKIP),
     "its group wants less": (after_pod_group_changed, group("red", 3), group("red", 2), Hint.QUEUE),
@@ -383,8 +392,12 @@ def test_what_may_help_a_member(hint, old, new, answer):
 
 
 def test_the_events():
-    registered = {hint.event.resource: hint.event.action for hint in Stage().plugin.events()}
-    assert registered == {"Pod": Action.ADD, POD_GROUPS: Action.ADD | Action.UPDATE}
+    registered = [(hint.event.resource, hint.event.action) for hint in Stage().plugin.events()]
+    assert registered == [
+        ("Pod", Action.ADD),
+        ("Pod", Action.UPDATE_POD_LABEL),
+        (POD_GROUPS, Action.ADD | Action.UPDATE),
+    ]
 
 
 # Configuration

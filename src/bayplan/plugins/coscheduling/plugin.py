@@ -162,8 +162,9 @@ class Coscheduling(Plugin):
     # What goes on beside that
 
     def events(self) -> Iterable[EventHint]:
-        """New members, and groups that are new or want something else."""
+        """New members, labels that make pods members, and groups that are new or want something else."""
         yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
+        yield EventHint(ClusterEvent(events.POD, Action.UPDATE_POD_LABEL), after_pod_label_changed)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD | Action.UPDATE), after_pod_group_changed)
 
     async def background(self) -> None:
@@ -241,6 +242,14 @@ class Coscheduling(Plugin):
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:
     """A pod helps those of its group."""
     return Hint.QUEUE if key_of(pod) is not None and key_of(pod) == key_of(new) else Hint.SKIP
+
+
+def after_pod_label_changed(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
+    """Labels say which group a pod is in: they may take this one out of it, or bring another one in."""
+    if new.uid == pod.uid:
+        return Hint.QUEUE
+    came = key_of(new) is not None and key_of(new) == key_of(pod) != key_of(old)
+    return Hint.QUEUE if came else Hint.SKIP
 
 
 def after_pod_group_changed(pod: PodInfo, old: dict[str, object] | None, new: dict[str, object]) -> Hint:
