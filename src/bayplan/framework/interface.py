@@ -84,6 +84,23 @@ class PostFilterResult:
 
 
 @dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are placed together or not at all: `needed` of the `members`, in the order in which to try them.
+
+    `placed`: how many more of the gang are on nodes already.
+    """
+
+    name: str
+    members: tuple[PodInfo, ...]
+    needed: int
+    placed: int = 0
+
+
+PLACED_WITH = "placed with"
+"""Where a CycleState has the Gang that the pod is placed with, from Reserve on, if it is placed with one."""
+
+
+@dataclass(frozen=True, slots=True)
 class Candidate:
     """A node that a pod could have if `victims` were gone, the most important of which comes first.
 
@@ -220,6 +237,16 @@ class Permit(Protocol):
 
 
 @runtime_checkable
+class GangOf(Protocol):
+    """Which gang a pod is to be placed with, now; None for a pod that is decided on its own.
+
+    For plugins that also have a Permit, which is what keeps the members from being bound one without the others.
+    """
+
+    def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
 class PreBind(Protocol):
     """Work to be done before the pod is bound. May be asynchronous."""
 
@@ -245,6 +272,13 @@ class PostBind(Protocol):
     """Told when a pod was bound."""
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class Background(Protocol):
+    """Work beside all decisions, from when the cluster is known until the scheduler stops."""
+
+    async def background(self) -> None: ...
 
 
 @runtime_checkable

@@ -189,10 +189,21 @@ class SchedulingQueue:
                 return None
             self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
         del self._waiting[queued.uid]
-        queued.place = Place.IN_FLIGHT
-        queued.popped_at = now
-        queued.attempts += 1
-        self._in_flight.start(queued)
+        self._start(queued, now)
+        return queued
+
+    def take(self, uid: str, now: float) -> QueuedPod | None:
+        """Take a pod out of its turn, whatever it waits for; it is in flight then, as after `pop`.
+
+        None for one that is unknown, in flight, or held back by a PreEnqueue plugin.
+        """
+        queued = self._waiting.get(uid)
+        if queued is None:
+            return None
+        if queued.place is not Place.ACTIVE and not self._to_active(queued, changes.FORCE_ACTIVATE.label, now):
+            return None
+        self._leave(queued)
+        self._start(queued, now)
         return queued
 
     def stop_recording(self, uid: str) -> None:
@@ -356,6 +367,12 @@ class SchedulingQueue:
         self.move_on_event(changes.ASSIGNED_POD_DELETE, pod, None, now, lambda other: other.priority <= pod.priority)
 
     # How pods move
+
+    def _start(self, queued: QueuedPod, now: float) -> None:
+        queued.place = Place.IN_FLIGHT
+        queued.popped_at = now
+        queued.attempts += 1
+        self._in_flight.start(queued)
 
     def _requeue(self, queued: QueuedPod, requeue: Requeue, cause: str, now: float) -> bool:
         """Move a pod that waits for an event or comes from an attempt. Returns whether it waits for time only."""

@@ -71,12 +71,12 @@ class Intake:
     def __init__(self, wake: Callable[[], None], metrics: Metrics | None = None) -> None:
         self._wake = wake
         self._metrics = metrics or Metrics()
-        self._held = False
+        self._holders = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
     def take(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
         """Apply a change, now or when the door opens again. `event` is what metrics call what happened."""
-        if self._held:
+        if self._holders:
             self._waiting.append(lambda: self._apply(event, change, *arguments))
         else:
             self._apply(event, change, *arguments)
@@ -84,18 +84,22 @@ class Intake:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep changes waiting."""
-        self._held = True
+        """Keep changes waiting; where several do so at a time, until the last one lets them pass."""
+        self._holders += 1
         try:
             yield
         finally:
-            self._held = False
-            while self._waiting:
-                try:
-                    self._waiting.popleft()()
-                except Exception:
-                    log.exception("a change that had waited for the end of a cycle could not be taken over")
-            self._wake()
+            self._holders -= 1
+            if not self._holders:
+                self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            try:
+                self._waiting.popleft()()
+            except Exception:
+                log.exception("a change that had waited for the end of a cycle could not be taken over")
+        self._wake()
 
     def _apply(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
         began = self._metrics.now()

@@ -24,6 +24,7 @@ from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.extenders import Extenders, drive
 from bayplan.service.failures import Failures
+from bayplan.service.gangs import GangCycles
 from bayplan.service.informers import Intake
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.plugin_times import PluginTimes
@@ -71,6 +72,18 @@ class SchedulingLoop:
         self._rng = rng
         self._extenders = extenders
         self._metrics = metrics or Metrics(clock)
+        self._gangs = GangCycles(
+            state,
+            queue,
+            evictions,
+            waiting,
+            failures,
+            intake,
+            clock,
+            self._decide,
+            self._assume_member,
+            self._attempt_alone,
+        )
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
 
@@ -105,9 +118,12 @@ class SchedulingLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
+        if not await self._gangs.attempt(queued, profile):
+            await self._attempt_alone(queued, profile)
+
+    async def _attempt_alone(self, queued: QueuedPod, profile: Profile) -> None:
         times = self._metrics.sample(profile.scheduler_name)
         decision = await self._decide(profile, queued.pod, call if times is None else times.call)
-        self.decisions += 1
         self._metrics.decided(queued, decision, times)
         if self._extenders is not None and self._overtaken(queued, decision):
             return
@@ -128,8 +144,9 @@ class SchedulingLoop:
         if times is not None:
             times.finish()
 
-    async def _decide(self, profile: Profile, pod: PodInfo, call: Caller) -> Decision:
+    async def _decide(self, profile: Profile, pod: PodInfo, call: Caller = call) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
+        self.decisions += 1
         if self._extenders is None or not self._extenders.have_a_say(pod):
             templates = self._templates[profile.scheduler_name]
             return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call)
@@ -150,8 +167,11 @@ class SchedulingLoop:
         self._failures.error(queued, f'node "{node}" went away while extenders were asked')
         return True
 
-    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision, times: PluginTimes | None) -> None:
-        """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding."""
+    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision, times: PluginTimes | None) -> bool:
+        """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding.
+
+        Returns whether it does; a pod that a plugin turned down has been given back.
+        """
         assumed = self._state.assume(queued.pod, decision.node)
         self._state.nominations.remove(assumed.uid)
         binding = Binding(queued, assumed, decision.node, profile, decision.cycle, times)
@@ -162,6 +182,11 @@ class SchedulingLoop:
             self._bindings.start(binding, self._waiting.add(assumed, waits))
         else:
             self._bindings.undo(binding, status)
+        return status.code in {Code.SUCCESS, Code.WAIT}
+
+    def _assume_member(self, queued: QueuedPod, profile: Profile, decision: Decision) -> bool:
+        self._metrics.decided(queued, decision, None)
+        return self._assume(queued, profile, decision, None)
 
     def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:
         try:

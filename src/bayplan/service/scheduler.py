@@ -20,6 +20,7 @@ from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.background import background_tasks
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
@@ -103,7 +104,9 @@ class Scheduler:
         self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
         self.waiting = WaitingPods()
-        self._handle = SchedulerHandle(self.state, client, self.waiting, self._recorder, self._activate)
+        self._handle = SchedulerHandle(
+            self.state, client, self.waiting, self._recorder, self._activate, self._clock.now
+        )
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         self.queue = SchedulingQueue(
@@ -252,6 +255,7 @@ class Scheduler:
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronised()
+                services += background_tasks(tasks, self.profiles.values())
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
                 await evictions.drain(self._settings.drain)
