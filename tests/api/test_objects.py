@@ -9,7 +9,7 @@ from lightkube.models.core_v1 import ConfigMap, Container, Node, Pod, PodList, P
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
 
-from bayplan.api.objects import UndecodableObject, convert, decode, encode, micro_time
+from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode, micro_time
 
 
 def test_a_plain_pod_goes_both_ways_without_empty_fields():
@@ -121,6 +121,24 @@ def test_the_parts_of_an_error():
         convert(Pod, {"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": {}}})
     error = caught.value
     assert (error.kind, error.namespace, error.name, error.path) == ("Pod", "n", "p", "spec.containers")
+
+
+@pytest.mark.parametrize(
+    ("document", "kept"),
+    [
+        pytest.param(
+            {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}, {"metadata": {"name": "p"}}, id="type"
+        ),
+        pytest.param(
+            {"metadata": {"managedFields": [{"manager": "m"}], "name": "p"}}, {"metadata": {"name": "p"}}, id="managers"
+        ),
+        pytest.param({"metadata": {"new": [1.50]}, "new": {"a": None}}, None, id="all else, known or not"),
+        pytest.param({"spec": {"kind": "k", "managedFields": 1}}, None, id="what is so called elsewhere"),
+        pytest.param({}, None, id="nothing"),
+    ],
+)
+def test_bare(document, kept):
+    assert msgspec.json.decode(bare(msgspec.json.encode(document))) == (document if kept is None else kept)
 
 
 def test_a_micro_time_has_six_digits():

@@ -259,7 +259,7 @@ def test_arguments_are_typed_and_the_handle_is_passed():
 
 @pytest.mark.parametrize("args", [{"most": "many"}, {"least": 1}])
 def test_wrong_arguments_are_refused_with_their_path(args):
-    with pytest.raises(ConfigurationError, match=r"pluginConfig\[Limited\].args"):
+    with pytest.raises(ConfigurationError, match=r"pluginConfig\[0\].args"):
         build_profile(profile_with(args), handle(), [Limited])
 
 

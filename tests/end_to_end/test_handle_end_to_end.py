@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from running import running_scheduler
 from workloads import NAME, pod
 
-from bayplan.api.kinds import CONFIG_MAP, POD
+from bayplan import Action, ClusterEvent, EventHint, Hint
+from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
+from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, Wait
 from bayplan.testing.invariants import check_invariants
 
@@ -126,3 +131,73 @@ async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
     async with running_scheduler(cluster.access, Late):
         with pytest.raises(RuntimeError, match="secrets are not watched: ask the handle for them in __init__"):
             built[0].handle.objects("Secret")
+
+
+RACKS = custom_kind("racks.v1.example.com", namespaced=False)
+DEFINITION = {
+    "metadata": {"name": "racks.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "racks", "singular": "rack", "kind": "Rack"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+class Racks(Plugin):
+    """A pod waits until its rack is powered, which a custom resource tells."""
+
+    name = "Racks"
+
+    def __init__(self, handle):
+        self.racks = handle.objects(RACKS)
+
+    def events(self):
+        return [EventHint(ClusterEvent("racks.v1.example.com", Action.ADD | Action.UPDATE), self.after_rack_change)]
+
+    def after_rack_change(self, pod, old, new):
+        return Hint.QUEUE if new.metadata.name == pod.labels["rack"] and new["spec"]["powered"] else Hint.SKIP
+
+    def filter(self, cycle, pod, node):
+        rack = self.racks.get(pod.labels["rack"])
+        return None if rack is not None and rack["spec"]["powered"] else "the rack is not powered"
+
+
+@pytest.mark.parametrize("defined_late", [False, True], ids=["defined before", "defined while it runs"])
+async def test_custom_resources_are_looked_up_and_their_events_help(cluster, defined_late):
+    await cluster.add_node("a", cpu="1")
+    client, witness = cluster.client, cluster.witness
+    if not defined_late:
+        await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+        await once_served(lambda: client.list(RACKS))
+    async with running_scheduler(cluster.access, Racks):
+        member = pod("p", "100m")
+        await cluster.create({**member, "metadata": {**member["metadata"], "labels": {"rack": "r1"}}})
+        await witness.until(lambda: witness.events_of("default/p", "FailedScheduling"))
+        if defined_late:
+            await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+        head = {"apiVersion": "example.com/v1", "kind": "Rack"}
+        rack = {**head, "metadata": {"name": "r1"}, "spec": {"powered": False}}
+        await once_served(lambda: client.create(RACKS, rack))
+        await client.patch(RACKS, "r1", {"spec": {"powered": True}})
+        await witness.until(lambda: witness.node_of("default/p"))
+
+
+async def once_served(request):
+    """The answer to a request, once the server knows its kind: that takes a moment after the definition."""
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                return await request()
+            except ApiError as error:
+                if error.status != 404:
+                    raise
+            await asyncio.sleep(0.05)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 from running import bayplan_run
+from tests.extender.stub_extender import StubExtender
 from workloads import NAME, pod, pods
 
 from bayplan.testing.certificates import Authority
@@ -159,6 +160,162 @@ async def test_a_policy_in_a_file_decides(cluster, tmp_path):
         "3 Preemption is not helpful for scheduling."
     )
     check_invariants(cluster.witness, NAME)
+
+
+POLICY = """
+import msgspec
+from bayplan import Plugin, filter_plugin
+
+class Limits(msgspec.Struct):
+    most: int
+
+class Limited(Plugin):
+    name = "Limited"
+    arguments = Limits
+
+    def __init__(self, args):
+        self.most = args.most
+
+    def filter(self, cycle, pod, node):
+        return None if len(node.pods) < self.most else f"has {self.most} pods"
+
+@filter_plugin
+def nowhere(pod, node):
+    return "not here"
+"""
+TWO_PROFILES = """apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {{kubeconfig: "{kubeconfig}", qps: 1000, burst: 1000}}
+leaderElection: {{leaderElect: false}}
+podInitialBackoffSeconds: 2
+profiles:
+- schedulerName: packed
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {{scoringStrategy: {{type: MostAllocated, resources: [{{name: cpu}}]}}}}
+  plugins:
+    score: {{disabled: [{{name: "*"}}], enabled: [{{name: NodeResourcesFit, weight: 5}}]}}
+- schedulerName: limited
+  plugins:
+    multiPoint: {{enabled: [{{name: Limited}}]}}
+  pluginConfig: [{{name: Limited, args: {{most: 1}}}}]
+"""
+
+
+async def test_two_profiles_of_one_configuration_decide_each_in_its_way(cluster, tmp_path):
+    await cluster.add_nodes(2)
+    config, policy = tmp_path / "config.yaml", tmp_path / "policy.py"
+    config.write_text(TWO_PROFILES.format(kubeconfig=cluster.scheduler_kubeconfig))
+    policy.write_text(POLICY)
+    async with bayplan_run("--config", config, "--plugin", policy) as run:
+        for name in ("one", "two", "three"):
+            await cluster.create(pod(name, scheduler="packed"))
+            await cluster.witness.until(lambda name=name: cluster.witness.node_of(f"default/{name}"))
+        await cluster.create(pod("apart", scheduler="limited"), pod("late", scheduler="limited"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "limited"))
+    nodes = {cluster.witness.node_of(f"default/{name}") for name in ("one", "two", "three")}
+    assert len(nodes) == 1
+    assert cluster.witness.node_of("default/apart") not in nodes
+    assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
+    assert run.lines == [
+        f"bayplan run: warning: plugin 'nowhere' is in no profile of {config}: enable it in plugins.multiPoint"
+    ]
+
+
+async def test_an_article_of_2021_runs(cluster, tmp_path):
+    await cluster.add_node("a")
+    config, policy = tmp_path / "sample.yaml", tmp_path / "sample.py"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1beta1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "leaderElection:\n  leaderElect: false\n"
+        f"clientConnection:\n  kubeconfig: {cluster.scheduler_kubeconfig}\n"
+        "profiles:\n"
+        "- schedulerName: sample-scheduler\n"
+        "  plugins:\n    preFilter:\n      enabled:\n      - name: sample\n"
+    )
+    policy.write_text(
+        "from bayplan import Plugin\n"
+        "class Sample(Plugin):\n"
+        "    name = 'sample'\n"
+        "    def pre_filter(self, cycle, pod, nodes):\n"
+        "        return 'no samples' if pod.name == 'sample' else None\n"
+    )
+    async with bayplan_run("--config", config, "--plugin", policy) as run:
+        await cluster.create(pod("ordinary", scheduler="sample-scheduler"), pod("sample", scheduler="sample-scheduler"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
+    assert cluster.witness.node_of("default/ordinary")
+    assert "no samples" in (await cluster.condition("sample"))["message"]
+    assert [line.partition(" is read as")[0] for line in run.lines] == [
+        f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
+    ]
+
+
+async def test_all_faults_of_a_configuration_are_told_in_one_run(tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "paralelism: 4\n"
+        "podMaxBackoffSeconds: soon\n"
+        "profiles:\n"
+        "- schedulerName: a\n"
+        "  plugins:\n    score:\n      enabled:\n      - {name: NodeResourceFit, weight: -1}\n"
+        "- schedulerName: a\n"
+    )
+    async with bayplan_run("--config", path) as run:
+        assert await run.ended() == 2
+    score = "profiles[0].plugins.score.enabled[0]"
+    assert run.lines == [
+        f"{path}:3: paralelism: unknown field: did you mean 'parallelism'?",
+        f'{path}:4: podMaxBackoffSeconds: expected an integer, got "soon"',
+        f"{path}:10: {score}.name: plugin 'NodeResourceFit' does not exist: did you mean 'NodeResourcesFit'?",
+        f"{path}:10: {score}.weight: Invalid value: -1: must not be negative",
+        f'{path}:11: profiles[1].schedulerName: Duplicate value: "a"',
+    ]
+
+
+def with_extender(path, extender):
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"leaderElection: {{leaderElect: false}}\nprofiles: [{{schedulerName: {NAME}}}]\n"
+        f"extenders: [{json.dumps(extender)}]\n"
+    )
+    return path
+
+
+async def test_an_extender_that_cannot_be_trusted(tmp_path):
+    tls = {"caFile": "/nowhere/ca.pem"}
+    path = with_extender(tmp_path / "c.yaml", {"urlPrefix": "https://localhost", "filterVerb": "f", "tlsConfig": tls})
+    assert await refusal("--config", path) == (
+        f'{path}: extenders[0].tlsConfig.caFile: Invalid value: "/nowhere/ca.pem": cannot be read: No such file or '
+        "directory"
+    )
+
+
+async def test_extenders_of_a_configuration_are_asked(cluster, tmp_path):
+    await cluster.add_nodes(2)
+    gpu = "example.com/gpu"
+    hungry = pod("hungry")
+    hungry["spec"]["containers"][0]["resources"] = {"limits": {gpu: "1"}, "requests": {gpu: "1"}}
+    async with StubExtender(filter={"NodeNames": ["node-1"]}) as stub:
+        extender = {
+            "urlPrefix": stub.url,
+            "filterVerb": "filter",
+            "nodeCacheCapable": True,
+            "managedResources": [{"name": gpu, "ignoredByScheduler": True}],
+        }
+        path = with_extender(tmp_path / "c.yaml", extender)
+        async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "--config", path):
+            await cluster.create(hungry, pod("modest"))
+            await cluster.witness.until(lambda: cluster.witness.node_of("default/modest"))
+            await cluster.witness.until(lambda: cluster.witness.node_of("default/hungry") == "node-1")
+        assert [question["Pod"]["metadata"]["name"] for question in stub.questions("filter")] == ["hungry"]
+
+
+async def test_a_server_without_a_kubeconfig_is_asked_without_credentials(cluster):
+    line = await refusal("--master", cluster.access.server, HOME="/nonexistent")
+    assert "the API server does not let us list nodes" in line or "certificate is not trusted" in line
 
 
 async def test_it_says_what_happens_to_every_pod_if_asked(cluster):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bayplan import Plugin, Rejections, Status, Wait
-from bayplan.framework.interface import CycleState, NodeNames, PostFilterResult
+from bayplan.framework.interface import Candidate, CycleState, NodeNames, PostFilterResult, Shortlist
 from bayplan.framework.profile import Point, Profile, takes_part
 from bayplan.framework.runner import (
     run_filter,
@@ -174,7 +174,22 @@ class TestScore:
 class TestPostFilter:
     def run(self, *results):
         plugins = [answering(Point.POST_FILTER, result, name=f"P{n}") for n, result in enumerate(results)]
-        return run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1), None)
+        run = run_post_filter(profile(Point.POST_FILTER, *plugins), CycleState(), POD, Diagnosis(total=1), None)
+        with pytest.raises(StopIteration) as end:
+            next(run)
+        return end.value.value
+
+    def test_a_shortlist_that_nobody_else_wants_to_see(self, nodes):
+        candidates = Candidate("a", (), 0), Candidate("b", (), 0)
+        result = self.run(
+            Shortlist(candidates, nodes, lambda left: PostFilterResult(Status(Code.SUCCESS), left[1].node_name))
+        )
+        assert (result.nominated_node, result.status.plugin) == ("b", "P0")
+
+    @pytest.mark.parametrize("choose", [lambda left: "nonsense", lambda left: left[0]], ids=["answers", "raises"])
+    def test_a_choice_that_makes_no_sense_names_the_plugin(self, nodes, choose):
+        with pytest.raises(PluginError, match="plugin P0 failed in PostFilter"):
+            self.run(Shortlist((), nodes, choose))
 
     def test_reasons_add_up_until_one_succeeds(self):
         no = PostFilterResult(Status.unschedulable("no claims"))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.config.documents import convert
+from bayplan.config.decoding import convert
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, NodeNames
 from bayplan.framework.status import Code

@@ -1,4 +1,4 @@
-"""The scheduling cycle: outcomes, messages, nominated pods, extenders between its stages."""
+"""The scheduling cycle: outcomes, messages, nominated pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bayplan import Plugin, Status
 from bayplan.framework.interface import PostFilterResult
-from bayplan.scheduling import CycleOptions, ExtenderFilter, ExtenderScore, Outcome, decide, scheduling_cycle
+from bayplan.scheduling import Outcome, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -116,34 +116,3 @@ def test_a_nominated_node_is_looked_at_first_and_others_if_it_does_not_fit():
     assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "small"})).node == "big"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "gone"})).node == "big"
-
-
-def answered(cluster, pod, filtered, scored):
-    """Drives a cycle, answering its questions."""
-    options = CycleOptions(ask_extenders=True, explain=True)
-    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
-    questions, answer = [], None
-    while True:
-        try:
-            question = cycle.send(answer)
-        except StopIteration as end:
-            return end.value, questions
-        questions.append(question)
-        answer = filtered if isinstance(question, ExtenderFilter) else scored
-
-
-def test_extenders_are_asked_between_the_stages():
-    cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), make_node("d", unschedulable=True))
-    decision, questions = answered(cluster, make_pod("p"), {"a": Status.unschedulable("not for me")}, {"c": 50})
-    assert [(type(question), question.nodes) for question in questions] == [
-        (ExtenderFilter, ["a", "b", "c"]),
-        (ExtenderScore, ["b", "c"]),
-    ]
-    assert decision.node == "c"
-
-
-def test_a_pod_that_only_extenders_turn_down_waits_for_them():
-    cluster = make_cluster(make_node("a"))
-    decision, _ = answered(cluster, make_pod("p"), {"a": Status.unschedulable("no")}, {})
-    assert filters_said(decision) == "0/1 nodes are available: 1 no."
-    assert decision.diagnosis.unschedulable_plugins == {"Extender"}

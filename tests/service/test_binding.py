@@ -8,6 +8,7 @@ from tests.service.conftest import make_pod
 
 from bayplan.client import ApiError, TransportError
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Status
@@ -15,7 +16,9 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service import binding as binding_module
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.extenders import FencedExtenders
 from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -62,8 +65,8 @@ class Binder(Plugin):
 class Setting:
     """A pod popped, assumed on node `a` and reserved, as the loop leaves it."""
 
-    def __init__(self, client, clock, *plugins) -> None:
-        self.client, self.clock = client, clock
+    def __init__(self, client, clock, *plugins, extenders=None) -> None:
+        self.client, self.clock, self.extenders = client, clock, extenders
         self.state = ClusterState()
         self.reserver = Reserver()
         points = {Point.QUEUE_SORT: [Sort()], Point.RESERVE: [self.reserver], Point.BIND: [Binder(client)]}
@@ -87,7 +90,7 @@ class Setting:
         async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
             self.cycles = BindingCycles(
                 tasks, self.client, self.state, self.queue, self.waiting, self.failures, self.recorder, self.status,
-                lambda: None, self.clock,
+                Intake(lambda: None), self.clock, self.extenders,
             )  # fmt: skip
             self.queue.add(self.pod, self.clock.monotonic())
             queued = self.queue.pop(self.clock.monotonic())
@@ -178,6 +181,60 @@ async def test_a_pod_that_is_no_longer_ours_is_not_put_back(client, clock, known
     await setting.bind()
     assert setting.queue.get("uid-web") is None
     assert setting.events() == []
+
+
+class Extending:
+    """Extenders that bind as they are told: True, False, or an exception."""
+
+    def __init__(self, answer) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, str]] = []
+
+    async def bind(self, pod, node_name):
+        self.asked.append((pod.key, node_name))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+NO_ANSWER = ExtenderError("no answer within 5 s")
+
+
+@pytest.mark.parametrize(
+    ("answer", "then", "requests"),
+    [
+        pytest.param(True, [], [], id="it binds"),
+        pytest.param(False, [], ["bind"], id="it leaves the pod to the plugins"),
+        pytest.param(NO_ANSWER, [seen("a")], ["get"], id="answer lost, carried out"),
+    ],
+)
+async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
+    client.will("get", *then)
+    extenders = Extending(answer)
+    setting = await Setting(client, clock, extenders=extenders).bind()
+    setting.assert_bound()
+    assert extenders.asked == [("default/web", "a")]
+    assert setting.verbs() == requests
+
+
+async def test_an_extender_that_does_not_bind_gives_everything_back(client, clock) -> None:
+    client.will("get", seen(None))
+    setting = await Setting(client, clock, extenders=Extending(NO_ANSWER)).bind()
+    setting.assert_given_back()
+    assert setting.verbs() == ["get"]
+    assert setting.queue.get("uid-web").message == "binding to node a failed: no answer within 5 s"
+
+
+@pytest.mark.parametrize("leads", [True, False])
+async def test_an_extender_binds_for_a_leader_only(client, clock, leads) -> None:
+    client.will("get", seen(None))
+    extenders = Extending(True)
+    setting = await Setting(client, clock, extenders=FencedExtenders(extenders, lambda: leads)).bind()
+    if leads:
+        setting.assert_bound()
+    else:
+        setting.assert_given_back()
+    assert len(extenders.asked) == leads
 
 
 class PreBinder(Plugin):

@@ -9,7 +9,7 @@ from tests.service.conftest import make_pod
 from bayplan.cluster.state import ClusterState
 from bayplan.queue import Place, QueueProfile, SchedulingQueue
 from bayplan.service.event_recorder import EventRecorder
-from bayplan.service.informers import Intake, NodeHandler, PodHandler
+from bayplan.service.informers import Intake, NodeHandler, PodHandler, SentNode
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -157,6 +157,17 @@ def test_changes_wait_while_a_cycle_is_open(watched) -> None:
     assert watched.where() == "on a"
 
 
+def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
+    def breaks() -> None:
+        raise RuntimeError("out of order")
+
+    with watched.intake.held():
+        watched.intake.take(breaks)
+        watched.pods.added(WAITING)
+    assert watched.where() == "active"
+    assert "out of order" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("spec", "told"),
     [
@@ -177,8 +188,8 @@ def test_a_pod_that_cannot_be_read_is_named(watched, caplog, spec, told) -> None
         assert events[0]["note"] == "the pod cannot be understood: 'x' is not a quantity"
 
 
-def node(name: str = "a", cpu: str = "4") -> Node:
-    return Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu, "pods": "110"}))
+def node(name: str = "a", cpu: str = "4") -> SentNode:
+    return SentNode(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu, "pods": "110"})))
 
 
 def test_nodes_come_and_go(watched) -> None:
@@ -188,6 +199,31 @@ def test_nodes_come_and_go(watched) -> None:
     assert watched.state.nodes.allocatable("cpu").tolist() == [8000]
     watched.nodes.deleted(node())
     assert watched.state.table.live_count == 0
+
+
+@pytest.mark.parametrize(
+    ("read", "sent_on"),
+    [
+        pytest.param(
+            SentNode.keep,
+            {"metadata": {"name": "a", "new": 1}, "spec": {"new": [{}]}, "new": None},
+            id="as it came where whole nodes are wanted",
+        ),
+        pytest.param(SentNode.read, {"metadata": {"name": "a"}, "spec": {}}, id="as it is known where not"),
+    ],
+)
+def test_whole_nodes(watched, read, sent_on) -> None:
+    document = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "a", "new": 1, "managedFields": [{"manager": "kubelet"}]},
+        "spec": {"new": [{}]},
+        "new": None,
+    }
+    watched.nodes.added(read(msgspec.json.encode(document)))
+    assert msgspec.json.decode(watched.state.nodes.info(0).raw) == sent_on
+    watched.nodes.deleted(read(msgspec.json.encode(document)))
+    assert watched.state.table.raw == {}
 
 
 def test_a_node_with_a_quantity_that_is_none_stays_as_it_was(watched, caplog) -> None:

@@ -69,6 +69,22 @@ def encode(obj: Any) -> bytes:
     return _encoder.encode(obj)
 
 
+def bare(raw: bytes) -> bytes:
+    """The JSON of an object without `kind`, `apiVersion` and `managedFields`; all other fields as they came.
+
+    That is what client-go's informers keep, and what kube-scheduler shows others of an object. Raises
+    msgspec.MsgspecError for what is no object.
+    """
+    fields = _fields.decode(raw)
+    fields.pop("kind", None)
+    fields.pop("apiVersion", None)
+    if "metadata" in fields and b'"managedFields"' in raw:
+        metadata = _fields.decode(fields["metadata"])
+        metadata.pop("managedFields", None)
+        fields["metadata"] = msgspec.Raw(_encoder.encode(metadata))
+    return _encoder.encode(fields)
+
+
 def micro_time(moment: datetime) -> datetime:
     """`moment` as a MicroTime field (of a Lease, of an Event) can carry it.
 
@@ -79,6 +95,7 @@ def micro_time(moment: datetime) -> datetime:
 
 
 _encoder = msgspec.json.Encoder()
+_fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _dec_hook(cls: type[Any], document: Any) -> Any:

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import BashComplete, get_completion_class
+
+_TAKEN = "COMPREPLY+=($value)"
+
+
+class BashThatGoesOnAfterFolders(BashComplete):
+    """click's script for bash, which would end the word after a folder of a path, too."""
+
+    assert _TAKEN in BashComplete.source_template
+    source_template = BashComplete.source_template.replace(
+        _TAKEN, f"{_TAKEN}\n            [[ $value == */ ]] && compopt -o nospace"
+    )
 
 
 @click.command()
@@ -18,6 +29,6 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     fish:  bayplan completion fish >~/.config/fish/completions/bayplan.fish
     """
-    maker = get_completion_class(shell)
+    maker = BashThatGoesOnAfterFolders if shell == "bash" else get_completion_class(shell)
     assert maker is not None  # click knows the three shells above
     click.echo(maker(ctx.find_root().command, {}, "bayplan", "_BAYPLAN_COMPLETE").source())

@@ -6,93 +6,159 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
-from bayplan.config import ExtraPlugin, PluginLoadError, default_profile, load_plugins
-from bayplan.framework.handle import Handle
-from bayplan.framework.profile import Profile
-from bayplan.service.heap import keep_heap
-from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configure_logging
+from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flags
+
+if TYPE_CHECKING:  # all that takes time to import is imported when it is known that something will run
+    from bayplan.cli.run_preparation import Preparation
+    from bayplan.client import Client, HttpClient
+    from bayplan.config import KubeSchedulerConfiguration
+    from bayplan.extender.client import HttpExtenders
 
 log = logging.getLogger(__name__)
 
 
-@click.command()
-@click.option(
-    "--kubeconfig",
-    type=click.Path(),
-    help="Path to a kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's service account.",
-)
+@click.command(cls=RunCommand)
 @click.option("--context", help="Context of the kubeconfig. Default: its current one.")
 @click.option(
     "--scheduler-name",
-    default="bayplan-scheduler",
-    show_default=True,
-    help="Schedule the pods whose spec.schedulerName is this.",
+    help="Schedule the pods whose spec.schedulerName is this. Default: bayplan-scheduler, or as --config says.",
 )
 @click.option(
     "--plugin",
     "plugins",
     multiple=True,
     metavar="FILE|MODULE[:NAME]",
-    help="A policy of your own, beside the built-in plugins; may be repeated.",
+    type=PYTHON_FILE,
+    help="A policy of your own; may be repeated. Takes part in everything, or with --config where that names it.",
 )
 @click.option("--seed", type=int, help="Make the choice among equally good nodes repeatable.")
 @click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says everything.")
+@kube_scheduler_flags
 def run(
-    kubeconfig: str | None,
     context: str | None,
-    scheduler_name: str,
+    scheduler_name: str | None,
     plugins: tuple[str, ...],
     seed: int | None,
     verbosity: int,
+    **flags: Any,
 ) -> None:
     """Schedule the pods of a cluster that ask for this scheduler by name, and no others.
 
+    The flags of kube-scheduler are taken under their names, so that its manifests work here.
+
     SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once.
     """
-    configure_logging(verbosity)
-    keep_heap()
-    try:
-        build = profiles_of(scheduler_name, load_plugins(plugins))
-        asyncio.run(_run(kubeconfig, context, build, Settings(seed=seed, freeze=True)))
-    except (ConfigError, PluginLoadError, RefusedError) as error:
-        click.echo(f"bayplan run: {error}", err=True)
-        raise SystemExit(2) from None
+    form = flags["logging_format"] or TEXT
+    configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
+    from bayplan.cli.run_preparation import prepare
+
+    prepared = prepare(flags, plugins, scheduler_name)
+    for warning in prepared.warnings:
+        if form == JSON:
+            log.warning("%s", warning)
+        else:
+            click.echo(warning, err=True)
+    if not prepared.problems and flags["write_config_to"]:
+        _write_configuration(prepared, Path(flags["write_config_to"]))
+        return
+    if prepared.problems:
+        _refuse(*prepared.problems)
+    extenders = _extenders(prepared.configuration, flags["config"])
+    _schedule(prepared, extenders, flags["master"], context, seed)
 
 
 class RefusedError(Exception):
     """The cluster does not let us in. The message says what was asked for and what the answer was."""
 
 
-def configure_logging(verbosity: int) -> None:
-    """Log to standard error: what goes wrong, with -v what happens to every pod, with -vv everything."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname).1s %(message)s")
-    logging.getLogger("bayplan").setLevel({0: logging.WARNING, 1: logging.INFO}.get(verbosity, logging.DEBUG))
+def _refuse(*lines: str) -> NoReturn:
+    for line in lines:
+        click.echo(line, err=True)
+    raise SystemExit(2)
 
 
-def profiles_of(scheduler_name: str, plugins: Sequence[ExtraPlugin]) -> BuildProfiles:
-    """How to make one profile of the built-in plugins and these."""
+def _write_configuration(prepared: Preparation, path: Path) -> None:
+    from bayplan.config.writing import written
 
-    def build(handle: Handle) -> Mapping[str, Profile]:
-        return {scheduler_name: default_profile(scheduler_name, handle, plugins)}
+    try:
+        path.write_text(written(prepared.configuration, prepared.catalog), encoding="utf-8")
+    except OSError as error:
+        _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 
-    return build
+
+def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExtenders | None:
+    """Those that the configuration names, if it names any: refused if their certificates are of no use."""
+    if not configuration.extenders:
+        return None
+    from bayplan.config import ConfigurationError
+    from bayplan.extender.client import HttpExtenders
+
+    try:
+        return HttpExtenders(configuration.extenders)
+    except ConfigurationError as error:
+        _refuse(*(f"{path}: {fault}" for fault in error.faults))
 
 
-async def _run(kubeconfig: str | None, context: str | None, build: BuildProfiles, settings: Settings) -> None:
-    async with connect(kubeconfig, context) as client:
+def _schedule(
+    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+) -> None:
+    from bayplan.client import ConfigError
+    from bayplan.config import ConfigurationError, PluginLoadError
+    from bayplan.service.heap import keep_heap
+
+    keep_heap()
+    try:
+        asyncio.run(_run(prepared, extenders, master, context, seed))
+    except ConfigurationError as error:
+        _refuse(*str(error).splitlines())
+    except (ConfigError, PluginLoadError, RefusedError) as error:
+        _refuse(f"bayplan run: {error}")
+
+
+async def _run(
+    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+) -> None:
+    from bayplan.service.scheduler import Scheduler
+
+    async with _client(prepared.configuration, master, context) as client, extenders or nullcontext():
         await _check_access(client)
-        scheduler = Scheduler(client, build, settings)
+        scheduler = Scheduler(client, prepared.build_profiles, prepared.settings(seed), extenders=extenders)
         await scheduler.run(_stop_on_signals())
+
+
+def _client(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> HttpClient:
+    """The client that flags and configuration ask for. Raises ConfigError.
+
+    A server given alone is asked without credentials: those that lie about are another one's. Mirrors
+    clientcmd.BuildConfigFromFlags.
+    """
+    from dataclasses import replace
+
+    from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
+
+    kubeconfig = configuration.clientConnection.kubeconfig or None
+    if master and kubeconfig is None and context is None:
+        access = ClusterAccess(server=master, source="--master")
+    else:
+        access = load_kubeconfig(kubeconfig, context)
+        if master:
+            access = replace(access, server=master, source=f"--master and {access.source}")
+    limit = configuration.clientConnection.limit
+    return HttpClient(access) if limit is None else HttpClient(access, qps=limit[0], burst=limit[1])
 
 
 async def _check_access(client: Client) -> None:
     """Read what the scheduler reads first: whoever is not let in should hear it now, and not in a loop of retries."""
+    from bayplan.api.kinds import NODE, POD
+    from bayplan.client import ApiError, TransportError
+
     for kind in (NODE, POD):
         try:
             await client.request("GET", kind.path(), params={"limit": 1})

@@ -52,6 +52,8 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         """By row: the pods on the node, by uid."""
+        self.raw: dict[str, bytes] = {}
+        """The JSON of nodes by name, where it is wanted beside the decoded objects."""
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
         self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
         """`version` at the last change of the row."""
@@ -86,7 +88,7 @@ class NodeTable:
 
     # Nodes
 
-    def set_node(self, node: Node) -> int:
+    def set_node(self, node: Node, raw: bytes | None = None) -> int:
         """Add a node, or take over its new version. Returns its row. Raises InvalidQuantity and changes nothing."""
         metadata = node.metadata
         assert metadata is not None
@@ -103,6 +105,8 @@ class NodeTable:
             self._add_images(row, node)
             self.images_version += 1
         self.nodes[row] = node
+        if raw is not None:
+            self.raw[metadata.name] = raw
         self._set_allocatable(row, amounts)
         spec = node.spec
         self.unschedulable[row] = bool(spec and spec.unschedulable)
@@ -123,6 +127,7 @@ class NodeTable:
         self._remove_images(row, node)
         self.images_version += 1
         self.nodes[row] = None
+        self.raw.pop(name, None)
         self.live[row] = False
         self.live_count -= 1
         self.allocatable[:, row] = 0

@@ -13,6 +13,7 @@ from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api import requests
+from bayplan.api.objects import bare, encode
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
@@ -250,6 +251,11 @@ class NodeInfo:
         node = self._nodes.table.nodes[self._row]
         assert node is not None
         return node
+
+    @property
+    def raw(self) -> bytes:
+        """The node as JSON, as `api.objects.bare` has it: all that the server sent, where that was kept."""
+        return self._nodes.table.raw.get(self.name) or bare(encode(self.object))
 
     @property
     def metadata(self) -> ObjectMeta:

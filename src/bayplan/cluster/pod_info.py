@@ -47,6 +47,7 @@ class PodInfo:
         "_object",
         "_raw",
         "_tolerations",
+        "_unplaced",
         "cache",
         "creation_timestamp",
         "deletion_timestamp",
@@ -74,6 +75,7 @@ class PodInfo:
             raise ValueError("a pod needs metadata and a spec")
         self._object: Pod | None = pod
         self._raw = raw
+        self._unplaced: bytes | None = None
         self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
@@ -116,8 +118,10 @@ class PodInfo:
 
     @property
     def raw(self) -> bytes:
-        """The pod as JSON: exactly what the server sent, where it came from a server."""
-        return self._raw if self._raw is not None else encode(self.object)
+        """The pod as JSON: exactly what the server sent, where it came from a server, but for the node it is put on."""
+        if self._raw is not None:
+            return self._raw
+        return encode(self.object) if self._unplaced is None else _placed(self._unplaced, self.node_name)
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -169,7 +173,8 @@ class PodInfo:
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed._raw, assumed.node_name = placed, None, node_name  # noqa: SLF001 - of its own class
+        assumed._object, assumed.node_name = placed, node_name  # noqa: SLF001 - of its own class
+        assumed._raw, assumed._unplaced = None, self._raw or self._unplaced  # noqa: SLF001
         return assumed
 
     def release(self) -> None:
@@ -179,6 +184,15 @@ class PodInfo:
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key}{f' on {self.node_name}' if self.node_name else ''})"
+
+
+def _placed(raw: bytes, node_name: str) -> bytes:
+    """The JSON of a pod with another node name; fields that are not known here survive."""
+    pod = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    spec = msgspec.json.decode(pod["spec"], type=dict[str, msgspec.Raw])
+    spec["nodeName"] = msgspec.Raw(msgspec.json.encode(node_name))
+    pod["spec"] = msgspec.Raw(msgspec.json.encode(spec))
+    return msgspec.json.encode(pod)
 
 
 def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:

@@ -49,9 +49,9 @@ class ClusterState:
 
     # What the server tells
 
-    def set_node(self, node: Node) -> None:
-        """A node was added or changed. Raises InvalidQuantity and changes nothing."""
-        self.table.set_node(node)
+    def set_node(self, node: Node, raw: bytes | None = None) -> None:
+        """A node was added or changed; `raw`: its JSON, if wanted. Raises InvalidQuantity and changes nothing."""
+        self.table.set_node(node, raw)
 
     def remove_node(self, name: str) -> None:
         """A node is gone. Its pods stay until the server says that they are gone too."""

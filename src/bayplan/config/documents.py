@@ -1,99 +1,234 @@
-"""Documents into typed values, strictly: unknown and repeated fields and wrong types are refused with their paths.
+"""YAML (or JSON) files into plain values, as Kubernetes reads them, with the line of everything.
 
-As in Go, null is a field's empty value.
+No key twice, no dates, no base-60 numbers; one document a file; and nothing that grows without bounds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from functools import cache
-from typing import Any, TypeVar
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-import msgspec
 import yaml
-from msgspec import inspect
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.errors import ConfigurationError
+from bayplan.config.errors import ConfigurationError, lineage
 
-T = TypeVar("T")
+MOST_BYTES = 10_000_000
+MOST_VALUES = 200_000
+"""Aliases counted as often as they stand: a few lines can mean billions."""
+DEEPEST = 100
+MERGE = "tag:yaml.org,2002:merge"
+
+
+@dataclass(slots=True)
+class Document:
+    """What a file holds. `places` has the line and column of every path."""
+
+    data: dict[str, Any]
+    source: str = ""
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    faults: list[FieldError] = field(default_factory=list)
+    """Keys that are there twice; the last one is in `data`."""
+
+    def place(self, path: str) -> tuple[int, int]:
+        """Line and column of a path, or of what is nearest above it; (0, 0) for the whole document."""
+        return next((self.places[each] for each in lineage(path) if each in self.places), (0, 0))
+
+    def line_of(self, path: str) -> int:
+        """The line of a path, 0 where it is not known."""
+        return self.place(path)[0]
+
+    def in_order(self, notes: Sequence[FieldError]) -> list[FieldError]:
+        """Notes in the order in which they concern the document, each once."""
+        return sorted(dict.fromkeys(notes), key=lambda note: self.place(note.path))
+
+
+def read_file(path: Path) -> str:
+    """The text of a file. Raises ConfigurationError for what is none."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise _unreadable(f"cannot be read: {error.strerror}", str(path)) from None
+    except ValueError as error:  # a name with a null character
+        raise _unreadable(f"cannot be read: {error}", str(path)) from None
+    if len(content) > MOST_BYTES:
+        raise _unreadable(f"is larger than {MOST_BYTES:,} bytes: that is no configuration", str(path))
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise _unreadable("is UTF-16: save it as UTF-8", str(path))
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _unreadable(f"is no text in UTF-8: byte 0x{content[error.start]:02X}", str(path), line) from None
 
 
 def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
-    """The mapping that a YAML (or JSON) document holds. Raises ConfigurationError, with the line where it can."""
+    """The mapping that a YAML (or JSON) document holds. Raises ConfigurationError, with the lines where it can."""
+    document = read_document(text, source)
+    if document.faults:
+        raise ConfigurationError(document.faults, source, document.line_of)
+    return document.data
+
+
+def read_document(text: str, source: str = "") -> Document:
+    """The document in a text. Raises ConfigurationError for what is no mapping; see `Document.faults` for the rest."""
+    unprintable = yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if unprintable:
+        line = text.count("\n", 0, unprintable.start()) + 1
+        raise _unreadable(f"has an unprintable character, U+{ord(unprintable.group()):04X}", source, line)
+    loader = _Loader(_spaced(text))
     try:
-        document = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        root = _only_root(loader, source)
+        document = Document({}, source)
+        _survey(root, document)
+        found = loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
-        where = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
-        raise ConfigurationError([FieldError("", f"{where}{error.problem or error.context}")], source) from None
+        mark = error.problem_mark or error.context_mark
+        raise _unreadable(_explained(error), source, mark.line + 1 if mark else 0) from None
     except yaml.YAMLError as error:
-        raise ConfigurationError([FieldError("", f"not YAML: {error}")], source) from None
-    if not isinstance(document, dict):
-        found = "nothing" if document is None else f"a {type(document).__name__}"
-        raise ConfigurationError([FieldError("", f"expected a mapping of fields, found {found}")], source)
+        raise _unreadable(f"is no YAML: {' '.join(str(error).split())}", source) from None
+    except RecursionError:
+        raise _unreadable(f"is nested deeper than {DEEPEST} levels", source) from None
+    finally:
+        loader.dispose()
+    if not isinstance(found, dict):
+        found_kind = "a list" if isinstance(found, list) else "a single value"
+        raise _unreadable(f"expected a mapping of fields, found {found_kind}", source)
+    document.data = found
     return document
 
 
-def convert(document: Mapping[str, Any], cls: type[T], path: str = "") -> T:
-    """A document as a value of a msgspec type or dataclass. Raises ConfigurationError with paths below `path`."""
-    unknown = [fault.below(path) for fault in _unknown_fields(_type_info(cls), document, "")]
-    if unknown:
-        raise ConfigurationError(unknown)
+def _only_root(loader: _Loader, source: str) -> yaml.Node:
+    """The document of the file; empty ones beside it, as templates leave them, do not count."""
+    roots: list[yaml.Node] = []
+    while loader.check_node():
+        node = loader.get_node()
+        if node is not None and node.tag != "tag:yaml.org,2002:null":
+            roots.append(node)
+    if len(roots) > 1:
+        line = roots[1].start_mark.line + 1
+        raise _unreadable("another document starts here: expected one in the file", source, line)
+    if not roots:
+        raise _unreadable("is empty: expected a mapping of fields", source)
+    return roots[0]
+
+
+def _survey(root: yaml.Node, document: Document) -> None:
+    """Note the places of all values, and keys that are there twice. Raises what makes a document unreadable."""
+    for visited, (path, node) in enumerate(_nodes(root, "", (), document.faults)):
+        if visited >= MOST_VALUES:
+            problem = f"has more than {MOST_VALUES:,} values, its aliases written out"
+            raise _unreadable(problem, document.source)
+        document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
+
+
+def _nodes(
+    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
+) -> Iterator[tuple[str, yaml.Node]]:
+    """Everything in a node, in order, with paths; keys stand for their values."""
+    if node in above:
+        raise yaml.MarkedYAMLError(None, None, f"{path or 'the document'} contains itself", node.start_mark)
+    if len(above) >= DEEPEST:
+        raise RecursionError
+    above = (*above, node)
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield f"{path}[{index}]", item
+            yield from _nodes(item, f"{path}[{index}]", above, faults)
+    elif isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.tag == MERGE:  # what stands here itself goes before it, and so comes after it
+                yield from _merged(value, path, above, faults)
+        lines: dict[str, int] = {}
+        for key, value in node.value:
+            if key.tag == MERGE:
+                continue
+            where = field_errors.join(path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
+            line = key.start_mark.line + 1
+            if where in lines:
+                faults.append(FieldError(where, f"is there twice, in line {lines[where]} and in line {line}"))
+            lines.setdefault(where, line)
+            yield where, key
+            yield from _nodes(value, where, above, faults)
+
+
+def _merged(
+    node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
+) -> Iterator[tuple[str, yaml.Node]]:
+    """What `<<` brings into a mapping."""
+    for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
+        yield from _nodes(each, path, above, faults)
+
+
+def _spaced(text: str) -> str:
+    """JSON with its tabs made spaces, for YAML knows no tabs there; all else as it is."""
+    if text.lstrip()[:1] != "{" or "\t" not in text:
+        return text
     try:
-        return msgspec.convert(_without_nulls(document), cls, strict=True)
-    except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `$")
-        raise ConfigurationError([FieldError(where.removesuffix("`").removeprefix("."), problem).below(path)]) from None
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return text.replace("\t", " ")
 
 
-_type_info: Callable[[Any], inspect.Type] = cache(inspect.type_info)
+def _explained(error: yaml.MarkedYAMLError) -> str:
+    """What is wrong, in words for those who do not know YAML's grammar."""
+    problem = error.problem or error.context or "is no YAML"
+    for words, plain in _PLAIN_WORDS:
+        problem = re.sub(words, plain, problem)
+    return problem
 
 
-def _unknown_fields(info: inspect.Type, value: Any, path: str) -> Iterator[FieldError]:
-    if isinstance(info, inspect.UnionType):
-        concrete = [each for each in info.types if not isinstance(each, inspect.NoneType)]
-        if len(concrete) == 1:
-            yield from _unknown_fields(concrete[0], value, path)
-    elif isinstance(info, inspect.StructType | inspect.DataclassType) and isinstance(value, Mapping):
-        fields = {field.encode_name: field.type for field in info.fields}
-        for name, item in value.items():
-            where = field_errors.join(path, str(name))
-            if name in fields:
-                yield from _unknown_fields(fields[name], item, where)
-            else:
-                yield FieldError(where, f"unknown field; known are {', '.join(fields)}")
-    elif isinstance(info, inspect.ListType) and isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _unknown_fields(info.item_type, item, f"{path}[{index}]")
-    elif isinstance(info, inspect.DictType) and isinstance(value, Mapping):
-        for name, item in value.items():
-            yield from _unknown_fields(info.value_type, item, field_errors.join(path, str(name)))
+_PLAIN_WORDS = (
+    (r".*'\\t'.*", "a tab cannot start a value or indent a line: use spaces"),
+    (r"expected '<document start>', but found (.*)", r"\1 does not belong here"),
+    (r"the node content", "a value"),
+    (r"'<(stream|document) end>'", "the end of the file"),
+    (r"found unhashable key", "a key has to be a single value"),
+    (r"could not determine a constructor for the tag '(.*)'", r"a value of type \1 cannot be read"),
+)
 
 
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_nulls(item) for name, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
+def _unreadable(problem: str, source: str, line: int = 0) -> ConfigurationError:
+    return ConfigurationError([FieldError("", problem)], source, lambda _: line)
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: no key twice, and no dates."""
+    """YAML as Kubernetes reads it."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping, refused when a key is there twice."""
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if isinstance(key, Hashable) and key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"{key!r} is there twice", key_node.start_mark)
-            seen.add(key if isinstance(key, Hashable) else None)
-        return super().construct_mapping(node, deep)
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """An integer; one of thousands of digits is refused, for Python would not even print it."""
+        try:
+            return int(super().construct_yaml_int(node))
+        except ValueError:
+            problem = "this number cannot be read"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in {f"tag:yaml.org,2002:{name}" for name in ("timestamp", "int", "float")}
+    ]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"^[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$"),
+    list("-+0123456789"),
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(
+        r"^(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
+    ),
+    list("-+.0123456789"),
+)

@@ -3,58 +3,91 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from bayplan.api.field_errors import FieldError
-from bayplan.config.documents import convert
+from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
-from bayplan.config.loading import plugin_arguments
-from bayplan.config.merging import effective_sets, plugins_by_point, score_weights
-from bayplan.config.types import KubeSchedulerProfile, PluginReference, Plugins, PluginSet
+from bayplan.config.merging import ALL, effective_sets
+from bayplan.config.planning import Plan, place_of, plan_profile
+from bayplan.config.types import (
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginReference,
+    Plugins,
+    PluginSet,
+)
+from bayplan.framework.checks import check_events
+from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Plugin
-from bayplan.framework.profile import FORMS, Point, Profile
+from bayplan.framework.interface import EnqueueExtensions
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.plugins.arguments import NodeResourcesFitArgs
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
 
-ExtraPlugin = type[Plugin] | Plugin
-"""A plugin of the user's: a class that is built with its arguments, or one that needs none."""
+__all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile", "missing_plugins"]
+
+
+def build_profiles(
+    configuration: KubeSchedulerConfiguration, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = ()
+) -> dict[str, Profile]:
+    """All profiles of a configuration by scheduler name, each with plugins of its own.
+
+    The user's plugins take part where the configuration names them. Plugins that do not exist here yet are left out.
+    Raises ConfigurationError with all that is wrong in all profiles, and PluginLoadError for a name that is taken.
+    """
+    catalog = Catalog(extra_plugins)
+    profiles: dict[str, Profile] = {}
+    faults: list[FieldError] = []
+    percentage, ignored = configuration.percentageOfNodesToScore, _ignored_resources(configuration)
+    for index, profile in enumerate(configuration.profiles):
+        built, found = _build(profile, catalog, handle, f"profiles[{index}]", percentage, ignored)
+        faults += found
+        profiles[built.scheduler_name] = built
+    if faults:
+        raise ConfigurationError(faults)
+    return profiles
+
+
+def build_profile(
+    profile: KubeSchedulerProfile, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), percentage: int = 0
+) -> Profile:
+    """One profile; `percentage` is the configuration's own percentageOfNodesToScore. Raises as `build_profiles`."""
+    built, faults = _build(profile, Catalog(extra_plugins), handle, "", percentage)
+    if faults:
+        raise ConfigurationError(faults)
+    return built
 
 
 def default_profile(scheduler_name: str, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = ()) -> Profile:
     """The default plugins, and after them the user's own, which take part in all that they implement.
 
     A queue order of the user's replaces the default one, and its Bind plugins are asked before the default one.
-    Raises ConfigurationError and PluginLoadError.
+    Raises PluginLoadError for plugins that cannot be built.
     """
-    plugins = Plugins(multiPoint=PluginSet([PluginReference(plugin.name, _weight(plugin)) for plugin in extra_plugins]))
+    catalog = Catalog(extra_plugins)
+    profile = profile_of_all(scheduler_name, catalog)
+    built, faults = _build(profile, catalog, handle, "", 0)
+    if faults:  # there is no document whose paths would mean something
+        raise PluginLoadError("\n".join(fault.message for fault in faults))
+    return built
+
+
+def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfile:
+    """What one would write to have the default plugins and all of the user's."""
+    extras = catalog.extras
+    plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(extra)) for name, extra in extras.items()]))
     for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
-        mine = [PluginReference(plugin.name) for plugin in extra_plugins if _class_takes_part(plugin, point)]
+        mine = [PluginReference(name) for name in extras if catalog.takes_part(name, point)]
         if mine:
             kept = [PluginReference(replaced)] if point is Point.BIND else []
-            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference("*")]))
-    return build_profile(KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins), handle, extra_plugins)
-
-
-def build_profile(
-    profile: KubeSchedulerProfile, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), percentage: int = 0
-) -> Profile:
-    """The profile that a (valid) configuration describes; its user plugins are looked up among `extra_plugins`.
-
-    `percentage` is the configuration's own percentageOfNodesToScore. Plugins that do not exist here yet are left out
-    (see `missing_plugins`). Raises ConfigurationError and PluginLoadError.
-    """
-    sets = effective_sets(profile.plugins)
-    built = _build(set(sets.enabled_names()), profile, handle, extra_plugins)
-    by_point = plugins_by_point(sets, built)
-    if len(by_point[Point.QUEUE_SORT]) != 1:
-        problem = f"exactly one plugin has to order the queue, got {_names(by_point[Point.QUEUE_SORT])}"
-        raise ConfigurationError([FieldError("plugins.queueSort", problem)])
-    if not by_point[Point.BIND]:
-        raise ConfigurationError([FieldError("plugins.bind", "at least one plugin has to bind")])
-    if profile.percentageOfNodesToScore is not None:
-        percentage = profile.percentageOfNodesToScore
-    return Profile(profile.schedulerName, by_point, score_weights(sets, built), percentage)
+            setattr(plugins, point.value, PluginSet([*mine, *kept], [PluginReference(ALL)]))
+    return KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
 
 
 def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) -> list[str]:
@@ -63,73 +96,71 @@ def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) ->
     return [name for name in PLUGINS if name in NOT_IMPLEMENTED and name in set(named.enabled_names())]
 
 
+def _ignored_resources(configuration: KubeSchedulerConfiguration) -> list[str]:
+    """The resources that an extender looks after alone. Mirrors buildExtenders (pkg/scheduler/scheduler.go)."""
+    managed = (resource for extender in configuration.extenders for resource in extender.managedResources)
+    return [resource.name for resource in managed if resource.ignoredByScheduler]
+
+
 def _build(
-    names: set[str], profile: KubeSchedulerProfile, handle: Handle, extra_plugins: Sequence[ExtraPlugin]
-) -> dict[str, Any]:
-    """Every plugin that is named and exists, built once."""
-    extras: dict[str, ExtraPlugin] = {}
-    for extra in extra_plugins:
-        if extra.name in PLUGINS or extra.name in extras:
-            owner = "an in-tree plugin" if extra.name in PLUGINS else "another one"
-            raise PluginLoadError(f"plugin {extra.name!r} has the name of {owner}: give it one of its own")
-        extras[extra.name] = extra
-    typed = plugin_arguments(profile)
-    raw = {config.name: config.args for config in profile.pluginConfig}
+    profile: KubeSchedulerProfile,
+    catalog: Catalog,
+    handle: Handle,
+    path: str,
+    percentage: int,
+    ignored_resources: Sequence[str] = (),
+) -> tuple[Profile, list[FieldError]]:
+    """A profile and all that is wrong with it; with faults, plugins are lacking in it.
+
+    `ignored_resources` take the place of those that NodeResourcesFit is told to ignore by its arguments.
+    """
+    plan, faults = plan_profile(profile, catalog, path, percentage)
+    if ignored_resources:
+        fit = plan.arguments.get(NodeResourcesFit.name, NodeResourcesFitArgs())
+        fit = msgspec.structs.replace(fit, ignoredResources=list(ignored_resources))
+        plan = replace(plan, arguments={**plan.arguments, NodeResourcesFit.name: fit})
     built: dict[str, Any] = {}
-    for name in names:
-        if name in extras:
-            built[name] = _instance(extras[name], name, handle, raw.get(name))
-        elif name in PLUGINS and (factory := PLUGINS[name].factory) is not None:
-            arguments = {"args": typed[name]} if name in typed else {}
-            built[name] = factory(**arguments, **_handle_for(factory, handle))
-    return built
+    if not faults:
+        for name in plan.names():
+            try:
+                built[name] = _instance(name, plan, catalog, handle)
+            except PluginLoadError as error:
+                faults.append(FieldError(place_of(name, profile, path), str(error)))
+    points = {point: [built[name] for name in names if name in built] for point, names in plan.points.items()}
+    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage), faults
 
 
-def _instance(extra: ExtraPlugin, name: str, handle: Handle, raw: Mapping[str, Any] | None) -> Any:
+def _instance(name: str, plan: Plan, catalog: Catalog, handle: Handle) -> Any:
+    if name in catalog.extras:
+        return _extra(catalog.extras[name], plan, handle)
+    factory = PLUGINS[name].factory
+    assert factory is not None  # a plan has no others
+    arguments = {"args": plan.arguments[name]} if name in plan.arguments else {}
+    return factory(**arguments, **_handle_for(factory, handle))
+
+
+def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
+    """A plugin of the user's. Raises PluginLoadError."""
     if not isinstance(extra, type):
-        if raw:
-            raise PluginLoadError(f"plugin {name!r} takes no arguments, but pluginConfig has some for it")
         return extra
-    accepted = inspect.signature(extra).parameters
-    arguments: dict[str, Any] = {}
-    if extra.arguments is not None:
-        arguments["args"] = convert(raw or {}, extra.arguments, f"pluginConfig[{name}].args")
-    elif raw:
-        raise PluginLoadError(
-            f"plugin {name!r} takes no arguments, but pluginConfig has some for it: set `arguments` of its class to "
-            "their type"
-        )
-    arguments |= _handle_for(extra, handle)
-    for parameter in accepted.values():
-        needed = parameter.default is parameter.empty and parameter.kind not in {
-            parameter.VAR_POSITIONAL,
-            parameter.VAR_KEYWORD,
-        }
-        if needed and parameter.name not in arguments:
-            raise PluginLoadError(
-                f"plugin {name!r}: __init__ wants an argument {parameter.name!r}; it may have `args` (with `arguments` "
-                "set on the class) and `handle`"
-            )
+    arguments: dict[str, Any] = _handle_for(extra, handle)
+    if extra.name in plan.arguments:
+        arguments["args"] = plan.arguments[extra.name]
     try:
-        return extra(**arguments)
-    except ConfigurationError:
-        raise
+        plugin = extra(**arguments)
     except Exception as error:  # a plugin of the user's may raise anything, and that is its own fault
-        raise PluginLoadError(f"plugin {name!r} failed to start: {type(error).__name__}: {error}") from error
+        raise PluginLoadError(f"plugin {extra.name!r} failed to start: {type(error).__name__}: {error}") from error
+    if implements(plugin, EnqueueExtensions):
+        try:
+            check_events(plugin)
+        except InvalidPlugin as error:
+            raise PluginLoadError(str(error)) from None
+    return plugin
 
 
 def _handle_for(factory: type[Any], handle: Handle) -> dict[str, Handle]:
     return {"handle": handle} if "handle" in inspect.signature(factory).parameters else {}
 
 
-def _class_takes_part(plugin: ExtraPlugin, point: Point) -> bool:
-    cls = plugin if isinstance(plugin, type) else type(plugin)
-    return any(issubclass(cls, form) for form in FORMS[point])
-
-
 def _weight(plugin: ExtraPlugin) -> int:
     return int(getattr(plugin, "weight", 0))
-
-
-def _names(plugins: Sequence[Any]) -> str:
-    return ", ".join(plugin.name for plugin in plugins) or "none"

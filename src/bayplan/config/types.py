@@ -6,23 +6,30 @@ Mirrors k8s.io/kube-scheduler/config/v1/types.go and apis/config/v1/defaults.go.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from bayplan.api import durations
 from bayplan.framework.profile import Point
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 MULTI_POINT = "multiPoint"
+DEFAULT_QPS = 50.0
+DEFAULT_BURST = 100
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+Duration = Annotated[str, msgspec.Meta(examples=["15s"])]
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class PluginReference(msgspec.Struct):
     """A plugin by name. `weight` is of its score; 0 means 1."""
 
     name: str
-    weight: int = 0
+    weight: Int32 = 0
 
 
 class PluginSet(msgspec.Struct):
@@ -63,7 +70,7 @@ class Plugins(msgspec.Struct, kw_only=True):
 
 
 class PluginConfig(msgspec.Struct):
-    """The arguments of a plugin, as they stand in the file; typed ones are in `KubeSchedulerProfile.arguments`."""
+    """The arguments of a plugin, as they stand in the file; `plugin_arguments` makes typed ones of them."""
 
     name: str
     args: dict[str, Any] = {}
@@ -73,7 +80,7 @@ class KubeSchedulerProfile(msgspec.Struct, kw_only=True):
     """One scheduler name and what it does."""
 
     schedulerName: str = ""
-    percentageOfNodesToScore: int | None = None
+    percentageOfNodesToScore: Int32 | None = None
     plugins: Plugins = msgspec.field(default_factory=Plugins)
     pluginConfig: list[PluginConfig] = []
 
@@ -82,22 +89,53 @@ class LeaderElection(msgspec.Struct, kw_only=True):
     """How one of several schedulers becomes the active one. Durations as in `15s`."""
 
     leaderElect: bool = True
-    leaseDuration: str = "15s"
-    renewDeadline: str = "10s"
-    retryPeriod: str = "2s"
+    leaseDuration: Duration = "15s"
+    renewDeadline: Duration = "10s"
+    retryPeriod: Duration = "2s"
     resourceLock: str = "leases"
     resourceName: str = "kube-scheduler"
     resourceNamespace: str = "kube-system"
 
+    def __post_init__(self) -> None:
+        """As in Go, what is empty or zero is as good as not there."""
+        for field in msgspec.structs.fields(LeaderElection):
+            value = getattr(self, field.name)
+            if isinstance(value, str) and (not value or _is_zero(value)):
+                setattr(self, field.name, field.default)
+
+
+def _is_zero(duration: str) -> bool:
+    try:
+        return not durations.parse(duration)
+    except ValueError:
+        return False
+
 
 class ClientConnection(msgspec.Struct, kw_only=True):
-    """How to talk to the API server. JSON is what goes over the wire, whatever the content types say."""
+    """How to talk to the API server. JSON is what goes over the wire, whatever the content types say.
+
+    Requests are limited only where somebody says so: `qps` and `burst` are None where nobody does.
+    """
 
     kubeconfig: str = ""
     acceptContentTypes: str = ""
-    contentType: str = "application/vnd.kubernetes.protobuf"
-    qps: float = 50.0
-    burst: int = 100
+    contentType: str = PROTOBUF
+    qps: float | None = None
+    burst: Int32 | None = None
+
+    def __post_init__(self) -> None:
+        """As in Go, what is empty or zero is as good as not there."""
+        self.contentType = self.contentType or PROTOBUF
+        self.qps = self.qps or None
+        self.burst = self.burst or None
+
+    @property
+    def limit(self) -> tuple[float, int] | None:
+        """Requests a second, and how many at once; None for no limit, which a negative one is too, as in client-go."""
+        if self.qps is None and self.burst is None:
+            return None
+        qps = DEFAULT_QPS if self.qps is None else self.qps
+        return (qps, DEFAULT_BURST if self.burst is None else self.burst) if qps > 0 else None
 
 
 class ExtenderManagedResource(msgspec.Struct, kw_only=True):
@@ -131,7 +169,7 @@ class Extender(msgspec.Struct, kw_only=True):
     bindVerb: str = ""
     enableHTTPS: bool = False
     tlsConfig: ExtenderTLSConfig | None = None
-    httpTimeout: str = "0s"
+    httpTimeout: Duration = "0s"
     nodeCacheCapable: bool = False
     managedResources: list[ExtenderManagedResource] = []
     ignorable: bool = False
@@ -142,12 +180,12 @@ class KubeSchedulerConfiguration(msgspec.Struct, kw_only=True):
 
     apiVersion: str = API_VERSION
     kind: str = KIND
-    parallelism: int = 16
+    parallelism: Int32 = 16
     leaderElection: LeaderElection = msgspec.field(default_factory=LeaderElection)
     clientConnection: ClientConnection = msgspec.field(default_factory=ClientConnection)
     enableProfiling: bool = True
-    enableContentionProfiling: bool = True
-    percentageOfNodesToScore: int = 0
+    enableContentionProfiling: bool | None = None
+    percentageOfNodesToScore: Int32 = 0
     podInitialBackoffSeconds: int = 1
     podMaxBackoffSeconds: int = 10
     profiles: list[KubeSchedulerProfile] = []
@@ -159,3 +197,5 @@ class KubeSchedulerConfiguration(msgspec.Struct, kw_only=True):
             self.profiles = [KubeSchedulerProfile()]
         if len(self.profiles) == 1:
             self.profiles[0].schedulerName = self.profiles[0].schedulerName or DEFAULT_SCHEDULER_NAME
+        if self.enableContentionProfiling is None:
+            self.enableContentionProfiling = self.enableProfiling

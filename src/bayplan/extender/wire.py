@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -19,6 +19,9 @@ MAX_EXTENDER_PRIORITY = 10
 """Scores of an extender are 0 to 10; the weight of the extender and 100/10 are multiplied with them."""
 
 NULL = msgspec.Raw(b"null")
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+"""The integers that Go reads: anything larger is an error there."""
 
 
 class WireError(ValueError):
@@ -61,14 +64,14 @@ class HostPriority(_Strict, kw_only=True):
     """The score of one node, 0 to 10."""
 
     Host: str = ""
-    Score: int = 0
+    Score: Int64 = 0
 
 
 class Victims(_Strict, kw_only=True):
     """Whole pods to be evicted from a node."""
 
     Pods: list[msgspec.Raw] = []
-    NumPDBViolations: int = 0
+    NumPDBViolations: Int64 = 0
 
 
 class MetaPod(_Strict, kw_only=True):
@@ -81,7 +84,7 @@ class MetaVictims(_Strict, kw_only=True):
     """Pods to be evicted from a node, by uid."""
 
     Pods: list[MetaPod] = []
-    NumPDBViolations: int = 0
+    NumPDBViolations: Int64 = 0
 
 
 class ExtenderPreemptionArgs(_Strict, kw_only=True):
@@ -162,6 +165,6 @@ def _read(info: inspect.Type, raw: msgspec.Raw, path: str) -> Any:
             return {name: _read(info.value_type, value, f"{path}[{name!r}]") for name, value in entries.items()}
         if bytes(raw).strip() == b"null":
             return "" if isinstance(info, inspect.StrType) else 0
-        return msgspec.json.decode(raw, type=str if isinstance(info, inspect.StrType) else int)
+        return msgspec.json.decode(raw, type=str if isinstance(info, inspect.StrType) else Int64)
     except msgspec.ValidationError as error:
         raise WireError(f"{path or 'body'}: {error}") from None

@@ -10,7 +10,7 @@ expected means "not here, for this reason".
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -81,6 +81,31 @@ class PostFilterResult:
     victims: tuple[PodInfo, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node that a pod could have if `victims` were gone, the most important of which comes first.
+
+    `violations`: how many of the victims a disruption budget protects.
+    """
+
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    violations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """A PostFilter's answer where somebody outside may have a say in a preemption.
+
+    The candidates are shown to extenders, if there are any that want to see them, and `choose` is called with those
+    that they leave, none perhaps. `nodes` are all nodes, among which extenders may look for others.
+    """
+
+    candidates: tuple[Candidate, ...]
+    nodes: Nodes
+    choose: Callable[[tuple[Candidate, ...]], PostFilterResult]
+
+
 class WhatIf(Protocol):
     """What a PostFilter may ask: whether nodes would take the pod if they were different.
 
@@ -145,7 +170,7 @@ class PostFilter(Protocol):
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
-    ) -> PostFilterResult: ...
+    ) -> PostFilterResult | Shortlist: ...
 
 
 @runtime_checkable

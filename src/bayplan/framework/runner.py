@@ -6,7 +6,7 @@ through `call`, so that a plugin which raises or answers nonsense becomes a Plug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from inspect import isawaitable
 from typing import Any
@@ -17,11 +17,13 @@ from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.extenders import Answer, ExtenderError, ExtenderPreempt
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
     CycleState,
     NodeNames,
     PostFilterResult,
+    Shortlist,
     Wait,
     WhatIf,
 )
@@ -114,15 +116,24 @@ def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodIn
 
 
 def run_post_filter(
-    profile: Profile, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
-) -> PostFilterResult | None:
+    profile: Profile,
+    cycle: CycleState,
+    pod: PodInfo,
+    diagnosis: Diagnosis,
+    what_if: WhatIf,
+    *,
+    ask_extenders: bool = False,
+) -> Generator[ExtenderPreempt, Answer, PostFilterResult | None]:
     """Ask the PostFilters until one succeeds, fails or finds the case unresolvable; None where there are none.
 
-    The status says which plugin it was. A failure only means that no room was made.
+    The status says which plugin it was. A failure only means that no room was made. With `ask_extenders`, candidates
+    for a preemption are yielded for others to look at before one of them is chosen.
     """
     refusals: list[PostFilterResult] = []
     for plugin in profile.at(Point.POST_FILTER):
         result = call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
+        if isinstance(result, Shortlist):
+            result = yield from _choose(plugin, pod, result, ask_extenders=ask_extenders)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
         result = replace(result, status=result.status.by(plugin.name))
@@ -136,6 +147,21 @@ def run_post_filter(
     )
     reasons = tuple(reason for result in refusals for reason in result.status.reasons)
     return PostFilterResult(Status(Code.UNSCHEDULABLE, reasons, refusals[0].status.plugin), nominated)
+
+
+def _choose(
+    plugin: Any, pod: PodInfo, shortlist: Shortlist, *, ask_extenders: bool
+) -> Generator[ExtenderPreempt, Answer, Any]:
+    """What the plugin makes of the candidates that extenders leave."""
+    left = shortlist.candidates
+    if ask_extenders:
+        try:
+            answer = yield ExtenderPreempt(pod, left, shortlist.nodes)
+        except ExtenderError as error:
+            return PostFilterResult(Status.error(f"preemption: {error}"))
+        assert isinstance(answer, tuple)
+        left = answer
+    return call(plugin, "PostFilter", shortlist.choose, left)
 
 
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:

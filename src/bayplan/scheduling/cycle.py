@@ -7,6 +7,7 @@ and goes on with the answer, so that whoever drives it decides how to wait; unti
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.extenders import (
+    EXTENDER,
+    Answer,
+    ExtenderError,
+    ExtenderFilter,
+    ExtenderScore,
+    Filtered,
+    Question,
+)
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import (
@@ -33,29 +43,11 @@ from bayplan.scheduling.decision import Decision, Outcome, Scores
 from bayplan.scheduling.sampling import Rotation, filter_enough
 from bayplan.scheduling.templates import Template, Templates
 
-EXTENDER = "Extender"
-"""What a pod waits for that only extenders turned down: any event."""
+log = logging.getLogger(__name__)
+
 NO_NODES = "no nodes available to schedule pods"
 
-
-@dataclass(frozen=True, slots=True)
-class ExtenderFilter:
-    """A question: which of these nodes does somebody outside object to? Answered by the Status of each of those."""
-
-    pod: PodInfo
-    nodes: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderScore:
-    """A question: what do those outside add to the score of these nodes? Answered by name, weighted."""
-
-    pod: PodInfo
-    nodes: list[str]
-
-
-Question = ExtenderFilter | ExtenderScore
-Cycle = Generator[Question, Mapping[str, Status] | Mapping[str, int], Decision]
+Cycle = Generator[Question, Answer, Decision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +106,7 @@ def scheduling_cycle(
         else:
             nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
         if not len(feasible):
-            _post_filter(decision, ProfileWhatIf(profile, state.nominations, rng))
+            yield from _post_filter(decision, ProfileWhatIf(profile, state.nominations, rng), options)
             decision.message = diagnosis.explain()
             return decision
         decision.feasible = _rows(nodes, feasible)
@@ -131,6 +123,8 @@ def scheduling_cycle(
         decision.outcome = Outcome.SCHEDULED
     except PluginError as error:
         decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
+    except ExtenderError as error:
+        decision.outcome, decision.message = Outcome.ERROR, str(error)
     return decision
 
 
@@ -164,7 +158,7 @@ def _find_feasible_again(
 
 def _find_feasible(
     profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, options: CycleOptions
-) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], tuple[Nodes, Rows]]:
+) -> Generator[Question, Answer, tuple[Nodes, Rows]]:
     """The nodes that were looked at, and the positions of the feasible ones among them."""
     cycle, diagnosis = decision.cycle, decision.diagnosis
     nodes = state.nodes
@@ -179,25 +173,32 @@ def _find_feasible(
     nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
     if nominated is not None:
         alone = nodes.at(np.array([nominated]))
-        verdicts = yield from _filter(profile, state, cycle, pod, alone, options)
-        if verdicts.standing.any():
-            diagnosis.verdicts = verdicts
-            return alone, verdicts.feasible()
+        try:
+            verdicts = _filter(profile, state, cycle, pod, alone, options)
+            yield from _ask_filter(pod, verdicts, diagnosis, options)
+        except (PluginError, ExtenderError) as error:
+            log.warning("pod %s: looking at its nominated node %s: %s", pod.key, pod.nominated_node_name, error)
+        else:
+            if verdicts.standing.any():
+                diagnosis.verdicts = verdicts
+                return alone, verdicts.feasible()
 
     if outcome.names is not None:
         positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
         nodes = nodes.at(np.array(positions, dtype=np.intp))
         plugins = " ".join(sorted(outcome.narrowed_by))
         diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
-    verdicts = yield from _filter(profile, state, cycle, pod, nodes, options)
+    verdicts = _filter(profile, state, cycle, pod, nodes, options)
     diagnosis.verdicts = verdicts
     _blame_all(diagnosis, verdicts)
+    if (yield from _ask_filter(pod, verdicts, diagnosis, options)):
+        diagnosis.unschedulable_plugins |= {EXTENDER}
     return nodes, verdicts.feasible()
 
 
 def _filter(
     profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes, options: CycleOptions
-) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Verdicts]:
+) -> Verdicts:
     def look(nodes: Nodes) -> Verdicts:
         verdicts = run_filter(profile, cycle, pod, nodes)
         if state.nominations.nodes:
@@ -206,37 +207,59 @@ def _filter(
 
     verdicts = filter_enough(look, profile, nodes, options.rotation)
     _raise_error(verdicts)
-    if options.ask_extenders and verdicts.standing.any():
-        names = [nodes.name(position) for position in verdicts.feasible().tolist()]
-        answers = yield ExtenderFilter(pod, names)
-        for name, status in answers.items():
-            position = nodes.position(name)
-            if isinstance(status, Status) and position is not None:
-                verdicts.set(position, status.by(EXTENDER))
     return verdicts
+
+
+def _ask_filter(
+    pod: PodInfo, verdicts: Verdicts, diagnosis: Diagnosis, options: CycleOptions
+) -> Generator[Question, Answer, bool]:
+    """Let extenders turn down nodes that the filters left standing. Returns whether they did."""
+    if not options.ask_extenders or not verdicts.standing.any():
+        return False
+    nodes, asked = verdicts.nodes, verdicts.feasible()
+    answer = yield ExtenderFilter(pod, nodes.at(asked))
+    assert isinstance(answer, Filtered)
+    left = frozenset(answer.left)
+    for name, status in answer.refused.items():
+        position = None if name in left else nodes.position(name)
+        if position is not None:
+            verdicts.set(position, status.by(EXTENDER))
+    without_a_word = diagnosis.absent or Status.unresolvable()
+    for position in asked.tolist():
+        if verdicts.standing[position] and nodes.name(position) not in left:
+            verdicts.set(position, without_a_word)
+    return int(verdicts.standing.sum()) < len(asked)
 
 
 def _score(
     profile: Profile, pod: PodInfo, decision: Decision, nodes: Nodes, options: CycleOptions
-) -> Generator[Question, Mapping[str, Status] | Mapping[str, int], Scores]:
+) -> Generator[Question, Answer, Scores]:
     """The scores of `nodes`, all of which are feasible."""
     run_pre_score(profile, decision.cycle, pod, nodes)
     scores = run_score(profile, decision.cycle, pod, nodes)
+    if options.ask_extenders and len(nodes) > 1:
+        answer = yield ExtenderScore(pod, nodes)
+        assert isinstance(answer, Mapping)
+        extra = [answer.get(nodes.name(position), 0) for position in range(len(nodes))]
+        scores[EXTENDER] = np.array(extra, dtype=np.int64)
     total: Int64 = np.zeros(len(nodes), dtype=np.int64)
     for plugin_scores in scores.values():
         total += plugin_scores
-    if options.ask_extenders:
-        answers = yield ExtenderScore(pod, [nodes.name(position) for position in range(len(nodes))])
-        for name, extra in answers.items():
-            position = nodes.position(name)
-            if isinstance(extra, int) and position is not None:
-                total[position] += extra
     return Scores(decision.feasible, scores, total)
 
 
-def _post_filter(decision: Decision, what_if: ProfileWhatIf) -> None:
+def _post_filter(
+    decision: Decision, what_if: ProfileWhatIf, options: CycleOptions
+) -> Generator[Question, Answer, None]:
     """See whether room can be made."""
-    result = run_post_filter(what_if.profile, decision.cycle, decision.pod, decision.diagnosis, what_if)
+    result = yield from run_post_filter(
+        what_if.profile,
+        decision.cycle,
+        decision.pod,
+        decision.diagnosis,
+        what_if,
+        ask_extenders=options.ask_extenders,
+    )
     if result is None:
         decision.nominated_node = ""
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from bayplan.api.kinds import POD
@@ -16,6 +15,7 @@ from bayplan.client import ApiError, Client, ConfigError, TransportError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
+from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import (
@@ -29,7 +29,9 @@ from bayplan.framework.status import Code, PluginError, Status
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.extenders import Extenders
 from bayplan.service.failures import Failures
+from bayplan.service.informers import Intake
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPod, WaitingPods
 
@@ -58,7 +60,11 @@ class _PreBinding:
 
 
 class BindingCycles:
-    """Runs binding cycles, each in a task of `tasks`."""
+    """Runs binding cycles, each in a task of `tasks`.
+
+    What they change of the state goes through `intake`: a scheduling cycle may be waiting for extenders. One of the
+    `extenders` may bind instead of the profile's Bind plugins.
+    """
 
     def __init__(
         self,
@@ -70,8 +76,9 @@ class BindingCycles:
         failures: Failures,
         recorder: EventRecorder,
         status: PodStatusWriter,
-        wake: Callable[[], None],
+        intake: Intake,
         clock: Clock,
+        extenders: Extenders | None = None,
     ) -> None:
         self._tasks = tasks
         self._client = client
@@ -81,8 +88,9 @@ class BindingCycles:
         self._failures = failures
         self._recorder = recorder
         self._status = status
-        self._wake = wake
+        self._intake = intake
         self._clock = clock
+        self._extenders = extenders
         self._running: set[asyncio.Task[None]] = set()
         self._pre_binding: dict[str, _PreBinding] = {}
         self.bound = 0
@@ -144,8 +152,10 @@ class BindingCycles:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await self._status.withdraw(pod.uid)
         try:
+            if self._extenders is not None and await self._extenders.bind(pod, node_name):
+                return Status(Code.SUCCESS)
             return await run_bind(profile, cycle, pod, node_name)
-        except (ApiError, TransportError) as error:
+        except (ApiError, TransportError, ExtenderError) as error:
             return await self._look(binding, error)
 
     async def _pre_bind(self, binding: Binding) -> Status:
@@ -167,7 +177,7 @@ class BindingCycles:
             return Status(Code.ERROR, (pre_binding.cancelled_because,))
         return status
 
-    async def _look(self, binding: Binding, error: ApiError | TransportError) -> Status:
+    async def _look(self, binding: Binding, error: ApiError | TransportError | ExtenderError) -> Status:
         """After a binding that may or may not have been carried out: the pod itself says which.
 
         The pod stays assumed until that is known, however long it takes: forgetting it too early would let its node
@@ -206,7 +216,13 @@ class BindingCycles:
             log.error("pod %s is bound, but %s", pod.key, error)
 
     def undo(self, binding: Binding, status: Status) -> None:
-        """Give back what was reserved, forget the pod, wake those that its room may help, and put it back."""
+        """Give back what was reserved, forget the pod, wake those that its room may help, and put it back.
+
+        Where a scheduling cycle is open, that has to wait for its end.
+        """
+        self._intake.take(self._undo, binding, status)
+
+    def _undo(self, binding: Binding, status: Status) -> None:
         pod = binding.pod
         for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
             log.error("giving back what pod %s had reserved: %s", pod.key, error)
@@ -220,7 +236,6 @@ class BindingCycles:
             self._failures.error(binding.queued, status.message)
         now = self._clock.monotonic()
         self._queue.move_on_event(ASSIGNED_POD_DELETE, pod, None, now, only=lambda other: other.uid != pod.uid)
-        self._wake()
 
 
 def _told(error: Exception) -> str:

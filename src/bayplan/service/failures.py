@@ -64,10 +64,17 @@ class Failures:
         log.error("pod %s: %s", queued.pod.key, message)
         self._put_back(queued, SCHEDULER_ERROR, message, "")
 
-    def _put_back(self, queued: QueuedPod, reason: str, message: str, nominated_node: str | None) -> None:
+    def current(self, queued: QueuedPod) -> PodInfo | None:
+        """The pod as the server last told it; None if it is not ours to place any more.
+
+        That is one that was deleted, replaced by another of its name, or bound by somebody.
+        """
         pod = self._current(queued.pod.key)
-        if pod is None or pod.uid != queued.pod.uid or pod.node_name:
-            # Deleted, replaced by one of the same name, or bound by somebody: not ours to place any more.
+        return None if pod is None or pod.uid != queued.pod.uid or pod.node_name else pod
+
+    def _put_back(self, queued: QueuedPod, reason: str, message: str, nominated_node: str | None) -> None:
+        pod = self.current(queued)
+        if pod is None:
             self._queue.done(queued.pod.uid)
             return
         queued.pod = pod

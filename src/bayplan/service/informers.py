@@ -15,6 +15,7 @@ import msgspec
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.objects import bare, decode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import (
@@ -34,6 +35,23 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
+
+
+class SentNode(msgspec.Struct, frozen=True, gc=False):
+    """A node, and its JSON if somebody wants whole nodes (see `api.objects.bare`)."""
+
+    object: Node
+    raw: bytes | None = None
+
+    @classmethod
+    def read(cls, raw: bytes) -> SentNode:
+        """A node as a server sent it. Raises UndecodableObject."""
+        return cls(decode(Node, raw))
+
+    @classmethod
+    def keep(cls, raw: bytes) -> SentNode:
+        """The same, with its JSON."""
+        return cls(decode(Node, raw), bare(raw))
 
 
 class Intake:
@@ -64,7 +82,10 @@ class Intake:
         finally:
             self._held = False
             while self._waiting:
-                self._waiting.popleft()()
+                try:
+                    self._waiting.popleft()()
+                except Exception:
+                    log.exception("a change that had waited for the end of a cycle could not be taken over")
             self._wake()
 
 
@@ -185,15 +206,15 @@ class NodeHandler:
         self._queue = queue
         self._clock = clock
 
-    def added(self, new: Node) -> None:
+    def added(self, new: SentNode) -> None:
         """A new node."""
         self._intake.take(self._add, new)
 
-    def updated(self, old: Node, new: Node) -> None:
+    def updated(self, old: SentNode, new: SentNode) -> None:
         """A changed node."""
         self._intake.take(self._update, old, new)
 
-    def deleted(self, old: Node) -> None:
+    def deleted(self, old: SentNode) -> None:
         """A node is gone."""
         self._intake.take(self._delete, old)
 
@@ -201,27 +222,27 @@ class NodeHandler:
         """A node that cannot be read is not used, or stays as it was known before."""
         log.error("node %s cannot be read and is left alone: %s", _glance(raw).name, error)
 
-    def _add(self, node: Node) -> None:
+    def _add(self, node: SentNode) -> None:
         if self._taken_over(node):
-            self._queue.move_on_event(NODE_ADD, None, node, self._clock.monotonic())
+            self._queue.move_on_event(NODE_ADD, None, node.object, self._clock.monotonic())
 
-    def _update(self, old: Node, new: Node) -> None:
+    def _update(self, old: SentNode, new: SentNode) -> None:
         if self._taken_over(new):
-            for event in node_changes(old, new):
-                self._queue.move_on_event(event, old, new, self._clock.monotonic())
+            for event in node_changes(old.object, new.object):
+                self._queue.move_on_event(event, old.object, new.object, self._clock.monotonic())
 
-    def _delete(self, node: Node) -> None:
-        self._store.remove(_name(node))
-        self._state.remove_node(_name(node))
-        self._queue.move_on_event(NODE_DELETE, node, None, self._clock.monotonic())
+    def _delete(self, node: SentNode) -> None:
+        self._store.remove(_name(node.object))
+        self._state.remove_node(_name(node.object))
+        self._queue.move_on_event(NODE_DELETE, node.object, None, self._clock.monotonic())
 
-    def _taken_over(self, node: Node) -> bool:
+    def _taken_over(self, node: SentNode) -> bool:
         try:
-            self._state.set_node(node)
+            self._state.set_node(node.object, node.raw)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", _name(node), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", _name(node.object), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
-        self._store.set(_name(node), node)
+        self._store.set(_name(node.object), node.object)
         return True
 
 

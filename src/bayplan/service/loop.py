@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -17,11 +16,12 @@ from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.queue import QueuedPod, SchedulingQueue
-from bayplan.scheduling import CycleOptions, Decision, Outcome, Question, Rotation, Templates, decide, scheduling_cycle
+from bayplan.scheduling import CycleOptions, Decision, Outcome, Rotation, Templates, decide, scheduling_cycle
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.extenders import Extenders, drive
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
 from bayplan.service.waiting_pods import WaitingPods
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 
 LONGEST_TURN = 0.005
 """Seconds of deciding after which I/O gets its turn."""
-
-AskExtenders = Callable[[Question], Awaitable[Mapping[str, Any]]]
 
 
 class SchedulingLoop:
@@ -51,7 +49,7 @@ class SchedulingLoop:
         work: asyncio.Event,
         clock: Clock,
         rng: random.Random,
-        ask_extenders: AskExtenders | None = None,
+        extenders: Extenders | None = None,
     ) -> None:
         self._profiles = profiles
         self._rotation = Rotation()
@@ -67,12 +65,12 @@ class SchedulingLoop:
         self._work = work
         self._clock = clock
         self._rng = rng
-        self._ask_extenders = ask_extenders
+        self._extenders = extenders
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
 
     async def run(self) -> None:
-        """Decide until cancelled. A decision is never cut off in the middle."""
+        """Decide until cancelled. A decision is never cut off in the middle, but while extenders are asked."""
         turn_began = self._clock.monotonic()
         while True:
             now = self._clock.monotonic()
@@ -100,6 +98,8 @@ class SchedulingLoop:
         profile = self._profiles[queued.pod.scheduler_name]
         decision = await self._decide(profile, queued.pod)
         self.decisions += 1
+        if self._extenders is not None and self._overtaken(queued, decision):
+            return
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
@@ -117,19 +117,25 @@ class SchedulingLoop:
 
     async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
-        if self._ask_extenders is None:
+        if self._extenders is None or not self._extenders.have_a_say(pod):
             templates = self._templates[profile.scheduler_name]
             return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation)
         options = CycleOptions(ask_extenders=True, rotation=self._rotation)
         cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
-            try:
-                question = next(cycle)
-                while True:
-                    question = cycle.send(await self._ask_extenders(question))
-            except StopIteration as end:
-                decision: Decision = end.value
-                return decision
+            return await drive(cycle, self._extenders)
+
+    def _overtaken(self, queued: QueuedPod, decision: Decision) -> bool:
+        """Whether the pod, or the node it was to have, went while extenders were asked. If so, that is dealt with."""
+        current = self._failures.current(queued)
+        if current is None or current.terminating:
+            self._queue.done(queued.uid)
+            return True
+        node = decision.node or decision.nominated_node
+        if not node or self._state.nodes.position(node) is not None:
+            return False
+        self._failures.error(queued, f'node "{node}" went away while extenders were asked')
+        return True
 
     def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision) -> None:
         """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding."""

@@ -16,6 +16,7 @@ from bayplan.client import ApiError, Client, Reflector, TransportError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
+from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
@@ -23,10 +24,11 @@ from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.extenders import Extenders, FencedExtenders
 from bayplan.service.failures import Failures
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler
+from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.pod_status import PodStatusWriter
@@ -37,15 +39,15 @@ log = logging.getLogger(__name__)
 
 LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Pods that are done take nothing any more, and there may be many of them."""
-_LOOK_FOR_KIND_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What can be set of a scheduler beside its plugins. Times are seconds.
 
-    `seed` makes the choice among equally good nodes repeatable. `freeze` takes everything that is alive after the
-    first synchronisation out of the garbage collector's sight; it concerns the whole process.
+    `look_for_kind`: how often to ask for a kind that the server lacked at the start. `seed` makes the choice among
+    equally good nodes repeatable. `freeze` takes everything that is alive after the first synchronisation out of the
+    garbage collector's sight; it concerns the whole process.
     """
 
     initial_backoff: float = 1.0
@@ -53,6 +55,7 @@ class Settings:
     unschedulable_timeout: float = 300.0
     blocked_after: float = 2.0
     drain: float = 10.0
+    look_for_kind: float = 10.0
     seed: int | None = None
     freeze: bool = False
 
@@ -64,7 +67,8 @@ BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 class Scheduler:
     """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
 
-    With a `leadership` it knows the cluster, but decides only while it leads.
+    `extenders` are asked beside the plugins; opening and closing them is the caller's. With a `leadership` it knows the
+    cluster, but decides only while it leads.
     """
 
     def __init__(
@@ -73,13 +77,16 @@ class Scheduler:
         build_profiles: BuildProfiles,
         settings: Settings = Settings(),
         *,
+        extenders: Extenders | None = None,
         leadership: Leadership | None = None,
         clock: Clock | None = None,
     ) -> None:
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
+            extenders = FencedExtenders(extenders, leadership.leads) if extenders is not None else None
         self._client = client
         self._settings = settings
+        self._extenders = extenders
         self._leadership = leadership
         self._clock = clock or SystemClock()
         self._work = asyncio.Event()
@@ -90,7 +97,10 @@ class Scheduler:
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         self.queue = SchedulingQueue(
-            {name: QueueProfile.of(profile) for name, profile in self.profiles.items()},
+            {
+                name: QueueProfile.of(profile, any_event=() if extenders is None else (EXTENDER,))
+                for name, profile in self.profiles.items()
+            },
             self.state.nominations,
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
@@ -151,8 +161,9 @@ class Scheduler:
             failures,
             recorder,
             status,
-            work.set,
+            intake,
             self._clock,
+            self._extenders,
         )
         evictions = Evictions(
             tasks,
@@ -179,6 +190,7 @@ class Scheduler:
             work,
             self._clock,
             random.Random(self._settings.seed),
+            self._extenders,
         )
         services = [
             tasks.create_task(recorder.run(), name="event-recorder"),
@@ -207,7 +219,11 @@ class Scheduler:
 
         What the server lacks may come yet, as the definition of a custom resource: it is waited for as a service.
         """
-        reflectors = [Reflector(self._client, NODE, NodeHandler(intake, self.state, self.queue, self._clock))]
+        whole = self._extenders is not None and self._extenders.want_nodes
+        nodes = NodeHandler(intake, self.state, self.queue, self._clock)
+        reflectors: list[Reflector[Any]] = [
+            Reflector(self._client, NODE, nodes, decode=SentNode.keep if whole else SentNode.read)
+        ]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
             reflector: Reflector[Any] = Reflector(self._client, kind, handler)
@@ -220,7 +236,7 @@ class Scheduler:
 
     async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
         while True:
-            await asyncio.sleep(_LOOK_FOR_KIND_SECONDS)
+            await asyncio.sleep(self._settings.look_for_kind)
             if await self._served(kind):
                 break
         log.info("the API server has %s (%s) now", kind.plural, kind.api_version)

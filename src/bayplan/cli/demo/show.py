@@ -10,9 +10,8 @@ from contextlib import asynccontextmanager
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, Figures
 from bayplan.cli.demo.spectator import Spectator
-from bayplan.cli.run import profiles_of
 from bayplan.client import Client
-from bayplan.config import load_plugins
+from bayplan.config import default_profile, load_plugins
 from bayplan.service.scheduler import Scheduler, Settings
 
 PAUSE = 0.6
@@ -41,9 +40,9 @@ class Show:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        profiles = profiles_of(stage.SCHEDULER_NAME, load_plugins([str(stage.POLICY)]))
+        plugins, name = load_plugins([str(stage.POLICY)]), stage.SCHEDULER_NAME
         self._changed = asyncio.Event()
-        self.scheduler = Scheduler(client, profiles, Settings())
+        self.scheduler = Scheduler(client, lambda handle: {name: default_profile(name, handle, plugins)}, Settings())
         self.seen = Spectator(client, self._changed.set)
         self._acts = stage.acts()
         self._act: stage.Act | None = None

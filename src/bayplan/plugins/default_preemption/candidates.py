@@ -1,4 +1,4 @@
-"""Candidates: nodes that a pod could have, and what that would cost.
+"""What candidates for a preemption cost.
 
 Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go) and MoreImportantPod (pkg/scheduler/util).
 """
@@ -7,36 +7,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.interface import Candidate
 
 _ABOVE_ANY_NEGATIVE_PRIORITY = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A node that a pod could have if `victims` were gone, the most important of which comes first.
-
-    `violations`: how many of the victims a disruption budget protects.
-    """
-
-    node_name: str
-    victims: tuple[PodInfo, ...]
-    violations: int
 
 
 def preference(candidate: Candidate) -> tuple[float, ...]:
     """A key: the candidate with the smallest is the best.
 
     Few broken budgets come first, then a low priority of the most important victim, a low sum of priorities, few
-    victims, and a late start of the most important victims.
+    victims, and a late start of the most important victims. The first victim is taken to be the most important one;
+    where an extender put another one first, only the start is that of the really most important ones.
     """
-    highest = candidate.victims[0].priority
+    first, highest = candidate.victims[0].priority, max(victim.priority for victim in candidate.victims)
     # Priorities are lifted above 0, so that fewer victims of a negative priority are better than more of them.
     total = sum(victim.priority + _ABOVE_ANY_NEGATIVE_PRIORITY for victim in candidate.victims)
     earliest = min(started(victim) for victim in candidate.victims if victim.priority == highest)
-    return candidate.violations, highest, total, len(candidate.victims), -earliest
+    return candidate.violations, first, total, len(candidate.victims), -earliest
 
 
 def most_important_first(pods: Iterable[PodInfo]) -> list[PodInfo]:

@@ -14,11 +14,11 @@ import numpy as np
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.nodes import Nodes, PodChanges
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.interface import CycleState, WhatIf
+from bayplan.framework.interface import Candidate, CycleState, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections, Verdicts
 from bayplan.plugins.default_preemption.budgets import Budgets
-from bayplan.plugins.default_preemption.candidates import Candidate, most_important_first
+from bayplan.plugins.default_preemption.candidates import most_important_first
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 

@@ -16,7 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
+from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
@@ -48,8 +48,10 @@ class DefaultPreemption(Plugin):
         """Hold a pod back while its victims are evicted: until then it would only find them still there."""
         return GOING_ON if self._handle.preempting(pod.uid) else None
 
-    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
-        """Find the candidates, and take the one that costs least."""
+    def post_filter(
+        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
+    ) -> PostFilterResult | Shortlist:
+        """Find the candidates; the one that costs least is taken, of those that extenders leave."""
         ineligible = self._ineligible(pod, diagnosis)
         if ineligible:
             return PostFilterResult(_refusal(ineligible))
@@ -61,8 +63,7 @@ class DefaultPreemption(Plugin):
         if not candidates:
             why = Diagnosis(diagnosis.total, dry_run.verdicts, absent=NOT_HELPFUL).explain()
             return PostFilterResult(_refusal(why), nominated_node="")
-        best = min(candidates, key=preference)
-        return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
+        return Shortlist(tuple(candidates), self._handle.nodes, _cheapest)
 
     def events(self) -> Iterable[EventHint]:
         """Pods that go let the queue ask again whether a pod is held back; what it waits for, others know."""
@@ -107,6 +108,13 @@ class DefaultPreemption(Plugin):
 def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
     """The plugins that turned the pod down know whether that helps it."""
     return Hint.SKIP
+
+
+def _cheapest(candidates: tuple[Candidate, ...]) -> PostFilterResult:
+    if not candidates:
+        return PostFilterResult(_refusal("no candidate node for preemption"))
+    best = min(candidates, key=preference)
+    return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
 
 def _being_preempted(pod: PodInfo) -> bool:

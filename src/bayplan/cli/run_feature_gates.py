@@ -1,0 +1,136 @@
+"""`--feature-gates`: the gates of Kubernetes 1.36 (pkg/features/kube_features.go and the libraries'), and which values
+are those of Bayplan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from bayplan.config.suggestions import did_you_mean
+from bayplan.plugins.registry import NOT_IMPLEMENTED
+
+DYNAMIC_RESOURCES = "DynamicResources"
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+ON = _names(
+    """
+    DynamicResourceAllocation InPlacePodLevelResourcesVerticalScaling InPlacePodVerticalScaling
+    MatchLabelKeysInPodAffinity MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
+    NodeDeclaredFeatures NodeInclusionPolicyInPodTopologySpread NominatedNodeNameForExpectation
+    OpportunisticBatching PodLevelResources PodSchedulingReadiness SchedulerAsyncPreemption
+    SchedulerPopFromBackoffQ SchedulerQueueingHints SidecarContainers VolumeAttributesClass DRAAdminAccess
+    DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
+    DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout AllBeta
+    """
+)
+"""Gates that change what a scheduler does and are on by default: so it is here, and cannot be switched off."""
+
+OFF = _names(
+    """
+    DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims GangScheduling
+    GenericWorkload SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators
+    TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption AllAlpha
+    """
+)
+"""Gates that change what a scheduler does and are off by default: what they bring is not here."""
+
+RESTS_ON = {"NodeDeclaredFeatures": "NodeDeclaredFeatures"} | {
+    name: DYNAMIC_RESOURCES for name in ON if name.startswith("DRA") or name == "DynamicResourceAllocation"
+}
+"""Gates that mean nothing without a plugin."""
+
+OTHERS = _names(
+    """
+    APIResponseCompression APIServerIdentity APIServerTracing APIServingWithRoutine
+    AggregatedDiscoveryRemoveBetaType AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
+    AllowOverwriteTerminationGracePeriodSeconds AllowParsingUserUIDFromCertAuth AllowServiceExternalIPs
+    AllowUnsafeMalformedObjectDeletion AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
+    AuthorizeNodeWithSelectors AuthorizePodWebsocketUpgradeCreatePermission AuthorizeWithSelectors BtreeWatchCache
+    CBORServingAndStorage CPUCFSQuotaPeriod CPUManagerPolicyAlphaOptions CPUManagerPolicyBetaOptions
+    CPUManagerPolicyOptions CRDObservedGenerationTracking CRDValidationRatcheting CRIListStreaming
+    CSIServiceAccountTokenSecrets CSIVolumeHealth ChangeContainerStatusOnKubeletRestart
+    ClearingNominatedNodeNameAfterBinding CloudControllerManagerWatchBasedRoutesReconciliation
+    CloudControllerManagerWebhook ClusterTrustBundle ClusterTrustBundleProjection ComponentFlagz ComponentStatusz
+    ConcurrentWatchObjectDecode ConsistentListFromCache ConstrainedImpersonation ContainerCheckpoint
+    ContainerRestartRules ContainerStopSignals ContextualLogging ControllerManagerReleaseLeaderElectionLockOnExit
+    CoordinatedLeaderElection CrossNamespaceVolumeDataSource CustomResourceFieldSelectors
+    DRAResourceClaimGranularStatusAuthorization DRAResourcePoolStatus DeclarativeValidation
+    DeclarativeValidationBeta DeclarativeValidationTakeover DeploymentReplicaSetTerminatingReplicas
+    DetectCacheInconsistency DisableAllocatorDualWrite DisableCPUQuotaWithExclusiveCPUs DisableNodeKubeProxyVersion
+    EnvFiles EventedPLEG ExecProbeTimeout ExtendWebSocketsToKubelet ExternalServiceAccountTokenSigner
+    GitRepoVolumeDriver GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance
+    HPAScaleToZero HostnameOverride ImageMaximumGCAge ImageVolume ImageVolumeWithDigest
+    InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+    InPlacePodVerticalScalingInitContainers JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy
+    JobSuccessPolicy KMSv1 KubeletCgroupDriverFromCRI KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+    KubeletFineGrainedAuthz KubeletInUserNamespace KubeletPSI KubeletPodResourcesDynamicResources
+    KubeletPodResourcesGet KubeletPodResourcesListUseActivePods KubeletRegistrationGetOnExistsOnly
+    KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders KubeletTracing ListFromCacheSnapshot
+    LocalStorageCapacityIsolationFSQuotaMonitoring LogarithmicScaleDown LoggingAlphaOptions LoggingBetaOptions
+    LoggingStableOptions ManifestBasedAdmissionControlConfig MaxUnavailableStatefulSet MemoryQoS
+    MultiCIDRServiceAllocator MutableCSINodeAllocatableCount MutablePVNodeAffinity
+    MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs MutatingAdmissionPolicy
+    NFTablesProxyMode NativeHistograms NodeLogQuery NodeSwap OpenAPIEnums OrderedNamespaceDeletion
+    PLEGOnDemandRelist PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodCertificateRequest
+    PodDeletionCost PodLevelResourceManagers PodLifecycleSleepAction PodLifecycleSleepActionAllowZero
+    PodLogsQuerySplitStreams PodObservedGenerationTracking PodReadyToStartContainersCondition
+    PodTopologyLabelsAdmission PodsAPI PortForwardWebsockets PreferSameTrafficDistribution
+    PreventStaticPodAPIReferences ProcMountType QOSReserved RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
+    ReduceDefaultCrashLoopBackOffDecay RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation
+    RelaxedServiceNameValidation ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile
+    RemoteRequestHeaderUID ResilientWatchCacheInitialization ResourceHealthStatus ResourceHealthStatusMessage
+    RestartAllContainersOnContainerExits RetryGenerateName RotateKubeletServerCertificate RuntimeClassInImageCriAPI
+    SELinuxChangePolicy SELinuxMount SELinuxMountReadWriteOncePod SeparateCacheWatchRPC
+    SeparateTaintEvictionController ServiceAccountNodeAudienceRestriction ServiceAccountTokenJTI
+    ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
+    ServiceCIDRStatusFieldWiping ShardedListAndWatch SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
+    StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet
+    StatefulSetSemanticRevisionComparison StorageNamespaceIndex StorageVersionAPI StorageVersionHash
+    StorageVersionMigrator StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
+    StrictIPCIDRValidation StructuredAuthenticationConfiguration
+    StructuredAuthenticationConfigurationEgressSelector StructuredAuthenticationConfigurationJWKSMetrics
+    SupplementalGroupsPolicy SystemdWatchdog TokenRequestServiceAccountUIDValidation
+    TopologyManagerPolicyAlphaOptions TopologyManagerPolicyBetaOptions TopologyManagerPolicyOptions
+    TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
+    UserNamespacesHostNetworkSupport UserNamespacesSupport WatchCacheInitializationPostStartHook WatchList WinDSR
+    WinOverlay WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadWithJob
+    """
+)
+"""Gates of other components, which a scheduler takes for the convenience of those who give all the same flags."""
+
+KNOWN = ON | OFF | OTHERS
+_VALUES = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""Mirrors Go's strconv.ParseBool."""
+
+
+def judge(values: Iterable[str]) -> tuple[list[str], list[str]]:
+    """What is wrong with `A=true,B=false,...` (also as `kube:A=true`), and what its author should know."""
+    problems: list[str] = []
+    warnings: list[str] = []
+    for name, text in _pairs(values):
+        value = _VALUES.get(text)
+        if name not in KNOWN:
+            problems.append(f"unknown feature gate {name!r}{did_you_mean(name, KNOWN)}")
+        elif value is None:
+            problems.append(f"{name}: expected true or false, got {text!r}")
+        elif name in ON and not value:
+            problems.append(f"{name}=false: what it switches is always on here")
+        elif name in OFF and value:
+            problems.append(f"{name}=true: what it switches on is not supported yet")
+        elif name in RESTS_ON and RESTS_ON[name] in NOT_IMPLEMENTED:
+            warnings.append(f"{name} has no effect: plugin {RESTS_ON[name]!r} does not exist here yet")
+    return problems, warnings
+
+
+def _pairs(values: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for each in ",".join(values).split(","):
+        if each.strip():
+            name, _, value = each.strip().removeprefix("kube:").partition("=")
+            yield name.strip(), value.strip()

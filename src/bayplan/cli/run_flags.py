@@ -1,0 +1,201 @@
+"""The command-line flags of kube-scheduler, and what becomes of each here.
+
+In the order and the groups of `kube-scheduler --help` (cmd/kube-scheduler/app/options/options.go). A flag is of effect,
+or is taken with a warning because what it sets is not there yet or cannot be set, or is refused where disregarding it
+would not be what its user wants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a flag takes; the value is what help calls it."""
+
+    STRING = "string"
+    STRINGS = "strings"
+    FILE = "file"
+    YAML_FILE = "yaml file"
+    OUTPUT_FILE = "output file"
+    INT = "int"
+    FLOAT = "float"
+    DURATION = "duration"
+    BOOL = ""
+
+
+class Treatment(Enum):
+    """What becomes of a flag."""
+
+    WORKS = "works"
+    WARNED = "accepted with a warning"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A flag of kube-scheduler. `text`: what it does, or the reason why it does nothing."""
+
+    name: str
+    group: str
+    kind: Kind
+    treatment: Treatment
+    text: str
+    default: str = ""
+    """The default that help shows."""
+
+    @property
+    def parameter(self) -> str:
+        """Its name in Python."""
+        return self.name.replace("-", "_")
+
+
+WORKS, WARNED, REFUSED = Treatment.WORKS, Treatment.WARNED, Treatment.REFUSED
+
+NO_ENDPOINTS = "no endpoints are served yet"
+NO_ELECTION = "there is no leader election yet"
+NO_METRICS = "no metrics are served yet"
+UNBUFFERED = "log lines are written at once, to standard error"
+
+_GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
+    "Misc flags": (
+        ("config", Kind.YAML_FILE, WORKS, "Read this KubeSchedulerConfiguration.", ""),
+        ("master", Kind.STRING, WORKS, "URL of the API server; goes before the kubeconfig's.", ""),
+        (
+            "write-config-to",
+            Kind.OUTPUT_FILE,
+            WORKS,
+            "Write the configuration, complete and with plugins merged, and exit.",
+            "",
+        ),
+    ),
+    "Secure serving flags": (
+        ("bind-address", Kind.STRING, WARNED, NO_ENDPOINTS, "0.0.0.0"),  # noqa: S104 - upstream's default
+        ("cert-dir", Kind.STRING, WARNED, NO_ENDPOINTS, ""),
+        ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is not served anyway", ""),
+        ("http2-max-streams-per-connection", Kind.INT, REFUSED, "HTTP/2 is not served", ""),
+        ("permit-address-sharing", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
+        ("permit-port-sharing", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
+        ("secure-port", Kind.INT, WARNED, NO_ENDPOINTS, "10259"),
+        ("tls-cert-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("tls-cipher-suites", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+        (
+            "tls-curve-preferences",
+            Kind.STRINGS,
+            REFUSED,
+            "its values number the curves of Go's TLS library, and Python's lets nobody choose several",
+            "",
+        ),
+        ("tls-min-version", Kind.STRING, WARNED, NO_ENDPOINTS, ""),
+        ("tls-private-key-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("tls-sni-cert-key", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+    ),
+    "Authentication flags": (
+        ("authentication-kubeconfig", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("authentication-skip-lookup", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
+        ("authentication-token-webhook-cache-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
+        ("authentication-tolerate-lookup-failure", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
+        ("client-ca-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("requestheader-allowed-names", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+        ("requestheader-client-ca-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("requestheader-extra-headers-prefix", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-extra-"),
+        ("requestheader-group-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-group"),
+        ("requestheader-uid-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+        ("requestheader-username-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-user"),
+    ),
+    "Authorization flags": (
+        ("authorization-always-allow-paths", Kind.STRINGS, WARNED, NO_ENDPOINTS, "/healthz,/readyz,/livez"),
+        ("authorization-kubeconfig", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
+        ("authorization-webhook-cache-authorized-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
+        ("authorization-webhook-cache-unauthorized-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
+    ),
+    "Deprecated flags": (
+        ("contention-profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
+        (
+            "kube-api-burst",
+            Kind.INT,
+            WORKS,
+            "Requests to the API server at once, before --kube-api-qps (50 if that is not set) limits them.",
+            "",
+        ),
+        ("kube-api-content-type", Kind.STRING, WARNED, "JSON is what goes over the wire", ""),
+        (
+            "kube-api-qps",
+            Kind.FLOAT,
+            WORKS,
+            "Requests to the API server a second. Without it and --kube-api-burst: no limit.",
+            "",
+        ),
+        (
+            "kubeconfig",
+            Kind.FILE,
+            WORKS,
+            "Path to a kubeconfig, also beside --config. Default: KUBECONFIG, ~/.kube/config, or a service account.",
+            "",
+        ),
+        (
+            "pod-max-in-unschedulable-pods-duration",
+            Kind.DURATION,
+            WORKS,
+            "Try a pod that nothing has helped again after so long.",
+            "5m0s",
+        ),
+        ("profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
+    ),
+    "Leader election flags": (
+        ("leader-elect", Kind.BOOL, WARNED, NO_ELECTION, "true"),
+        ("leader-elect-lease-duration", Kind.DURATION, WARNED, NO_ELECTION, "15s"),
+        ("leader-elect-renew-deadline", Kind.DURATION, WARNED, NO_ELECTION, "10s"),
+        ("leader-elect-resource-lock", Kind.STRING, WARNED, NO_ELECTION, "leases"),
+        ("leader-elect-resource-name", Kind.STRING, WARNED, NO_ELECTION, "kube-scheduler"),
+        ("leader-elect-resource-namespace", Kind.STRING, WARNED, NO_ELECTION, "kube-system"),
+        ("leader-elect-retry-period", Kind.DURATION, WARNED, NO_ELECTION, "2s"),
+    ),
+    "Feature gate flags": (
+        ("emulated-version", Kind.STRINGS, REFUSED, "Bayplan decides as Kubernetes 1.36 does, and as no other", ""),
+        (
+            "feature-gates",
+            Kind.STRINGS,
+            WORKS,
+            "Features to switch, as in A=true,B=false. What cannot be switched here is refused with the reason.",
+            "",
+        ),
+        (
+            "min-compatibility-version",
+            Kind.STRINGS,
+            REFUSED,
+            "Bayplan decides as Kubernetes 1.36 does, and as no other",
+            "",
+        ),
+    ),
+    "Metrics flags": (
+        ("allow-metric-labels", Kind.STRINGS, WARNED, NO_METRICS, ""),
+        ("allow-metric-labels-manifest", Kind.FILE, WARNED, NO_METRICS, ""),
+        ("disabled-metrics", Kind.STRINGS, WARNED, NO_METRICS, ""),
+        ("show-hidden-metrics-for-version", Kind.STRING, WARNED, NO_METRICS, ""),
+    ),
+    "Logs flags": (
+        ("log-flush-frequency", Kind.DURATION, WARNED, UNBUFFERED, "5s"),
+        ("log-json-info-buffer-size", Kind.STRING, WARNED, UNBUFFERED, ""),
+        ("log-json-split-stream", Kind.BOOL, REFUSED, "all of the log goes to standard error", ""),
+        ("log-text-info-buffer-size", Kind.STRING, WARNED, UNBUFFERED, ""),
+        ("log-text-split-stream", Kind.BOOL, REFUSED, "all of the log goes to standard error", ""),
+        ("logging-format", Kind.STRING, WORKS, 'How log lines look: "text" or "json".', "text"),
+        (
+            "v",
+            Kind.INT,
+            WORKS,
+            "How much to say: from 2 on what happens to every pod, from 4 on everything. -v is 2, and -vv is 4.",
+            "0",
+        ),
+        ("vmodule", Kind.STRING, WARNED, "its patterns name files of kube-scheduler's source", ""),
+    ),
+    "Global flags": (("version", Kind.STRING, WORKS, "Print the version and exit.", ""),),
+}
+
+FLAGS: tuple[Flag, ...] = tuple(
+    Flag(name, group, kind, treatment, text, default)
+    for group, flags in _GROUPS.items()
+    for name, kind, treatment, text, default in flags
+)

@@ -1,0 +1,229 @@
+"""What `bayplan run` was asked for: flags, plugins and the configuration, judged together, before anything runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bayplan.api import durations
+from bayplan.cli import run_feature_gates
+from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
+from bayplan.cli.run_logging import FORMATS
+from bayplan.config import (
+    Catalog,
+    ConfigurationError,
+    ExtraPlugin,
+    KubeSchedulerConfiguration,
+    PluginLoadError,
+    build_profiles,
+    default_profile,
+    load_configuration,
+    load_plugins,
+    read_configuration,
+)
+from bayplan.config.documents import Document
+from bayplan.config.profiles import profile_of_all
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.config.validation import configuration_faults
+from bayplan.framework.handle import Handle
+from bayplan.framework.profile import Profile
+from bayplan.service.scheduler import Settings
+
+OUR_SCHEDULER_NAME = "bayplan-scheduler"
+"""The name that pods ask for where nobody says another: the cluster's own scheduler has the default name."""
+
+_IGNORED_BESIDE_CONFIG = {
+    "kube-api-qps": "clientConnection.qps",
+    "kube-api-burst": "clientConnection.burst",
+    "kube-api-content-type": "clientConnection.contentType",
+    "profiling": "enableProfiling",
+    "contention-profiling": "enableContentionProfiling",
+}
+_ELECTION_FIELDS = {
+    "leader-elect": "leaderElect",
+    "leader-elect-lease-duration": "leaseDuration",
+    "leader-elect-renew-deadline": "renewDeadline",
+    "leader-elect-retry-period": "retryPeriod",
+    "leader-elect-resource-lock": "resourceLock",
+    "leader-elect-resource-name": "resourceName",
+    "leader-elect-resource-namespace": "resourceNamespace",
+}
+
+
+@dataclass(slots=True)
+class Preparation:
+    """What is to run. With `problems`, nothing is; both they and `warnings` are lines for people."""
+
+    configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
+    plugins: list[ExtraPlugin] = field(default_factory=list)
+    document: Document | None = None
+    """The file that the profiles come from."""
+    unschedulable_timeout: float = 300.0
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def settings(self, seed: int | None) -> Settings:
+        """What the scheduler is told beside its profiles."""
+        return Settings(
+            initial_backoff=self.configuration.podInitialBackoffSeconds,
+            max_backoff=self.configuration.podMaxBackoffSeconds,
+            unschedulable_timeout=self.unschedulable_timeout,
+            seed=seed,
+            freeze=True,
+        )
+
+    def build_profiles(self, handle: Handle) -> Mapping[str, Profile]:
+        """The profiles by name. Raises ConfigurationError and PluginLoadError for plugins that cannot be built."""
+        if self.document is not None:
+            try:
+                return build_profiles(self.configuration, handle, self.plugins)
+            except ConfigurationError as error:
+                source, line_of = self.document.source, self.document.line_of
+                raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
+        name = self.configuration.profiles[0].schedulerName
+        return {name: default_profile(name, handle, self.plugins)}
+
+    @property
+    def catalog(self) -> Catalog:
+        """The plugins that the configuration may name."""
+        return Catalog(self.plugins)
+
+
+def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
+    """Judge everything: `flags` are those of kube-scheduler by name (None or empty: not given)."""
+    given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, (), ""}]
+    prepared = Preparation()
+    _judge_flags(given, prepared)
+    loaded = True
+    try:
+        prepared.plugins = load_plugins(plugins)
+        Catalog(prepared.plugins)
+    except PluginLoadError as error:
+        prepared.problems.append(f"bayplan run: {error}")
+        prepared.plugins, loaded = [], False
+    values = {flag.name: value for flag, value in given}
+    if "config" in values:
+        _read_configuration(Path(values["config"]), loaded, prepared)
+        _name_the_profile(values["config"], scheduler_name, prepared)
+    else:
+        writing = "write-config-to" in values
+        name = scheduler_name or (DEFAULT_SCHEDULER_NAME if writing else OUR_SCHEDULER_NAME)
+        prepared.configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, prepared.catalog)])
+    _apply(values, prepared)
+    return prepared
+
+
+def _judge_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> None:
+    idle: dict[str, list[str]] = {}
+    for flag, value in given:
+        if flag.treatment is Treatment.REFUSED:
+            prepared.problems.append(f"bayplan run: --{flag.name} is not supported: {flag.text}")
+        elif flag.treatment is Treatment.WARNED and not _asks_for_nothing(flag, value):
+            idle.setdefault(flag.text, []).append(f"--{flag.name}")
+        elif flag.name == "feature-gates":
+            problems, warnings = run_feature_gates.judge(value)
+            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in problems]
+            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in warnings]
+        elif flag.name == "logging-format" and value not in FORMATS:
+            prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
+        elif flag.kind is Kind.FLOAT and not math.isfinite(value):
+            prepared.problems.append(f"bayplan run: --{flag.name}: expected a number, not {value}")
+        elif flag.name == "pod-max-in-unschedulable-pods-duration":
+            prepared.unschedulable_timeout = durations.parse(value)
+            if prepared.unschedulable_timeout <= 0:
+                prepared.problems.append(f"bayplan run: --{flag.name}: must be greater than zero, not {value}")
+    for reason, names in idle.items():
+        verb = "has" if len(names) == 1 else "have"
+        prepared.warnings.append(f"bayplan run: warning: {', '.join(names)} {verb} no effect: {reason}")
+
+
+def _asks_for_nothing(flag: Flag, value: Any) -> bool:
+    """Whether a flag only says what is so without it."""
+    if flag.kind is Kind.BOOL:
+        return value is False
+    return (flag.name, value) in {("secure-port", 0), ("kube-api-content-type", "application/json")}
+
+
+def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation) -> None:
+    reading = None
+    try:
+        if plugins_loaded:
+            reading = read_configuration(path, prepared.plugins)
+    except PluginLoadError as error:
+        prepared.problems.append(f"bayplan run: {error}")
+    except ConfigurationError as error:
+        prepared.problems += str(error).splitlines()
+        return
+    if reading is None:  # then nobody can say which plugins exist, but all else can be judged
+        try:
+            load_configuration(path)
+        except ConfigurationError as error:
+            prepared.problems += str(error).splitlines()
+        return
+    prepared.configuration, prepared.document = reading.configuration, reading.document
+    prepared.plugins = list(reading.plugins)
+    prepared.warnings += reading.warning_lines()
+    named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
+    prepared.warnings += [
+        f"bayplan run: warning: plugin {plugin.name!r} is in no profile of {path}: enable it in plugins.multiPoint"
+        for plugin in prepared.plugins
+        if plugin.name not in named
+    ]
+    if reading.configuration.leaderElection.leaderElect:
+        line = reading.document.line_of("leaderElection.leaderElect") or reading.document.line_of("leaderElection")
+        place = f"{path}:{line}" if line else f"{path}"
+        prepared.warnings.append(
+            f"{place}: warning: leaderElection.leaderElect: there is no leader election yet: run one instance only"
+        )
+
+
+def _name_the_profile(path: str, scheduler_name: str | None, prepared: Preparation) -> None:
+    """A name on the command line is that of the only profile."""
+    if scheduler_name is None:
+        return
+    profiles = prepared.configuration.profiles
+    if len(profiles) == 1:
+        profiles[0].schedulerName = scheduler_name
+        return
+    names = ", ".join(profile.schedulerName for profile in profiles)
+    prepared.problems.append(
+        f"bayplan run: --scheduler-name: {path} has {len(profiles)} profiles, each with its own name ({names}): "
+        "change profiles[].schedulerName there"
+    )
+
+
+def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
+    """Put what flags say into the configuration, in which they go before the file as far as they do upstream.
+
+    Mirrors ApplyTo, ApplyDeprecated and ApplyLeaderElectionTo (cmd/kube-scheduler/app/options/options.go); unlike
+    there, --kubeconfig goes before the file's.
+    """
+    configuration = prepared.configuration
+    connection = configuration.clientConnection
+    if "config" in values:
+        prepared.warnings += [
+            f"bayplan run: warning: --{name} has no effect beside --config: set {place} there"
+            for name, place in _IGNORED_BESIDE_CONFIG.items()
+            if name in values
+        ]
+    else:
+        connection.qps = values.get("kube-api-qps")
+        connection.burst = values.get("kube-api-burst")
+        connection.contentType = values.get("kube-api-content-type", connection.contentType)
+        configuration.enableProfiling = values.get("profiling", True)
+        configuration.enableContentionProfiling = values.get("contention-profiling", True)
+    if "kubeconfig" in values:
+        if connection.kubeconfig not in {"", values["kubeconfig"]}:
+            prepared.warnings.append(
+                f"bayplan run: warning: --kubeconfig goes before clientConnection.kubeconfig: {connection.kubeconfig} "
+                "is not read"
+            )
+        connection.kubeconfig = values["kubeconfig"]
+    for name, attribute in _ELECTION_FIELDS.items():
+        if name in values:
+            setattr(configuration.leaderElection, attribute, values[name])
+    if not prepared.problems:
+        prepared.problems += [f"bayplan run: {fault}" for fault in configuration_faults(configuration)]

@@ -1,0 +1,51 @@
+"""The plugins that a configuration can name: the in-tree ones, and the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from bayplan.config.errors import PluginLoadError
+from bayplan.framework.interface import Plugin
+from bayplan.framework.profile import FORMS, Point
+from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
+
+ExtraPlugin = type[Plugin] | Plugin
+"""A plugin of the user's: a class that is built with its arguments, or one that needs none."""
+
+
+class Catalog:
+    """What there is by name. Raises PluginLoadError for a plugin of the user's whose name is taken."""
+
+    def __init__(self, extra_plugins: Sequence[ExtraPlugin] = ()) -> None:
+        self.extras: dict[str, ExtraPlugin] = {}
+        for extra in extra_plugins:
+            if extra.name in PLUGINS or extra.name in self.extras:
+                owner = "an in-tree plugin" if extra.name in PLUGINS else "another one"
+                raise PluginLoadError(f"plugin {extra.name!r} has the name of {owner}: give it one of its own")
+            self.extras[extra.name] = extra
+
+    @property
+    def names(self) -> Collection[str]:
+        """Of all plugins, also of those that do not exist here yet."""
+        return (*PLUGINS, *self.extras)
+
+    def missing(self, name: str) -> bool:
+        """Whether this is an in-tree plugin that does not exist here yet."""
+        return name in NOT_IMPLEMENTED
+
+    def there(self, name: str) -> bool:
+        """Whether the plugin can be asked: nothing is known of those that do not exist here yet."""
+        return name in self.extras or (name in PLUGINS and name not in NOT_IMPLEMENTED)
+
+    def takes_part(self, name: str, point: Point) -> bool:
+        """Whether the plugin is there and implements a point."""
+        plugin: Any = self.extras.get(name) or (PLUGINS[name].factory if name in PLUGINS else None)
+        if plugin is None:
+            return False
+        cls = plugin if isinstance(plugin, type) else type(plugin)
+        return any(issubclass(cls, form) for form in FORMS[point])
+
+    def points(self, name: str) -> list[Point]:
+        """All points that the plugin implements."""
+        return [point for point in Point if self.takes_part(name, point)]

@@ -1,0 +1,277 @@
+"""Plain values into typed ones, strictly, with everything that is wrong at once: unknown fields, wrong types, values
+out of range. What is wrong counts as not there, so that the rest can be read and judged.
+
+As in Go, null is a field's empty value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
+from bayplan.config.errors import ConfigurationError
+from bayplan.config.suggestions import or_known
+
+T = TypeVar("T")
+
+_UNUSABLE: Any = object()
+"""Stands for a value that is wrong and that nothing can stand in for."""
+
+_WORDS: dict[Any, str] = {
+    int: "an integer",
+    float: "a number",
+    str: "a string",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping of fields",
+}
+
+
+def convert(document: Mapping[str, Any], cls: type[T], path: str = "") -> T:
+    """A document as a value of a msgspec type or dataclass. Raises ConfigurationError with paths below `path`."""
+    value, faults = decode(document, cls, path)
+    if faults:
+        raise ConfigurationError(faults)
+    assert value is not None  # or there would be a fault
+    return value
+
+
+def decode(document: Any, cls: type[T], path: str = "") -> tuple[T | None, list[FieldError]]:
+    """The same with all that is wrong. The value is of what is right; None where that is too little for one."""
+    decoder = _Decoder()
+    clean = decoder.clean(document, cls, path)
+    if clean is _UNUSABLE:
+        return None, decoder.faults
+    try:
+        return msgspec.convert(clean, cls, strict=True), decoder.faults
+    except msgspec.ValidationError as error:
+        if not decoder.faults:
+            decoder.faults.append(_told(error, path))
+        return None, decoder.faults
+
+
+class _Field(NamedTuple):
+    type: Any
+    required: bool
+
+
+class _Decoder:
+    """Goes through a value beside its type. The types of the fields of structs, dataclasses, lists and dictionaries
+    are followed; all others are msgspec's business.
+    """
+
+    def __init__(self) -> None:
+        self.faults: list[FieldError] = []
+
+    def clean(self, value: Any, kind: Any, path: str) -> Any:
+        """The value without what is wrong with it, or _UNUSABLE."""
+        before = len(self.faults)
+        plain = _plain(kind)
+        origin = get_origin(plain) or plain
+        if value is None:
+            if NoneType in get_args(kind):
+                return None
+            value = {} if fields_of(plain) is not None else None
+        if fields_of(plain) is not None:
+            clean = self._clean_fields(value, plain, path)
+        elif origin is list:
+            clean = self._clean_list(value, plain, path)
+        elif origin is dict:
+            clean = self._clean_dict(value, plain, path)
+        elif plain is Any:
+            return _without_nulls(value)
+        else:
+            return self._leaf(value, kind, path)
+        if len(self.faults) == before and clean is not _UNUSABLE:
+            try:  # what a type says of its values together: its length, its __post_init__
+                msgspec.convert(clean, kind, strict=True)
+            except msgspec.ValidationError as error:
+                self.faults.append(_told(error, path))
+                return _UNUSABLE
+        return clean
+
+    def _clean_fields(self, value: Any, kind: Any, path: str) -> Any:
+        if not isinstance(value, Mapping):
+            return self._refuse(value, dict, path)
+        fields = fields_of(kind)
+        assert fields is not None
+        clean: dict[str, Any] = {}
+        for name, item in value.items():
+            name = _key(name)  # noqa: PLW2901 - a key that YAML made something else of
+            where = field_errors.join(path, name)
+            if name not in fields:
+                self.faults.append(FieldError(where, f"unknown field{or_known(name, tuple(fields))}"))
+            elif item is not None:
+                clean[name] = self._or_filler(self.clean(item, fields[name].type, where), fields[name])
+        for name, field in fields.items():
+            if not field.required or (name in clean and clean[name] is not _UNUSABLE):
+                continue
+            if name not in clean:
+                self.faults.append(field_errors.required(field_errors.join(path, name)))
+            clean[name] = _filler(field.type)
+            if clean[name] is _UNUSABLE:
+                return _UNUSABLE
+        return {name: item for name, item in clean.items() if item is not _UNUSABLE}
+
+    def _or_filler(self, value: Any, field: _Field) -> Any:
+        return _filler(field.type) if value is _UNUSABLE and field.required else value
+
+    def _clean_list(self, value: Any, kind: Any, path: str) -> Any:
+        if not isinstance(value, list):
+            return self._refuse(value, list, path)
+        (of,) = get_args(kind) or (Any,)
+        items = []
+        for index, item in enumerate(value):
+            clean = self.clean(item, of, f"{path}[{index}]")
+            items.append(_filler(of) if clean is _UNUSABLE else clean)
+        return _UNUSABLE if _UNUSABLE in items else items
+
+    def _clean_dict(self, value: Any, kind: Any, path: str) -> Any:
+        if not isinstance(value, Mapping):
+            return self._refuse(value, dict, path)
+        keys, values = get_args(kind) or (Any, Any)
+        clean = {}
+        for name, item in value.items():
+            where = field_errors.join(path, _key(name))
+            key = self._leaf(_key(name) if keys is str else name, keys, where)
+            taken = self.clean(item, values, where)
+            if key is not _UNUSABLE and taken is not _UNUSABLE:
+                clean[key] = taken
+        return clean
+
+    def _leaf(self, value: Any, kind: Any, path: str) -> Any:
+        plain = _plain(kind)
+        if isinstance(value, float) and not math.isfinite(value):
+            return self._refuse(value, plain if plain in _WORDS else float, path)
+        if plain is int and isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            self.faults.append(FieldError(path, f"is out of range: {shown(value)}"))
+            return _UNUSABLE
+        try:
+            msgspec.convert(value, kind, strict=True)
+        except msgspec.ValidationError as error:
+            self.faults.append(_leaf_fault(value, kind, path) or _told(error, path))
+            return _UNUSABLE
+        return value
+
+    def _refuse(self, value: Any, expected: Any, path: str) -> Any:
+        self.faults.append(FieldError(path, f"expected {_WORDS[expected]}, got {shown(value)}"))
+        return _UNUSABLE
+
+
+def _plain(kind: Any) -> Any:
+    """A type without None and without what is said of its values."""
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return _plain(get_args(kind)[0])
+    if origin in {Union, UnionType}:
+        kinds = [each for each in get_args(kind) if each is not NoneType]
+        return _plain(kinds[0]) if len(kinds) == 1 else kind
+    return kind
+
+
+def _find_fields(kind: Any) -> dict[str, _Field] | None:
+    """The fields of a struct or dataclass as they are called in documents; None for any other type."""
+    if not isinstance(kind, type):
+        return None
+    if issubclass(kind, msgspec.Struct):
+        if kind.__struct_config__.array_like or kind.__struct_config__.tag is not None:
+            return None
+        return {each.encode_name: _Field(each.type, each.required) for each in msgspec.structs.fields(kind)}
+    if dataclasses.is_dataclass(kind):
+        hints = get_type_hints(kind, include_extras=True)
+        missing = dataclasses.MISSING
+        return {
+            each.name: _Field(hints[each.name], each.default is missing and each.default_factory is missing)
+            for each in dataclasses.fields(kind)
+            if each.init
+        }
+    return None
+
+
+fields_of: Callable[[Any], Mapping[str, _Field] | None] = cache(_find_fields)
+"""The same, remembered."""
+
+
+def _filler(kind: Any) -> Any:
+    """An empty value of a type, to stand in for a wrong one, so that what comes after it keeps its place."""
+    plain = _plain(kind)
+    fields = fields_of(plain)
+    if fields is not None:
+        filled = {name: _filler(field.type) for name, field in fields.items() if field.required}
+        return _UNUSABLE if _UNUSABLE in filled.values() else filled
+    origin = get_origin(plain) or plain
+    return origin() if origin in {int, float, str, bool, list, dict} else _UNUSABLE
+
+
+def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
+    """What is wrong with a value, in our words, where they say more than msgspec's."""
+    plain = _plain(kind)
+    if get_origin(plain) is Literal:
+        return _not_one_of(get_args(plain), value, path)
+    if isinstance(plain, type) and issubclass(plain, Enum):
+        return _not_one_of([each.value for each in plain], value, path)
+    if plain not in _WORDS:
+        return None
+    expected = _WORDS[plain]
+    meta = next((each for each in getattr(kind, "__metadata__", ()) if isinstance(each, msgspec.Meta)), msgspec.Meta())
+    hint = ""
+    if isinstance(value, (int, float) if plain is float else plain) and (plain is bool or not isinstance(value, bool)):
+        if meta.ge is None or meta.le is None:
+            return None
+        expected += f" from {meta.ge} to {meta.le}"
+    elif plain is str and meta.examples:
+        expected += f" such as {meta.examples[0]}"
+    elif plain is str and isinstance(value, int | float):
+        hint = ": put it in quotes"
+    return FieldError(path, f"expected {expected}, got {shown(value)}{hint}")
+
+
+def _not_one_of(known: Sequence[Any], value: Any, path: str) -> FieldError:
+    if isinstance(value, str | int | float):
+        return field_errors.not_supported(path, value, known)  # type: ignore[arg-type] # a number is shown as one
+    return FieldError(path, f"expected one of {', '.join(map(shown, known))}, got {shown(value)}")
+
+
+def _told(error: msgspec.ValidationError, path: str) -> FieldError:
+    """What msgspec found, with the whole path."""
+    problem, _, where = str(error).partition(" - at `$")
+    return FieldError(field_errors.join(path, where.removesuffix("`").removeprefix(".")), problem)
+
+
+def shown(value: Any) -> str:
+    """A value in a message, in one short line."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**60:
+        return "a number of 60 digits or more"
+    text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool | int | float) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _key(name: Any) -> str:
+    """A key as it stands in the file, as near as YAML lets us know."""
+    return name if isinstance(name, str) else json.dumps(name, default=str)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {_key(name): _without_nulls(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return cast("Any", value)

@@ -1,0 +1,124 @@
+"""What a profile comes to, before any plugin is built, and all that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
+from bayplan.config.catalog import Catalog
+from bayplan.config.errors import PluginLoadError, beyond
+from bayplan.config.former_plugins import INSTEAD
+from bayplan.config.merging import effective_sets, names_at, score_weights
+from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
+from bayplan.config.suggestions import did_you_mean
+from bayplan.config.types import MULTI_POINT, KubeSchedulerProfile, Plugins, PluginSet
+from bayplan.framework.profile import Point
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The effective plugins of a profile. `weights` of those that score; `arguments` where pluginConfig has some."""
+
+    scheduler_name: str
+    sets: Plugins
+    points: Mapping[Point, Sequence[str]]
+    weights: Mapping[str, int]
+    arguments: Mapping[str, Any]
+    percentage: int
+
+    def names(self) -> list[str]:
+        """Every plugin that takes part, once."""
+        return list(dict.fromkeys(name for names in self.points.values() for name in names))
+
+
+def plan_profile(
+    profile: KubeSchedulerProfile,
+    catalog: Catalog,
+    path: str = "",
+    percentage: int = 0,
+    earlier: Sequence[FieldError] = (),
+) -> tuple[Plan, list[FieldError]]:
+    """The plan, which can be built if there are no faults, and the faults that are not among `earlier`, which were
+    found when the profile was read. `percentage` is the configuration's own.
+    """
+    arguments, faults = plugin_arguments(profile, catalog, path)
+    where = field_errors.join(path, "plugins")
+    for name in Plugins.__struct_fields__:
+        faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
+    sets = effective_sets(profile.plugins)
+    points = {point: names_at(point, sets, catalog) for point in Point}
+    names = dict.fromkeys(name for asked in points.values() for name in asked)
+    seen = {config.name for config in profile.pluginConfig}
+    for name in names:
+        try:
+            found = own_arguments(catalog.extras[name], given=name in seen) if name in catalog.extras else None
+        except PluginLoadError as error:
+            faults.append(FieldError(place_of(name, profile, path), str(error)))
+            continue
+        if found is not None:
+            arguments[name] = found
+    faults = beyond(earlier, faults)
+    blamed = {fault.path for fault in (*earlier, *faults)}
+    for point, problem in _lacks(points):
+        if not any(each.startswith(f"{where}.{point}.") for each in blamed):
+            faults.append(FieldError(f"{where}.{point}", problem))
+    if profile.percentageOfNodesToScore is not None:
+        percentage = profile.percentageOfNodesToScore
+    weights = score_weights(sets, catalog)
+    return Plan(profile.schedulerName, sets, points, weights, arguments, percentage), faults
+
+
+def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:
+    """The place of a document that has to do with how a plugin is built: its arguments, or where it is enabled."""
+    places = [
+        *(f"pluginConfig[{index}].args" for index, each in enumerate(profile.pluginConfig) if each.name == name),
+        *(
+            f"plugins.{point}.enabled[{index}]"
+            for point in Plugins.__struct_fields__
+            for index, each in enumerate(getattr(profile.plugins, point).enabled)
+            if each.name == name
+        ),
+    ]
+    return field_errors.join(path, places[0]) if places else path
+
+
+def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Iterator[FieldError]:
+    seen: dict[str, int] = {}
+    for index, reference in enumerate(plugins.enabled):
+        where, name = f"{path}.enabled[{index}]", reference.name
+        if reference.weight < 0:
+            yield field_errors.invalid(f"{where}.weight", reference.weight, "must not be negative")
+        if name in seen:
+            yield FieldError(f"{where}.name", f"plugin {name!r} is in this list already, as enabled[{seen[name]}]")
+        elif name not in catalog.names:
+            problem = unknown(name, catalog)
+            hint = ": a plugin of your own is loaded with --plugin FILE" if problem.endswith("exist") else ""
+            yield FieldError(f"{where}.name", f"{problem}{hint}")
+        elif place != MULTI_POINT and catalog.there(name) and not _implements(name, place, catalog):
+            points = ", ".join(point.value for point in catalog.points(name))
+            yield FieldError(f"{where}.name", f"plugin {name!r} does not take part in {place}, but in {points}")
+        seen.setdefault(name, index)
+
+
+def unknown(name: str, catalog: Catalog) -> str:
+    """What to say of a plugin that does not exist."""
+    if name in INSTEAD:
+        return f"plugin {name!r} is gone: {INSTEAD[name]}"
+    return f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}"
+
+
+def _implements(name: str, place: str, catalog: Catalog) -> bool:
+    return any(point.value == place and catalog.takes_part(name, point) for point in Point)
+
+
+def _lacks(points: Mapping[Point, Sequence[str]]) -> Iterator[tuple[str, str]]:
+    ordering = points[Point.QUEUE_SORT]
+    if len(ordering) != 1:
+        several = f"and here {' and '.join(ordering)} would: disable all but one in queueSort or multiPoint"
+        found = several if ordering else "and here none does"
+        yield Point.QUEUE_SORT.value, f"exactly one plugin has to order the queue, {found}"
+    if not points[Point.BIND]:
+        yield Point.BIND.value, "at least one plugin has to bind"

@@ -1,0 +1,119 @@
+"""The arguments of plugins, from `pluginConfig` to the types that the plugins name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
+from bayplan.config.catalog import Catalog, ExtraPlugin
+from bayplan.config.decoding import decode, fields_of
+from bayplan.config.errors import PluginLoadError, beyond
+from bayplan.config.former_plugins import LIMITS
+from bayplan.config.types import API_VERSION, KubeSchedulerProfile
+from bayplan.plugins.arguments import PluginArgs
+from bayplan.plugins.registry import PLUGINS
+
+
+def plugin_arguments(
+    profile: KubeSchedulerProfile, catalog: Catalog, path: str = ""
+) -> tuple[dict[str, Any], list[FieldError]]:
+    """The typed arguments of all plugins that have an entry and take some, by name, and all that is wrong with them.
+
+    Mirrors validatePluginConfig (apis/config/validation/validation.go).
+    """
+    arguments: dict[str, Any] = {}
+    faults: list[FieldError] = []
+    seen: set[str] = set()
+    for index, config in enumerate(profile.pluginConfig):
+        where = field_errors.join(path, f"pluginConfig[{index}]")
+        if config.name in seen:
+            faults.append(field_errors.duplicate(where, config.name))
+            continue
+        seen.add(config.name)
+        if config.name in catalog.extras:
+            typed, found = _extra(catalog.extras[config.name], config.args, f"{where}.args")
+        else:
+            if config.name in LIMITS:
+                problem = f"plugin {config.name!r} is gone, and took no arguments: {LIMITS[config.name]}"
+                faults.append(FieldError(where, problem))
+            entry = PLUGINS.get(config.name)
+            if entry is None or entry.arguments is None:
+                continue
+            typed, found = _in_tree(config.name, entry.arguments, config.args, f"{where}.args")
+        faults += found
+        if typed is not None:
+            arguments[config.name] = typed
+    return arguments, faults
+
+
+def _in_tree(
+    name: str, cls: type[PluginArgs], args: Mapping[str, Any], where: str
+) -> tuple[PluginArgs | None, list[FieldError]]:
+    wrong = (
+        [
+            field_errors.not_supported(f"{where}.{field}", args[field], (expected,))
+            for field, expected in (("apiVersion", API_VERSION), ("kind", f"{name}Args"))
+            if args.get(field) not in {None, "", expected}
+        ]
+        if all(isinstance(args.get(field, ""), str | None) for field in ("apiVersion", "kind"))
+        else []
+    )
+    if wrong:  # then the fields are another type's too
+        return None, wrong
+    typed, faults = decode(args, cls, where)
+    if typed is not None:
+        faults += beyond(faults, [fault.below(where) for fault in typed.faults()])
+    return typed, faults
+
+
+def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any, list[FieldError]]:
+    if not isinstance(extra, type) or extra.arguments is None:
+        if not args:
+            return None, []
+        how = ": set `arguments` of its class to their type" if isinstance(extra, type) else ", for it is a function"
+        return None, [FieldError(where, f"plugin {extra.name!r} takes no arguments{how}")]
+    try:
+        return decode_extra(extra.name, extra.arguments, args, where)
+    except PluginLoadError as error:
+        return None, [FieldError(where, str(error))]
+
+
+def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
+    """The default arguments of a plugin of the user's that takes some; None where it takes none or they are `given`.
+
+    Raises PluginLoadError for one that cannot do without, or whose constructor wants what nobody passes.
+    """
+    if not isinstance(extra, type):
+        return None
+    offered = {"handle"} if extra.arguments is None else {"handle", "args"}
+    for parameter in inspect.signature(extra).parameters.values():
+        optional = parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
+        if parameter.default is parameter.empty and not optional and parameter.name not in offered:
+            raise PluginLoadError(
+                f"plugin {extra.name!r}: __init__ wants an argument {parameter.name!r}; it may have `args` (with "
+                "`arguments` set on the class) and `handle`"
+            )
+    if extra.arguments is None or given:
+        return None
+    arguments, faults = decode_extra(extra.name, extra.arguments, {})
+    if faults:
+        lacking = "; ".join(map(str, faults))
+        raise PluginLoadError(f"plugin {extra.name!r} needs arguments, and pluginConfig has none for it: {lacking}")
+    return arguments
+
+
+def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str = "") -> tuple[Any, list[FieldError]]:
+    """The arguments of a plugin of the user's. `apiVersion` and `kind`, which Go's plugins need, are welcome.
+
+    Raises PluginLoadError where the plugin's own type raises something.
+    """
+    try:
+        own = fields_of(cls) or {}
+        args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
+        return decode(args, cls, where)
+    except Exception as error:  # the type is the user's, and so is what it raises
+        problem = f"plugin {name!r} cannot read its arguments: {type(error).__name__}: {error}"
+        raise PluginLoadError(problem) from error

@@ -1,0 +1,37 @@
+"""What a document says it is: a KubeSchedulerConfiguration of v1, or of a version that is made into v1 first."""
+
+from __future__ import annotations
+
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
+from bayplan.config import policies
+from bayplan.config.converted import Converted
+from bayplan.config.decoding import shown
+from bayplan.config.documents import Document
+from bayplan.config.errors import ConfigurationError
+from bayplan.config.older_versions import OLDER_VERSIONS, to_v1
+from bayplan.config.types import API_VERSION, KIND
+
+
+def current_version(document: Document) -> Converted:
+    """The document in v1. Raises ConfigurationError for one that is something else."""
+    version, kind = document.data.get("apiVersion"), document.data.get("kind")
+    if kind == policies.POLICY:
+        raise ConfigurationError([policies.refusal(document.data)], document.source, document.line_of)
+    faults = [
+        *_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)),
+        *_wrong("kind", kind, (KIND,)),
+    ]
+    if faults:
+        raise ConfigurationError(document.in_order(faults), document.source, document.line_of)
+    return Converted(document.data) if version == API_VERSION else to_v1(document.data)
+
+
+def _wrong(field: str, found: object, expected: tuple[str, ...]) -> list[FieldError]:
+    if found in expected:
+        return []
+    if not found:
+        return [field_errors.required(field, f"expected {field}: {expected[0]}")]
+    if not isinstance(found, str):
+        return [FieldError(field, f"expected a string, got {shown(found)}")]
+    return [field_errors.not_supported(field, found, expected)]

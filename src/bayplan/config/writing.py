@@ -1,0 +1,167 @@
+"""A configuration as kube-scheduler's --write-config-to prints it: complete, with the plugins merged, in YAML.
+
+Mirrors encodeConfig (cmd/kube-scheduler/app/options/configfile.go) and the defaults of apis/config/v1/defaults.go.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import yaml
+
+from bayplan.api import durations
+from bayplan.config.catalog import Catalog
+from bayplan.config.merging import effective_sets
+from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
+from bayplan.config.types import (
+    API_VERSION,
+    DEFAULT_BURST,
+    DEFAULT_QPS,
+    Extender,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    PluginReference,
+    Plugins,
+)
+from bayplan.plugins.registry import PLUGINS
+
+
+def written(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> str:
+    """The (valid) configuration with all defaults, which means the same when it is read."""
+    return yaml.dump(_document(configuration, catalog), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=120)
+
+
+class _Dumper(yaml.SafeDumper):
+    """YAML as Go's library writes it."""
+
+
+def _string(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if text else '"')
+
+
+_Dumper.add_representer(str, _string)
+_Dumper.ignore_aliases = lambda *_: True  # type: ignore[method-assign]
+
+
+def _document(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> dict[str, Any]:
+    document = msgspec.to_builtins(configuration)
+    connection = document["clientConnection"]
+    connection["qps"] = _number(DEFAULT_QPS if connection["qps"] is None else connection["qps"])
+    connection["burst"] = DEFAULT_BURST if connection["burst"] is None else connection["burst"]
+    election = document["leaderElection"]
+    for name in ("leaseDuration", "renewDeadline", "retryPeriod"):
+        election[name] = _duration(election[name])
+    document["profiles"] = [_profile(profile, catalog) for profile in configuration.profiles]
+    document["extenders"] = [_extender(extender) for extender in configuration.extenders]
+    for name in ("extenders", "delayCacheUntilActive"):  # as upstream, left out where they are empty
+        if not document[name]:
+            del document[name]
+    return dict(document)
+
+
+def _profile(profile: KubeSchedulerProfile, catalog: Catalog) -> dict[str, Any]:
+    sets = effective_sets(profile.plugins)
+    document: dict[str, Any] = {
+        "schedulerName": profile.schedulerName,
+        "plugins": {
+            place: {
+                side: [_reference(each) for each in getattr(getattr(sets, place), side)]
+                for side in ("enabled", "disabled")
+                if getattr(getattr(sets, place), side)
+            }
+            for place in Plugins.__struct_fields__
+        },
+        "pluginConfig": _plugin_config(profile, sets, catalog),
+    }
+    if profile.percentageOfNodesToScore is not None:
+        document["percentageOfNodesToScore"] = profile.percentageOfNodesToScore
+    return document
+
+
+def _reference(reference: PluginReference) -> dict[str, Any]:
+    return {"name": reference.name, "weight": reference.weight}
+
+
+def _plugin_config(profile: KubeSchedulerProfile, sets: Plugins, catalog: Catalog) -> list[dict[str, Any]]:
+    """What the profile says, complete, and then the arguments of what else is enabled and takes some, by name."""
+    typed, _ = plugin_arguments(profile, catalog)
+    configs = [{"name": each.name, "args": _args(each.name, typed, each.args)} for each in profile.pluginConfig]
+    said = {each.name for each in profile.pluginConfig}
+    for name in sorted(set(sets.enabled_names()) - said):
+        arguments = _default_arguments(name, catalog)
+        if arguments is not None:
+            configs.append({"name": name, "args": _args(name, {name: arguments}, {})})
+    return configs
+
+
+def _default_arguments(name: str, catalog: Catalog) -> Any:
+    """What a plugin is given where nobody says anything; None for one that takes nothing."""
+    if name not in catalog.extras:
+        entry = PLUGINS.get(name)
+        return entry.arguments() if entry is not None and entry.arguments is not None else None
+    return own_arguments(catalog.extras[name], given=False)
+
+
+def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, Any]:
+    if name not in typed:
+        return raw
+    if name not in PLUGINS:
+        return dict(_plain(typed[name]))
+    args = _without_empty(msgspec.to_builtins(typed[name])) | {"apiVersion": API_VERSION, "kind": f"{name}Args"}
+    for field in ("filterTimeout", "bindingTimeout"):
+        if field in args:
+            args[field] = _duration(args[field])
+    return dict(args)
+
+
+def _plain(value: Any) -> Any:
+    """A value in the types of documents. msgspec leaves out the defaults of dataclasses."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return msgspec.to_builtins(value)
+
+
+def _extender(extender: Extender) -> dict[str, Any]:
+    document = msgspec.to_builtins(extender) | {"httpTimeout": _duration(extender.httpTimeout)}
+    if extender.tlsConfig is not None:
+        document["tlsConfig"] = {name: value for name, value in document["tlsConfig"].items() if value}
+    return {name: value for name, value in document.items() if value or name in {"urlPrefix", "httpTimeout"}}
+
+
+def _without_empty(value: Any) -> Any:
+    """Without what is not there: null and empty lists."""
+    if isinstance(value, dict):
+        items = {name: _without_empty(item) for name, item in value.items()}
+        return {name: item for name, item in items.items() if item is not None and item != []}
+    return [_without_empty(item) for item in value] if isinstance(value, list) else value
+
+
+def _number(value: float) -> float:
+    return int(value) if float(value).is_integer() else value
+
+
+def _duration(text: str) -> str:
+    """A duration as Go prints it: `10m0s` for `600s`. Mirrors time.Duration.String."""
+    nanoseconds = round(Decimal(str(durations.parse(text))) * 10**9)
+    sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if not nanoseconds:
+        return "0s"
+    for unit, size in (("ns", 1), ("µs", 10**3), ("ms", 10**6)):
+        if nanoseconds < size * 1000 and nanoseconds < 10**9:
+            return f"{sign}{_decimal(nanoseconds, size)}{unit}"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    leading = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{leading}{_decimal(rest, 10**9)}s"
+
+
+def _decimal(value: int, size: int) -> str:
+    text = format(Decimal(value) / size, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

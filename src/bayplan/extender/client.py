@@ -1,0 +1,186 @@
+"""All extenders of a configuration together: who is asked when, and what becomes of those that fail.
+
+Mirrors findNodesThatPassExtenders, prioritizeNodes and extendersBinding (pkg/scheduler/schedule_one.go), callExtenders
+(pkg/scheduler/framework/preemption/preemption.go) and buildExtenders (pkg/scheduler/scheduler.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Self
+
+import aiohttp
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config.types import Extender
+from bayplan.extender.client_http import HttpExtender
+from bayplan.framework.extenders import (
+    Answer,
+    ExtenderError,
+    ExtenderFilter,
+    ExtenderPreempt,
+    ExtenderScore,
+    Filtered,
+    Question,
+)
+from bayplan.framework.interface import Candidate
+from bayplan.framework.status import Status
+
+log = logging.getLogger(__name__)
+
+
+class HttpExtenders:
+    """The extenders of a KubeSchedulerConfiguration. Implements service.extenders.Extenders.
+
+    Those that may be ignored are asked after the others. Connections are opened when they are needed, in the event loop
+    that asks, and kept until `close`. Raises ConfigurationError.
+    """
+
+    def __init__(self, extenders: Sequence[Extender]) -> None:
+        built = [HttpExtender(each, f"extenders[{index}]", self._open) for index, each in enumerate(extenders)]
+        self._extenders = sorted(built, key=lambda extender: extender.ignorable)
+        self._session: aiohttp.ClientSession | None = None
+        self._troubles: dict[tuple[str, str], str] = {}
+        """What was last wrong with an extender that was passed over, by URL and verb; "" for nothing."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections. Questions that are still open fail."""
+        if self._session is not None:
+            await self._session.close()
+
+    @property
+    def want_nodes(self) -> bool:
+        """Whether any of them is sent whole nodes."""
+        return any((each.filters or each.prioritizes) and not each.knows_nodes for each in self._extenders)
+
+    def have_a_say(self, pod: PodInfo) -> bool:
+        """Whether any of them filters, prioritizes or preempts for this pod."""
+        return any(
+            (each.filters or each.prioritizes or each.preempts) and each.interested(pod) for each in self._extenders
+        )
+
+    async def answer(self, question: Question) -> Answer:
+        """What they answer together to a question of a cycle. Raises ExtenderError."""
+        match question:
+            case ExtenderFilter():
+                return await self._filter(question)
+            case ExtenderScore():
+                return await self._prioritize(question)
+            case ExtenderPreempt():
+                return await self._preempt(question)
+
+    async def bind(self, pod: PodInfo, node_name: str) -> bool:
+        """Have the first of them bind that binds such pods. Returns False if none does. Raises ExtenderError."""
+        for extender in self._extenders:
+            if not extender.binds or not extender.interested(pod):
+                continue
+            try:
+                await extender.bind(pod, node_name)
+            except ExtenderError as error:
+                if not extender.ignorable:
+                    raise
+                self._pass_over(extender, "bind", error)
+                continue
+            self._is_well(extender, "bind")
+            return True
+        return False
+
+    async def _filter(self, question: ExtenderFilter) -> Filtered:
+        """One after the other, each with what those before left."""
+        pod, nodes = question.pod, question.nodes
+        offered = {nodes.name(position): position for position in range(len(nodes))}
+        refused: dict[str, Status] = {}
+        for extender in self._extenders:
+            if not offered:
+                break
+            if not extender.filters or not extender.interested(pod):
+                continue
+            try:
+                answer = await extender.filter(pod, nodes, offered)
+            except ExtenderError as error:
+                if not extender.ignorable:
+                    raise
+                self._pass_over(extender, "filter", error)
+                continue
+            self._is_well(extender, "filter")
+            refused.update(answer.refused)
+            offered = {name: offered[name] for name in answer.left}
+        return Filtered(offered.keys(), refused)
+
+    async def _prioritize(self, question: ExtenderScore) -> Mapping[str, int]:
+        """All at once; those that fail add nothing."""
+        nodes = question.nodes
+        offered = {nodes.name(position): position for position in range(len(nodes))}
+
+        async def scores_of(extender: HttpExtender) -> Mapping[str, int]:
+            try:
+                scores = await extender.prioritize(question.pod, nodes, offered)
+            except ExtenderError as error:
+                self._pass_over(extender, "prioritize", error)
+                return {}
+            self._is_well(extender, "prioritize")
+            return scores
+
+        asked = [each for each in self._extenders if each.prioritizes and each.interested(question.pod)]
+        total: Counter[str] = Counter()
+        for scores in await asyncio.gather(*map(scores_of, asked)):
+            total.update(scores)
+        return {name: _wrapped(score) for name, score in total.items()}
+
+    async def _preempt(self, question: ExtenderPreempt) -> tuple[Candidate, ...]:
+        """One after the other, each with the candidates that those before left."""
+        candidates = list(question.candidates)
+        for extender in self._extenders:
+            if not extender.preempts or not extender.interested(question.pod):
+                continue
+            try:
+                left = await extender.preempt(question.pod, candidates, question.nodes)
+            except ExtenderError as error:
+                if not extender.ignorable:
+                    raise
+                self._pass_over(extender, "preempt", error)
+                continue
+            self._is_well(extender, "preempt")
+            for candidate in left:
+                if not candidate.victims and not extender.ignorable:
+                    raise ExtenderError(f'expected at least one victim pod on node "{candidate.node_name}"')
+            candidates = [candidate for candidate in left if candidate.victims]
+            if not candidates:
+                break
+        return tuple(candidates)
+
+    def _pass_over(self, extender: HttpExtender, what: str, error: ExtenderError) -> None:
+        """Say what is wrong with an extender, once until something else is wrong with it."""
+        known = self._troubles.get((extender.url, what))
+        level = logging.DEBUG if known == str(error) else logging.WARNING
+        log.log(level, "extender %s is passed over in %s: %s", extender.url, what, error)
+        self._troubles[extender.url, what] = str(error)
+
+    def _is_well(self, extender: HttpExtender, what: str) -> None:
+        if self._troubles.pop((extender.url, what), ""):
+            log.warning("extender %s answers again in %s", extender.url, what)
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"bayplan/{version('bayplan')}"},
+                timeout=aiohttp.ClientTimeout(total=None),
+            )
+        return self._session
+
+
+def _wrapped(number: int) -> int:
+    """A sum as Go has it, where too large a number comes out at the other end."""
+    return (number + 2**63) % 2**64 - 2**63

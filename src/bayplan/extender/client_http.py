@@ -1,0 +1,232 @@
+"""One HTTP extender, as its configuration describes it: questions over the wire, and what its answers mean.
+
+Mirrors HTTPExtender in pkg/scheduler/extender.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import aiohttp
+import msgspec
+
+from bayplan.api import durations
+from bayplan.api.objects import bare
+from bayplan.client.proxies import proxy_for
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config.types import Extender
+from bayplan.extender import wire
+from bayplan.extender.client_tls import ExtenderTls
+from bayplan.framework.extenders import ExtenderError, Filtered
+from bayplan.framework.interface import MAX_NODE_SCORE, Candidate
+from bayplan.framework.status import Status
+
+T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 5.0
+"""Seconds that an extender may take for an answer, unless its configuration says otherwise."""
+
+OpenSession = Callable[[], aiohttp.ClientSession]
+
+
+class HttpExtender:
+    """What one extender says. `path` is where its configuration stands, `session` opens the connections.
+
+    Every question raises ExtenderError if it is not answered, or not with what the protocol says. Raises
+    ConfigurationError for TLS that cannot be used.
+    """
+
+    def __init__(self, extender: Extender, path: str, session: OpenSession) -> None:
+        self.url = extender.urlPrefix.rstrip("/")
+        self.ignorable = extender.ignorable
+        self.filters = bool(extender.filterVerb)
+        self.prioritizes = bool(extender.prioritizeVerb)
+        self.preempts = bool(extender.preemptVerb)
+        self.binds = bool(extender.bindVerb)
+        self.knows_nodes = extender.nodeCacheCapable
+        """Whether it is asked about nodes by name only."""
+        self._verbs = extender
+        self._managed = frozenset(resource.name for resource in extender.managedResources)
+        seconds = durations.parse(extender.httpTimeout) or DEFAULT_TIMEOUT
+        self._seconds = seconds if seconds > 0 else None
+        self._tls = ExtenderTls(extender, path) if extender.tlsConfig or extender.enableHTTPS else None
+        self._proxy = proxy_for(self.url, os.environ)
+        self._session = session
+
+    def interested(self, pod: PodInfo) -> bool:
+        """Whether the pod asks for anything that the extender manages; one that manages nothing sees every pod."""
+        if not self._managed:
+            return True
+        for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
+            wants = container.resources
+            if wants and not self._managed.isdisjoint({*(wants.requests or ()), *(wants.limits or ())}):
+                return True
+        return False
+
+    async def filter(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> Filtered:
+        """Which nodes of those offered (name to position in `nodes`) are left, in the extender's order."""
+        result = await self._send(self._verbs.filterVerb, self._about(pod, nodes, offered), wire.ExtenderFilterResult)
+        if result.Error:
+            raise ExtenderError(result.Error)
+        left: Sequence[str] = ()
+        if self.knows_nodes and result.NodeNames is not None:
+            left = result.NodeNames
+        elif result.Nodes is not None:
+            left = [self._name(node) for node in result.Nodes.items]
+        for name in left:
+            if name not in offered:
+                raise ExtenderError(
+                    f'extender "{self.url}" claims a filtered node "{name}" which is not found in the input node list'
+                )
+        refused = {name: Status.unschedulable(why) for name, why in (result.FailedNodes or {}).items()}
+        for name, why in (result.FailedAndUnresolvableNodes or {}).items():
+            refused[name] = Status.unresolvable(why)
+        return Filtered(left, refused)
+
+    async def prioritize(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> dict[str, int]:
+        """What the extender adds to the scores of nodes, its weight applied. May be any number."""
+        question = self._about(pod, nodes, offered)
+        answer = await self._send(self._verbs.prioritizeVerb, question, list[wire.HostPriority])
+        scale = self._verbs.weight * (MAX_NODE_SCORE // wire.MAX_EXTENDER_PRIORITY)
+        scores: dict[str, int] = {}
+        for each in answer:
+            scores[each.Host] = scores.get(each.Host, 0) + each.Score * scale
+        return scores
+
+    async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate], nodes: Nodes) -> list[Candidate]:
+        """The candidates that are left, with the victims that the extender names, in its order; none perhaps."""
+        args = wire.ExtenderPreemptionArgs(Pod=_whole(pod))
+        in_order = sorted(candidates, key=lambda candidate: candidate.node_name)
+        if self.knows_nodes:
+            args.NodeNameToMetaVictims = {
+                each.node_name: wire.MetaVictims(
+                    Pods=[wire.MetaPod(UID=victim.uid) for victim in each.victims], NumPDBViolations=each.violations
+                )
+                for each in in_order
+            }
+        else:
+            args.NodeNameToVictims = {
+                each.node_name: wire.Victims(
+                    Pods=[_whole(victim) for victim in each.victims], NumPDBViolations=each.violations
+                )
+                for each in in_order
+            }
+        result = await self._send(self._verbs.preemptVerb, args, wire.ExtenderPreemptionResult)
+        given = result.NodeNameToMetaVictims or {}
+        return [
+            Candidate(name, self._victims(nodes, name, victims), victims.NumPDBViolations)
+            for name, victims in given.items()
+        ]
+
+    async def bind(self, pod: PodInfo, node_name: str) -> None:
+        """Have the extender bind a pod. After an error it may have done so all the same."""
+        args = wire.ExtenderBindingArgs(PodName=pod.name, PodNamespace=pod.namespace, PodUID=pod.uid, Node=node_name)
+        result = await self._send(self._verbs.bindVerb, args, wire.ExtenderBindingResult, repeatable=False)
+        if result.Error:
+            raise ExtenderError(result.Error)
+
+    def _about(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> wire.ExtenderArgs:
+        args = wire.ExtenderArgs(Pod=_whole(pod))
+        if self.knows_nodes:
+            args.NodeNames = list(offered)
+        else:
+            items = [msgspec.Raw(nodes.info(position).raw) for position in offered.values()]
+            args.Nodes = wire.NodeList(items=items)
+        return args
+
+    def _victims(self, nodes: Nodes, name: str, victims: wire.MetaVictims) -> tuple[PodInfo, ...]:
+        position = nodes.position(name)
+        if position is None:
+            raise ExtenderError(f'extender {self.url} wants to preempt on node "{name}", which does not exist')
+        there = {pod.uid: pod for pod in nodes.pods(position)}
+        for victim in victims.Pods:
+            if victim.UID not in there:
+                raise ExtenderError(
+                    f"extender: {self.url} claims to preempt pod (UID: {victim.UID}) on node: {name}, but the pod is "
+                    "not found on that node"
+                )
+        return tuple(there[victim.UID] for victim in victims.Pods)
+
+    def _name(self, node: msgspec.Raw) -> str:
+        try:
+            return _named.decode(node).metadata.name
+        except msgspec.ValidationError as error:
+            raise ExtenderError(f"{self.url}: a node in the answer cannot be read: {error}") from None
+
+    async def _send(self, verb: str, question: object, wanted: type[T], *, repeatable: bool = True) -> T:
+        """The answer to a question. One that only asks is sent again where a connection broke, once."""
+        url = f"{self.url}/{verb}"
+        body = wire.write(question)
+        try:
+            async with asyncio.timeout(self._seconds):
+                try:
+                    answer = await self._post(verb, url, body)
+                except aiohttp.ClientConnectionError as error:
+                    # Most likely a connection that the extender had given up while nobody used it.
+                    if not repeatable or not _broke(error):
+                        raise
+                    answer = await self._post(verb, url, body)
+        except TimeoutError:
+            raise ExtenderError(f"extender at URL {url}: no answer within {self._seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise ExtenderError(f"extender at URL {url}: {_why(error)}") from error
+        try:
+            return wire.read(wanted, answer)
+        except wire.WireError as error:
+            raise ExtenderError(f"extender at URL {url}: the answer cannot be read: {error}") from None
+
+    async def _post(self, verb: str, url: str, body: bytes) -> bytes:
+        async with self._session().post(
+            url,
+            data=body,
+            headers={"Content-Type": "application/json"},
+            ssl=self._tls.context() if self._tls else True,
+            server_hostname=self._tls.server_hostname if self._tls else None,
+            proxy=self._proxy,
+        ) as response:
+            if response.status != 200:
+                raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
+            return await response.read()
+
+
+class _Metadata(msgspec.Struct):
+    name: str = ""
+
+
+class _Named(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
+
+
+_named = msgspec.json.Decoder(_Named)
+
+
+def _whole(pod: PodInfo) -> msgspec.Raw:
+    return msgspec.Raw(bare(pod.raw))
+
+
+def _broke(error: aiohttp.ClientConnectionError) -> bool:
+    """Whether there was a connection, and it broke."""
+    lost = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionResetError)
+    return lost and not isinstance(error, aiohttp.ClientConnectorError)
+
+
+def _why(error: Exception) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            cause = error.certificate_error
+            told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
+            return f"its certificate is not trusted: {told}"
+        case aiohttp.ClientConnectorError():
+            return f"cannot be reached: {error.os_error.strerror or error.os_error}"
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionResetError():
+            return "it closed the connection"
+        case aiohttp.ClientPayloadError():
+            return "the connection broke in the middle of the answer"
+        case aiohttp.InvalidURL():
+            return "not a URL that can be requested"
+    return str(error) or type(error).__name__

@@ -1,0 +1,121 @@
+"""TLS towards an extender: whom to trust and whom to be, as `tlsConfig` says.
+
+Mirrors makeTransport in pkg/scheduler/extender.go and TLSConfigFor in client-go's transport/transport.go.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import ssl
+import tempfile
+from pathlib import Path
+
+from bayplan.api.field_errors import FieldError, forbidden, invalid
+from bayplan.config.errors import ConfigurationError
+from bayplan.config.types import Extender, ExtenderTLSConfig
+
+log = logging.getLogger(__name__)
+
+
+class ExtenderTls:
+    """The TLS of one extender; `path` is where its configuration stands. Raises ConfigurationError.
+
+    Data counts for more than files. A client certificate that comes from files is read again when they change.
+    """
+
+    def __init__(self, extender: Extender, path: str = "") -> None:
+        self._tls = extender.tlsConfig or ExtenderTLSConfig()
+        self._path = f"{path}.tlsConfig" if path else "tlsConfig"
+        self.server_hostname = self._tls.serverName or None
+        """The name that the extender's certificate is checked against, if not the URL's host."""
+        authority = self._content("ca")
+        if authority and self._tls.insecure:
+            problem = "a certificate authority is of no use where any certificate will do: drop one of them"
+            raise ConfigurationError([forbidden(f"{self._path}.insecure", problem)])
+        self._context = self._trusting(authority)
+        if self._tls.insecure or (extender.enableHTTPS and not authority):
+            self._context.check_hostname = False
+            self._context.verify_mode = ssl.CERT_NONE
+        self._files = self._certificate_files()
+        self._read = self._versions()
+        self._add_certificate()
+
+    def context(self) -> ssl.SSLContext:
+        """The context for the next connection."""
+        versions = self._versions()
+        if versions != self._read:
+            self._read = versions
+            try:
+                self._add_certificate()
+            except ConfigurationError as error:
+                log.warning("still using the last client certificate: %s", error)
+        return self._context
+
+    def _trusting(self, authority: bytes) -> ssl.SSLContext:
+        """A context that trusts an authority; without one, those that the system trusts."""
+        try:
+            context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        except (ssl.SSLError, ValueError) as error:
+            raise self._fault("ca", f"no certificates in PEM: {_why(error)}") from None
+        # From Python 3.13 on, authorities as `openssl req -x509` used to make them are refused, which Go trusts.
+        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+        return context
+
+    def _add_certificate(self) -> None:
+        certificate, key = self._content("cert"), self._content("key")
+        if not certificate or not key:
+            if certificate or key:
+                log.warning("%s: a client certificate needs both, certificate and key: none is sent", self._path)
+            return
+        # OpenSSL reads certificates from files only.
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(certificate + b"\n" + key)
+            file.flush()
+            try:
+                # One that does not fit its key would still replace half of the last one.
+                ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(file.name)
+                self._context.load_cert_chain(file.name)
+            except (ssl.SSLError, OSError) as error:
+                raise self._fault("cert", f"no certificate in PEM with its key: {_why(error)}") from None
+
+    def _content(self, what: str) -> bytes:
+        """What `caData` or `caFile` hold, and the like; nothing where neither is given."""
+        data, file = getattr(self._tls, f"{what}Data"), getattr(self._tls, f"{what}File")
+        if data:
+            try:
+                return base64.b64decode("".join(data.split()), validate=True)
+            except ValueError as error:
+                raise self._fault(what, f"expected base64: {error}") from None
+        try:
+            return Path(file).read_bytes() if file else b""
+        except OSError as error:
+            raise ConfigurationError(
+                [invalid(f"{self._path}.{what}File", file, f"cannot be read: {error.strerror}")]
+            ) from None
+
+    def _certificate_files(self) -> tuple[Path, ...]:
+        tls = self._tls
+        if tls.certFile and tls.keyFile and not tls.certData and not tls.keyData:
+            return Path(tls.certFile), Path(tls.keyFile)
+        return ()
+
+    def _versions(self) -> tuple[tuple[int, int] | None, ...]:
+        """What tells the files' contents from earlier ones; None for one that is gone."""
+        versions: list[tuple[int, int] | None] = []
+        for file in self._files:
+            try:
+                seen = file.stat()
+            except OSError:
+                versions.append(None)
+            else:
+                versions.append((seen.st_mtime_ns, seen.st_ino))
+        return tuple(versions)
+
+    def _fault(self, what: str, problem: str) -> ConfigurationError:
+        given = "Data" if getattr(self._tls, f"{what}Data") else "File"
+        return ConfigurationError([FieldError(f"{self._path}.{what}{given}", problem)])
+
+
+def _why(error: Exception) -> str:
+    return (error.reason if isinstance(error, ssl.SSLError) else "") or str(error)

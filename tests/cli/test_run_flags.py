@@ -1,0 +1,299 @@
+"""The flags of kube-scheduler: each is known, and works, is taken with a warning, or is refused with the reason."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from bayplan.cli import main
+from bayplan.cli.run_flags import FLAGS, Kind, Treatment
+from bayplan.cli.run_options import as_click_takes
+
+FLAGS_TXT = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "flags.txt").read_text().splitlines()
+KINDS = {
+    "": Kind.BOOL,
+    "int": Kind.INT,
+    "Level": Kind.INT,
+    "float": Kind.FLOAT,
+    "duration": Kind.DURATION,
+    "strings": Kind.STRINGS,
+    "namedCertKey": Kind.STRINGS,
+    "stringToString": Kind.STRINGS,
+    "colonSeparatedMultimapStringString": Kind.STRINGS,
+}
+VALUES = {
+    Kind.STRING: "x",
+    Kind.STRINGS: "x",
+    Kind.FILE: "file",
+    Kind.INT: "7",
+    Kind.FLOAT: "7.5",
+    Kind.DURATION: "7s",
+    Kind.BOOL: "true",
+}
+
+
+@pytest.fixture(autouse=True)
+def _log_levels():
+    yield
+    logging.getLogger("bayplan").setLevel(logging.NOTSET)
+
+
+def run(*arguments):
+    return CliRunner().invoke(main, ["run", *map(str, arguments)])
+
+
+def recorded_flags():
+    """Group, name and type of every flag, as kube-scheduler's help lists them."""
+    group = ""
+    for line in FLAGS_TXT:
+        if not line.startswith(" "):
+            group = line.rstrip(":")
+        elif found := re.match(r"\s+(?:-\w, )?--([\w-]+)\s*(\S*)", line):
+            yield group, found[1], found[2]
+
+
+def test_every_flag_of_kube_scheduler_is_there_in_its_group():
+    assert [(flag.group, flag.name) for flag in FLAGS] == [(group, name) for group, name, _ in recorded_flags()]
+
+
+@pytest.mark.parametrize(
+    ("flag", "type_"), [(flag, t) for flag, (_, _, t) in zip(FLAGS, recorded_flags(), strict=True)]
+)
+def test_every_flag_takes_what_it_takes_upstream(flag, type_):
+    if flag.name in {"tls-curve-preferences", "version"}:  # a list of numbers; a boolean with a third value
+        return
+    expected = KINDS.get(type_, Kind.STRING)
+    files = {Kind.FILE, Kind.YAML_FILE, Kind.OUTPUT_FILE}
+    assert flag.kind is expected or (expected is Kind.STRING and flag.kind in files)
+
+
+WARNED = [flag for flag in FLAGS if flag.treatment is Treatment.WARNED]
+REFUSED = [flag for flag in FLAGS if flag.treatment is Treatment.REFUSED]
+
+
+@pytest.mark.parametrize("flag", WARNED, ids=lambda flag: flag.name)
+def test_a_flag_without_effect_is_taken_with_a_warning(flag, tmp_path):
+    value = {"leader-elect-lease-duration": "30s", "leader-elect-resource-lock": "leases"}.get(flag.name)
+    done = run(f"--{flag.name}={value or VALUES[flag.kind]}", "--write-config-to", tmp_path / "written.yaml")
+    assert done.exit_code == 0, done.output
+    assert done.stderr == f"bayplan run: warning: --{flag.name} has no effect: {flag.text}\n"
+
+
+@pytest.mark.parametrize("flag", REFUSED, ids=lambda flag: flag.name)
+def test_a_flag_that_makes_no_sense_is_refused_with_the_reason(flag, tmp_path):
+    done = run(f"--{flag.name}=x", "--write-config-to", tmp_path / "written.yaml")
+    assert done.exit_code == 2
+    assert done.stderr == f"bayplan run: --{flag.name} is not supported: {flag.text}\n"
+    assert not (tmp_path / "written.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    "argument",
+    ["--profiling=false", "--secure-port=0", "--leader-elect=false", "--kube-api-content-type=application/json"],
+)
+def test_what_asks_for_nothing_needs_no_warning(argument, tmp_path):
+    done = run(argument, "--write-config-to", tmp_path / "written.yaml")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_warnings_of_one_reason_are_one_line(tmp_path):
+    flags = (
+        "--authentication-kubeconfig=x",
+        "--authorization-kubeconfig=x",
+        "--bind-address=127.0.0.1",
+        "--leader-elect",
+    )
+    done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
+    assert done.stderr.splitlines() == [
+        (
+            "bayplan run: warning: --bind-address, --authentication-kubeconfig, --authorization-kubeconfig have no "
+            "effect: no endpoints are served yet"
+        ),
+        "bayplan run: warning: --leader-elect has no effect: there is no leader election yet",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "path", "value"),
+    [
+        (["--kube-api-qps=7.5"], "clientConnection.qps", 7.5),
+        (["--kube-api-qps=7", "--kube-api-burst=9"], "clientConnection.burst", 9),
+        (["--kubeconfig", "/here"], "clientConnection.kubeconfig", "/here"),
+        (["--leader-elect=false"], "leaderElection.leaderElect", False),
+        (["--leader-elect-lease-duration=30s"], "leaderElection.leaseDuration", "30s"),
+        (["--leader_elect_renew_deadline=9s"], "leaderElection.renewDeadline", "9s"),
+        (["--leader-elect-retry-period=1s"], "leaderElection.retryPeriod", "1s"),
+        (["--leader-elect-resource-name=mine"], "leaderElection.resourceName", "mine"),
+        (["--leader-elect-resource-namespace=mine"], "leaderElection.resourceNamespace", "mine"),
+        (["--profiling=false"], "enableProfiling", False),
+        (["--contention-profiling=false"], "enableContentionProfiling", False),
+        (["--scheduler-name=mine"], "profiles", "mine"),
+    ],
+    ids=lambda each: each if isinstance(each, str) else None,
+)
+def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
+    done = run(*arguments, "--write-config-to", tmp_path / "written.yaml")
+    assert done.exit_code == 0, done.output
+    found = yaml.safe_load((tmp_path / "written.yaml").read_text())
+    for name in path.split("."):
+        found = found[name]
+    assert (found[0]["schedulerName"] if path == "profiles" else found) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--secure-port=many"], "'many' is not a valid integer"),
+        (["--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),
+        (["--leader-elect-lease-duration=15"], "'15': expected a duration such as 10s, 1m30s or 250ms"),
+        (["--leader-elect", "false"], "Got unexpected extra argument (false)"),
+        (["-v=lots"], "'lots' is not a valid integer"),
+        (["--colour=red"], "No such option '--colour'"),
+        (["--kube-api-qps=nan"], "--kube-api-qps: expected a number, not nan"),
+        (["--kube-api-burst=-1"], "clientConnection.burst: Invalid value: -1: must not be negative"),
+        (["--logging-format=xml"], "--logging-format: expected text or json, got 'xml'"),
+        (["--pod-max-in-unschedulable-pods-duration=0s"], "must be greater than zero, not 0s"),
+        (
+            ["--leader-elect-lease-duration=5s"],
+            'leaderElection.leaseDuration: Invalid value: "5s": must be greater than renewDeadline, which is 10s',
+        ),
+    ],
+    ids=lambda each: each[0] if isinstance(each, list) else None,
+)
+def test_a_wrong_value_is_refused(arguments, said, tmp_path):
+    done = run(*arguments, "--write-config-to", tmp_path / "written.yaml")
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_an_empty_value_is_none(tmp_path):
+    flags = ("--config=", "--kubeconfig=", "--master=", "--feature-gates=", "--logging-format=")
+    done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [
+        ("-v", "-v"),
+        ("-vv", "-vv"),
+        ("-v -v", "-v -v"),
+        ("-v=4", "--v=4"),
+        ("-v4", "--v=4"),
+        ("-v 4", "--v=4"),
+        ("--v=4", "--v=4"),
+        ("--v 4", "--v 4"),
+        ("-v --seed 4", "-v --seed 4"),
+        ("--leader-elect", "--leader-elect=true"),
+        ("--leader-elect --seed 4", "--leader-elect=true --seed 4"),
+        ("--leader-elect=false", "--leader-elect=false"),
+        ("--write_config_to=a_b", "--write-config-to=a_b"),
+        ("--version", "--version=true"),
+        ("-- -v4", "-- -v4"),
+    ],
+)
+def test_arguments_are_taken_as_go_takes_them(given, taken):
+    assert as_click_takes(given.split()) == taken.split()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "level"),
+    [
+        ([], logging.WARNING),
+        (["-v"], logging.INFO),
+        (["-vv"], logging.DEBUG),
+        (["-v=1"], logging.WARNING),
+        (["-v", "2"], logging.INFO),
+        (["--v=3"], logging.INFO),
+        (["-v4"], logging.DEBUG),
+        (["--v", "10"], logging.DEBUG),
+        (["-v", "--v=5"], logging.DEBUG),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, list) else logging.getLevelName(each),
+)
+def test_levels(arguments, level, tmp_path):
+    assert run(*arguments, "--write-config-to", tmp_path / "written.yaml").exit_code == 0
+    assert logging.getLogger("bayplan").level == level
+
+
+@pytest.mark.parametrize(
+    ("gates", "said"),
+    [
+        ("SchedulerQueueingHints=true", ""),
+        ("kube:SchedulerQueueingHints=true,AllAlpha=false", ""),
+        ("KubeletTracing=true", ""),
+        ("GangScheduling=F", ""),
+        ("Nonesuch=true", "bayplan run: --feature-gates: unknown feature gate 'Nonesuch'"),
+        (
+            "SchedulerQueueingHint=true",
+            (
+                "bayplan run: --feature-gates: unknown feature gate 'SchedulerQueueingHint': did you mean "
+                "'SchedulerQueueingHints'?"
+            ),
+        ),
+        (
+            "SchedulerAsyncPreemption=false",
+            "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: what it switches is always on here",
+        ),
+        (
+            "SchedulerAsyncAPICalls=true",
+            "bayplan run: --feature-gates: SchedulerAsyncAPICalls=true: what it switches on is not supported yet",
+        ),
+        ("PodLevelResources", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got ''"),
+        ("PodLevelResources=on", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got 'on'"),
+    ],
+)
+def test_feature_gates(gates, said, tmp_path):
+    done = run("--feature-gates", gates, "--write-config-to", tmp_path / "written.yaml")
+    assert (done.exit_code, done.stderr.rstrip()) == (2 if said else 0, said)
+
+
+def test_all_that_is_wrong_with_flags_is_told_at_once(tmp_path):
+    policy = tmp_path / "policy.py"
+    policy.write_text("x = 1\n")
+    config = tmp_path / "config.yaml"
+    config.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\ncolour: red\n")
+    done = run("--emulated-version=1.30", "--feature-gates=A=true,B=true", "--plugin", policy, "--config", config)
+    lines = done.stderr.splitlines()
+    assert done.exit_code == 2
+    assert [line for line in lines if "unknown feature gate" in line] == lines[1:3]
+    assert "--emulated-version is not supported" in lines[0]
+    assert f"{policy}: no plugin in it" in lines[3]
+    assert lines[4].startswith(f"{config}:3: colour: unknown field")
+    assert len(lines) == 5
+
+
+def test_help_lists_the_groups_of_kube_scheduler():
+    done = run("--help")
+    assert done.exit_code == 0
+    assert re.findall(r"^([A-Z][\w' ]+):$", done.output, re.MULTILINE) == [
+        "Bayplan's own options",
+        *dict.fromkeys(flag.group for flag in FLAGS),
+    ]
+    for flag in FLAGS:
+        assert (f"--{flag.name}" in done.output) == (flag.treatment is not Treatment.REFUSED)
+
+
+def test_the_version_can_be_asked_for():
+    assert run("--version").output.startswith("bayplan, version ")
+
+
+def test_help_imports_nothing_that_takes_time():
+    script = (
+        "import sys; from bayplan.cli import main\n"
+        "try: main(['run', '--help'])\n"
+        "except SystemExit: print([name for name in ('numpy', 'aiohttp', 'asyncio.events') if name in sys.modules][:2])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "100"}
+    )
+    assert "numpy" not in done.stdout.splitlines()[-1]
+    assert "aiohttp" not in done.stdout.splitlines()[-1]

@@ -1,0 +1,245 @@
+"""What flags, plugins and a configuration come to together."""
+
+from __future__ import annotations
+
+import json
+import logging
+
+import pytest
+from click.testing import CliRunner
+
+from bayplan.cli import main
+from bayplan.cli.run import _client
+from bayplan.cli.run_flags import FLAGS
+from bayplan.cli.run_logging import JsonLines
+from bayplan.cli.run_preparation import prepare
+from bayplan.client import ConfigError
+from bayplan.cluster.state import ClusterState
+from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
+from bayplan.framework.profile import Point
+from bayplan.testing.offline import OfflineHandle
+
+HEAD = (
+    "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    "leaderElection: {leaderElect: false}\n"
+)
+POLICY = (
+    "from bayplan import filter_plugin\n"
+    "@filter_plugin\ndef one(pod, node): ...\n"
+    "@filter_plugin\ndef two(pod, node): ...\n"
+)
+
+
+@pytest.fixture
+def prepared(tmp_path, monkeypatch):
+    """Prepares a configuration (None: none), with flags by name, in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(configuration=None, *, plugins=(), scheduler_name=None, **flags):
+        (tmp_path / "policy.py").write_text(POLICY)
+        if configuration is not None:
+            (tmp_path / "config.yaml").write_text(HEAD + configuration)
+            flags["config"] = "config.yaml"
+        return prepare({flag.parameter: None for flag in FLAGS} | flags, plugins, scheduler_name)
+
+    return make
+
+
+def handle():
+    return OfflineHandle(ClusterState())
+
+
+def test_without_a_configuration_plugins_take_part_in_everything(prepared):
+    (profile,) = prepared(plugins=["policy.py"]).build_profiles(handle()).values()
+    assert profile.scheduler_name == "bayplan-scheduler"
+    assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["one", "two"]
+
+
+def test_with_a_configuration_they_take_part_where_it_names_them(prepared):
+    made = prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n", plugins=["policy.py"])
+    (profile,) = made.build_profiles(handle()).values()
+    assert profile.scheduler_name == "default-scheduler"
+    assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["InterPodAffinity", "two"]
+    assert made.warnings == [
+        "bayplan run: warning: plugin 'one' is in no profile of config.yaml: enable it in plugins.multiPoint"
+    ]
+
+
+def test_a_plugin_that_is_not_loaded_is_told_how_to_load(prepared):
+    assert prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n").problems == [
+        (
+            "config.yaml:4: profiles[0].plugins.filter.enabled[0].name: plugin 'two' does not exist: a plugin of your "
+            "own is loaded with --plugin FILE"
+        )
+    ]
+
+
+def test_times_come_from_the_configuration_and_a_flag(prepared):
+    made = prepared(
+        "podInitialBackoffSeconds: 2\npodMaxBackoffSeconds: 20\n", pod_max_in_unschedulable_pods_duration="1m30s"
+    )
+    settings = made.settings(seed=7)
+    assert (settings.initial_backoff, settings.max_backoff, settings.unschedulable_timeout) == (2, 20, 90)
+    assert (settings.seed, settings.freeze) == (7, True)
+    assert prepared().settings(None).unschedulable_timeout == 300
+
+
+@pytest.mark.parametrize(
+    ("configuration", "name", "expected", "problem"),
+    [
+        (None, "mine", ["mine"], ""),
+        ("", None, ["default-scheduler"], ""),
+        ("", "mine", ["mine"], ""),
+        ("profiles: [{schedulerName: a}]\n", "mine", ["mine"], ""),
+        (
+            "profiles: [{schedulerName: a}, {schedulerName: b}]\n",
+            "mine",
+            ["a", "b"],
+            (
+                "bayplan run: --scheduler-name: config.yaml has 2 profiles, each with its own name (a, b): change "
+                "profiles[].schedulerName there"
+            ),
+        ),
+    ],
+    ids=["no configuration", "no name", "an unnamed profile", "one profile", "two profiles"],
+)
+def test_a_name_on_the_command_line_is_that_of_the_only_profile(configuration, name, expected, problem, prepared):
+    made = prepared(configuration, scheduler_name=name)
+    assert [profile.schedulerName for profile in made.configuration.profiles] == expected
+    assert made.problems == ([problem] if problem else [])
+
+
+def test_the_kubeconfig_of_the_command_line_goes_first(prepared):
+    made = prepared("clientConnection: {kubeconfig: /theirs}\n", kubeconfig="/mine")
+    assert made.configuration.clientConnection.kubeconfig == "/mine"
+    assert made.warnings == [
+        "bayplan run: warning: --kubeconfig goes before clientConnection.kubeconfig: /theirs is not read"
+    ]
+
+
+def test_deprecated_flags_count_for_nothing_beside_a_configuration(prepared):
+    made = prepared("", kube_api_qps=3.0, profiling=False)
+    assert made.configuration.clientConnection.limit is None
+    assert made.configuration.enableProfiling is True
+    assert made.warnings == [
+        "bayplan run: warning: --kube-api-qps has no effect beside --config: set clientConnection.qps there",
+        "bayplan run: warning: --profiling has no effect beside --config: set enableProfiling there",
+    ]
+
+
+def test_flags_of_leader_election_go_before_the_configuration(prepared):
+    made = prepared("", leader_elect=True, leader_elect_lease_duration="20s")
+    election = made.configuration.leaderElection
+    assert (election.leaderElect, election.leaseDuration) == (True, "20s")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", "config.yaml"),
+        ("leaderElection: {resourceName: x}\n", "config.yaml:3"),
+        ("leaderElection:\n  leaderElect: true\n", "config.yaml:4"),
+    ],
+    ids=["by default", "half", "said"],
+)
+def test_whoever_counts_on_leader_election_is_told_that_there_is_none(text, place, prepared, tmp_path):
+    (tmp_path / "config.yaml").write_text(HEAD.partition("leaderElection")[0] + text)
+    assert prepared(config="config.yaml").warnings == [
+        f"{place}: warning: leaderElection.leaderElect: there is no leader election yet: run one instance only"
+    ]
+
+
+def test_faults_are_told_beside_a_plugin_that_cannot_be_loaded(prepared):
+    made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: x}]}}}]\n", plugins=["gone.py"])
+    assert made.problems[0] == "bayplan run: gone.py: no such file"
+    assert [line.partition(": known")[0] for line in made.problems[1:]] == ["config.yaml:4: colour: unknown field"]
+
+
+def test_faults_are_told_beside_an_installed_plugin_that_cannot_be_loaded(prepared, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    info = tmp_path / "odd_policies-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-policies\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bayplan.plugins]\nodd = nonesuch_module:odd\n")
+    made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: odd}]}}}]\n")
+    assert [line.partition(": known")[0] for line in made.problems] == [
+        "bayplan run: odd-policies: nonesuch_module:odd: ModuleNotFoundError: No module named 'nonesuch_module'",
+        "config.yaml:4: colour: unknown field",
+    ]
+
+
+def test_a_plugin_that_fails_to_start_is_told_with_its_line(prepared, tmp_path):
+    (tmp_path / "failing.py").write_text(
+        "from bayplan import Plugin\n"
+        "class Failing(Plugin):\n"
+        "    name = 'Failing'\n"
+        "    def __init__(self): raise OSError('no file')\n"
+        "    def filter(self, cycle, pod, node): ...\n"
+    )
+    made = prepared("profiles:\n- plugins: {filter: {enabled: [{name: Failing}]}}\n", plugins=["failing.py"])
+    assert made.problems == []
+    with pytest.raises(ConfigurationError) as refusal:
+        made.build_profiles(handle())
+    assert str(refusal.value) == (
+        "config.yaml:5: profiles[0].plugins.filter.enabled[0]: plugin 'Failing' failed to start: OSError: no file"
+    )
+
+
+KUBECONFIG = {
+    "clusters": [{"name": "c", "cluster": {"server": "https://theirs:6443"}}],
+    "users": [{"name": "u", "user": {"token": "secret"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "x",
+}
+
+
+async def test_the_client_is_the_one_that_the_configuration_asks_for(tmp_path):
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(KUBECONFIG))
+    configuration = KubeSchedulerConfiguration()
+    configuration.clientConnection.kubeconfig = str(path)
+    async with _client(configuration, None, None) as client:
+        assert (client.access.server, client._limit) == ("https://theirs:6443", None)
+    configuration.clientConnection.qps = 10.0
+    async with _client(configuration, "https://mine:6443", "x") as client:
+        assert client.access.server == "https://mine:6443"
+        assert await client.access.credentials.headers() == {"Authorization": "Bearer secret"}
+        assert client._limit is not None
+    with pytest.raises(ConfigError, match="nonesuch"):
+        _client(configuration, None, "nonesuch")
+
+
+async def test_a_server_alone_is_given_nobodys_credentials(tmp_path, monkeypatch):
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(KUBECONFIG))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    async with _client(KubeSchedulerConfiguration(), "https://mine:6443", None) as client:
+        assert await client.access.credentials.headers() == {}
+
+
+def test_json_lines_have_the_names_of_kubernetes_components():
+    record = logging.LogRecord("bayplan.service", logging.WARNING, "/a/loop.py", 7, "pod %s", ("x",), None)
+    line = json.loads(JsonLines().format(record))
+    assert line.pop("ts") == round(record.created * 1000, 3)
+    assert line == {"caller": "loop.py:7", "msg": "pod x", "v": 0, "severity": "warning"}
+
+
+def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):
+    arguments = [
+        "run",
+        "--logging-format=json",
+        "--bind-address=::",
+        "--write-config-to",
+        str(tmp_path / "written.yaml"),
+    ]
+    done = CliRunner().invoke(main, arguments)
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert [record.getMessage() for record in caplog.records] == [
+        "bayplan run: warning: --bind-address has no effect: no endpoints are served yet"
+    ]
+
+
+def test_a_configuration_that_cannot_be_written_is_told(tmp_path):
+    done = CliRunner().invoke(main, ["run", "--write-config-to", str(tmp_path)])
+    assert done.exit_code == 2
+    assert done.stderr == f"bayplan run: --write-config-to: {tmp_path} cannot be written: Is a directory\n"

@@ -1,0 +1,115 @@
+"""Configurations that are no good, with the exact words that their authors read: file, line, path, what is wrong, and
+what would be right. All that is wrong is told at once, in the order of the document.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import pytest
+
+from bayplan import Plugin, filter_plugin
+from bayplan.config import ConfigurationError, read_configuration
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefg", "bcdefgh", strict=True)
+)
+
+
+class Limits(msgspec.Struct):
+    most: int
+    zones: list[str] = []
+    weights: dict[str, int] = {}
+    share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    mode: Literal["hard", "soft"] = "hard"
+
+    def __post_init__(self):
+        if self.most > 100:
+            raise ValueError("most must be at most 100")
+
+
+class Limited(Plugin):
+    name = "Limited"
+    arguments = Limits
+
+    def __init__(self, args):
+        self.most = args.most
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+@filter_plugin
+def tier(pod, node):
+    return f"{pod} not on {node}"
+
+
+CASES = (Path(__file__).parent / "broken_configurations.txt").read_text().split("==== ")[1:]
+"""Each with a name, a document, and after a line of dashes what is told of it."""
+
+
+def refusal(content, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    path = Path("config.yaml")
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError) as refusal:
+        read_configuration(path, [Limited, tier])
+    return str(refusal.value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.partition("\n")[0])
+def test_what_is_wrong_is_told(case, tmp_path, monkeypatch):
+    document, told = case.partition("\n")[2].split("---- is told:\n")
+    assert refusal(document, tmp_path, monkeypatch) == told.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        pytest.param(b"", ": is empty: expected a mapping of fields", id="empty"),
+        pytest.param(HEAD + "parallelism: " + "9" * 5000, ":3: this number cannot be read", id="5,000 digits"),
+        pytest.param(HEAD + LAUGHS, ": has more than 200,000 values, its aliases written out", id="aliases that grow"),
+        pytest.param(f"{HEAD}a: {'[' * 150}{']' * 150}", ": is nested deeper than 100 levels", id="150 lists"),
+        pytest.param(HEAD + "a: \0\n", ":3: has an unprintable character, U+0000", id="null byte"),
+        pytest.param(HEAD + "a: \a\n", ":3: has an unprintable character, U+0007", id="control character"),
+        pytest.param(bytes(range(256)), ":2: is no text in UTF-8: byte 0x80", id="binary"),
+        pytest.param(HEAD.encode("utf-16"), ": is UTF-16: save it as UTF-8", id="UTF-16 with its mark"),
+        pytest.param(HEAD.encode() + b"# \xfcber\n", ":3: is no text in UTF-8: byte 0xFC", id="Latin-1"),
+        pytest.param(
+            b"# \n" * 4_000_000, ": is larger than 10,000,000 bytes: that is no configuration", id="12 megabytes"
+        ),
+        pytest.param(b"[" * 100_000, ": is nested deeper than 100 levels", id="100,000 brackets"),
+        pytest.param(
+            b'{"a":\t' * 100_000, ":1: a tab cannot start a value or indent a line: use spaces", id="100,000 braces"
+        ),
+    ],
+)
+def test_what_no_text_editor_shows_is_told(content, line, tmp_path, monkeypatch):
+    assert refusal(content, tmp_path, monkeypatch) == f"config.yaml{line}"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"\xef\xbb\xbf" + HEAD.encode(), id="UTF-8 with its mark"),
+        pytest.param(HEAD.replace("\n", "\r\n").encode(), id="lines end as on Windows"),
+        pytest.param(b"---\n" + HEAD.encode() + b"---\n", id="empty documents around it"),
+        pytest.param(
+            b'{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n\t"kind": "KubeSchedulerConfiguration"\n}\n',
+            id="JSON with tabs",
+        ),
+        pytest.param(
+            HEAD.encode() + b"profiles:\n- &a {schedulerName: a}\n- {<<: *a, schedulerName: b}\n", id="anchors"
+        ),
+        pytest.param(
+            HEAD.encode() + b"parallelism: 16.0\nclientConnection: {qps: 1e2}\n", id="numbers as Go reads them"
+        ),
+    ],
+)
+def test_what_is_unusual_but_good_is_read(content, tmp_path):
+    path = tmp_path / "config.yaml"
+    path.write_bytes(content)
+    assert read_configuration(path).configuration.parallelism == 16

@@ -1,0 +1,194 @@
+"""Building the profiles of a configuration: what its plugins say when they are made, and where that is told."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bayplan import Plugin
+from bayplan.cluster.state import ClusterState
+from bayplan.config import (
+    ConfigurationError,
+    PluginLoadError,
+    build_profiles,
+    parse_configuration,
+    read_configuration,
+)
+from bayplan.config.documents import parse_yaml
+from bayplan.framework.profile import Point
+from bayplan.scheduling import decide
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def handle():
+    return OfflineHandle(ClusterState())
+
+
+class Limits(msgspec.Struct):
+    most: int = 1
+
+
+class Limited(Plugin):
+    name = "Limited"
+    arguments = Limits
+
+    def __init__(self, args, handle):
+        if args.most == 13:
+            raise LookupError("no luck")
+        self.most, self.handle = args.most, handle
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+class Eventful(Plugin):
+    name = "Eventful"
+
+    def events(self):
+        return ["Node"]
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+def limited(name, most):
+    return (
+        f"- schedulerName: {name}\n"
+        "  plugins: {multiPoint: {enabled: [{name: Limited}]}}\n"
+        f"  pluginConfig: [{{name: Limited, args: {{most: {most}}}}}]\n"
+    )
+
+
+def build(text, *plugins):
+    return build_profiles(parse_configuration(parse_yaml(HEAD + text)), handle(), plugins)
+
+
+def test_a_plugin_is_made_for_each_profile_with_its_arguments():
+    profiles = build("profiles:\n" + limited("a", 3) + limited("b", 4), Limited)
+    assert [profile.at(Point.FILTER)[-1].most for profile in profiles.values()] == [3, 4]
+
+
+def test_plugins_that_fail_to_start_are_told_for_all_profiles():
+    with pytest.raises(ConfigurationError) as refusal:
+        build("profiles:\n" + limited("a", 13) + limited("b", 1) + limited("c", 13), Limited)
+    assert str(refusal.value).splitlines() == [
+        "profiles[0].pluginConfig[0].args: plugin 'Limited' failed to start: LookupError: no luck",
+        "profiles[2].pluginConfig[0].args: plugin 'Limited' failed to start: LookupError: no luck",
+    ]
+
+
+def test_events_that_are_none_are_told_where_the_plugin_is_enabled():
+    with pytest.raises(ConfigurationError) as refusal:
+        build("profiles: [{plugins: {filter: {enabled: [{name: NodeName}, {name: Eventful}]}}}]", Eventful)
+    assert str(refusal.value).startswith(
+        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events gave 'Node', expected an EventHint("
+    )
+
+
+class ByName(Plugin):
+    name = "ByName"
+
+    def sort_key(self, pod, queued_at):
+        return pod.name
+
+
+@pytest.mark.parametrize(
+    ("plugins", "problem"),
+    [
+        (
+            "multiPoint: {enabled: [{name: ByName}]}",
+            "and here PrioritySort and ByName would: disable all but one in queueSort or multiPoint",
+        ),
+        ("queueSort: {disabled: [{name: '*'}]}", "and here none does"),
+        ("queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}", ""),
+    ],
+    ids=["two", "none", "one"],
+)
+def test_one_plugin_orders_the_queue(plugins, problem):
+    text = f"profiles: [{{plugins: {{{plugins}}}}}]"
+    if not problem:
+        (profile,) = build(text, ByName).values()
+        assert [plugin.name for plugin in profile.at(Point.QUEUE_SORT)] == ["ByName"]
+        return
+    with pytest.raises(ConfigurationError) as refusal:
+        build(text, ByName)
+    assert str(refusal.value) == (
+        f"profiles[0].plugins.queueSort: exactly one plugin has to order the queue, {problem}"
+    )
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """An installed distribution with a plugin `nowhere`, and one that cannot be imported."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    info = tmp_path / "some_policies-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-policies\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[bayplan.plugins]\nnowhere = some_policies:nowhere\nbroken = gone:x\n")
+    (tmp_path / "some_policies.py").write_text(
+        "from bayplan import filter_plugin\n@filter_plugin\ndef nowhere(pod, node): return 'not here'\n"
+    )
+    yield tmp_path / "config.yaml"
+    sys.modules.pop("some_policies", None)
+
+
+def enabling(path: Path, name):
+    path.write_text(f"{HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: {name}}}]}}}}}}]\n")
+    return path
+
+
+def test_an_installed_plugin_needs_only_to_be_named(installed):
+    reading = read_configuration(enabling(installed, "nowhere"))
+    assert [plugin.name for plugin in reading.plugins] == ["nowhere"]
+    (profile,) = build_profiles(reading.configuration, handle(), reading.plugins).values()
+    assert profile.at(Point.FILTER)[-1].name == "nowhere"
+
+
+def test_an_installed_plugin_that_nobody_names_is_not_imported(installed):
+    assert read_configuration(enabling(installed, "NodeName")).plugins == []
+    assert "some_policies" not in sys.modules
+
+
+def test_an_installed_plugin_that_cannot_be_imported_is_told(installed):
+    with pytest.raises(PluginLoadError, match="some-policies: gone:x: ModuleNotFoundError: No module named 'gone'"):
+        read_configuration(enabling(installed, "broken"))
+
+
+EXTENDERS = """
+extenders:
+  - {urlPrefix: "http://a", managedResources: [{name: e.com/a, ignoredByScheduler: true}, {name: e.com/b}]}
+  - {urlPrefix: "http://b", managedResources: [{name: e.com/c, ignoredByScheduler: true}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("document", "ignored"),
+    [
+        pytest.param(EXTENDERS, {"e.com/a", "e.com/c"}, id="by extenders"),
+        pytest.param(
+            EXTENDERS + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
+            {"e.com/a", "e.com/c"},
+            id="by extenders, in the place of arguments",
+        ),
+        pytest.param(
+            "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
+            {"e.com/d"},
+            id="by arguments",
+        ),
+    ],
+)
+def test_resources_that_nobody_but_an_extender_looks_after(document, ignored):
+    wants = make_pod("p", resources=dict.fromkeys(("e.com/a", "e.com/b", "e.com/c", "e.com/d"), "1"))
+    configuration = parse_configuration(parse_yaml(HEAD + document, "c.yaml"))
+    cluster = make_cluster(make_node("a"))
+    (profile,) = build_profiles(configuration, OfflineHandle(cluster.state)).values()
+    said = decide(profile, cluster.state, wants, random.Random(0)).diagnosis.verdicts.of(0).reasons
+    lacking = {"e.com/a", "e.com/b", "e.com/c", "e.com/d"} - ignored
+    assert set(said) == {f"Insufficient {name}" for name in lacking}

@@ -1,0 +1,139 @@
+"""The complete configuration, as kube-scheduler prints it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bayplan import Plugin, filter_plugin
+from bayplan.config import Catalog, KubeSchedulerConfiguration, parse_configuration, read_configuration
+from bayplan.config.documents import parse_yaml
+from bayplan.config.profiles import profile_of_all
+from bayplan.config.writing import written
+
+DEFAULTS = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "defaults.yaml").read_text()
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+@dataclass
+class Limits:
+    most: int = 3
+    zones: list[str] = field(default_factory=list)
+
+
+class Limited(Plugin):
+    name = "Limited"
+    arguments = Limits
+
+    def __init__(self, args):
+        self.args = args
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+@filter_plugin
+def tier(pod, node):
+    return f"{pod} not on {node}"
+
+
+CATALOG = Catalog([Limited, tier])
+
+
+def rewritten(text):
+    return yaml.safe_load(written(parse_configuration(parse_yaml(HEAD + text)), CATALOG))
+
+
+def test_the_default_is_what_kube_scheduler_prints_to_the_letter():
+    expected = DEFAULTS.replace("kubeconfig: /etc/kubernetes/scheduler.conf", 'kubeconfig: ""')
+    assert written(KubeSchedulerConfiguration(), Catalog()).rstrip() == expected.rstrip()
+
+
+def test_the_default_is_written_as_it_was_read():
+    assert written(parse_configuration(parse_yaml(DEFAULTS)), Catalog()).rstrip() == DEFAULTS.rstrip()
+
+
+@pytest.mark.parametrize(
+    ("given", "printed"),
+    [
+        ("600s", "10m0s"),
+        ("1.5h", "1h30m0s"),
+        ("90s", "1m30s"),
+        ("61.25s", "1m1.25s"),
+        ("100ms", "100ms"),
+        ("1500us", "1.5ms"),
+        ("0.5us", "500ns"),
+        ("1ns", "1ns"),
+        ("3µs", "3µs"),
+        ("-2s", "-2s"),
+        ("0", "0s"),
+    ],
+)
+def test_durations_are_printed_as_go_prints_them(given, printed):
+    document = rewritten(f"extenders: [{{urlPrefix: 'http://x', httpTimeout: {given!r}}}]")
+    assert document["extenders"][0]["httpTimeout"] == printed
+
+
+def test_an_extender_is_written_with_what_it_says():
+    text = (
+        "extenders: [{urlPrefix: 'http://x', filterVerb: f, weight: 2, prioritizeVerb: p, ignorable: true, "
+        "tlsConfig: {caFile: /ca}, managedResources: [{name: example.com/x}]}]"
+    )
+    assert rewritten(text)["extenders"] == [
+        {
+            "urlPrefix": "http://x",
+            "filterVerb": "f",
+            "prioritizeVerb": "p",
+            "weight": 2,
+            "httpTimeout": "0s",
+            "ignorable": True,
+            "tlsConfig": {"caFile": "/ca"},
+            "managedResources": [{"name": "example.com/x", "ignoredByScheduler": False}],
+        }
+    ]
+
+
+def test_plugins_are_written_merged():
+    document = rewritten(
+        "profiles: [{percentageOfNodesToScore: 7, plugins: {multiPoint: {disabled: [{name: ImageLocality}], "
+        "enabled: [{name: NodeAffinity, weight: 9}, {name: tier}]}, score: {disabled: [{name: '*'}]}}}]"
+    )
+    (profile,) = document["profiles"]
+    assert profile["percentageOfNodesToScore"] == 7
+    assert profile["plugins"]["score"] == {"disabled": [{"name": "*", "weight": 0}]}
+    multi = profile["plugins"]["multiPoint"]
+    assert multi["disabled"] == [{"name": "ImageLocality", "weight": 0}]
+    weights = {each["name"]: each["weight"] for each in multi["enabled"]}
+    assert (weights["NodeAffinity"], list(weights)[-1], "ImageLocality" in weights) == (9, "tier", False)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ("[]", {"most": 3, "zones": []}),
+        ("[{name: Limited, args: {zones: [a]}}]", {"most": 3, "zones": ["a"]}),
+    ],
+    ids=["defaults", "some given"],
+)
+def test_arguments_of_the_users_plugins_are_written_complete(config, expected):
+    document = rewritten(
+        f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: Limited}}]}}}}, pluginConfig: {config}}}]"
+    )
+    assert [each["args"] for each in document["profiles"][0]["pluginConfig"] if each["name"] == "Limited"] == [expected]
+
+
+def test_arguments_of_plugins_that_nobody_knows_are_kept():
+    document = rewritten("profiles: [{pluginConfig: [{name: Nonesuch, args: {a: [1, {b: c}]}}]}]")
+    assert document["profiles"][0]["pluginConfig"][0] == {"name": "Nonesuch", "args": {"a": [1, {"b": "c"}]}}
+
+
+def test_what_flags_alone_run_can_be_written_and_read(tmp_path):
+    path = tmp_path / "written.yaml"
+    profile = profile_of_all("mine", CATALOG)
+    path.write_text(written(KubeSchedulerConfiguration(profiles=[profile]), CATALOG))
+    (again,) = read_configuration(path, [Limited, tier]).configuration.profiles
+    assert again.schedulerName == "mine"
+    assert {"Limited", "tier"} <= set(again.plugins.enabled_names())

@@ -1,0 +1,171 @@
+"""A scheduler with HTTP extenders on a cluster: they filter, prioritize, preempt and bind, and may fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from running import running_scheduler
+from tests.extender.stub_extender import StubExtender
+from workloads import NAME, pod, pods
+
+from bayplan.api.kinds import NODE, POD, PRIORITY_CLASS
+from bayplan.client import ApiError
+from bayplan.config.types import Extender
+from bayplan.testing.invariants import check_invariants
+
+pytestmark = pytest.mark.feature("HTTP extenders: end to end")
+
+EVERYTHING = {"filter": lambda question: {"NodeNames": question["NodeNames"]}}
+
+
+def configured(stub, **fields):
+    verbs = {f"{verb}Verb": verb for verb in stub.answers}
+    return Extender(urlPrefix=stub.url, **({"weight": 1, "nodeCacheCapable": True} | verbs | fields))
+
+
+async def on_node(cluster, name, node):
+    await cluster.witness.until(lambda: cluster.witness.node_of(f"default/{name}") == node)
+
+
+def without_what_varies(obj):
+    """An object without what servers add after the scheduler saw it, and what client-go's informers drop."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in {"managedFields", "resourceVersion"}}
+    return {"metadata": metadata, "spec": obj["spec"]}
+
+
+async def test_filter_and_prioritize(cluster):
+    names = await cluster.add_nodes(3)
+    answers = {
+        "filter": lambda question: {
+            "Nodes": {"items": [node for node in question["Nodes"]["items"] if node["metadata"]["name"] != "node-0"]},
+            "FailedNodes": {"node-0": "not this one"},
+        },
+        "prioritize": [{"Host": "node-2", "Score": 10}],
+    }
+    async with StubExtender(**answers) as stub:
+        extender = configured(stub, nodeCacheCapable=False, weight=10)
+        async with running_scheduler(cluster.access, extenders=[extender]):
+            await cluster.create(pod("web"))
+            await on_node(cluster, "web", "node-2")
+        (filtered,) = stub.questions("filter")
+        (scored,) = stub.questions("prioritize")
+    assert {node["metadata"]["name"] for node in filtered["Nodes"]["items"]} == set(names)
+    assert [node["metadata"]["name"] for node in scored["Nodes"]["items"]] == ["node-1", "node-2"]
+    created = json.loads(await cluster.client.request("GET", POD.path("default", "web")))
+    del created["spec"]["nodeName"]
+    assert without_what_varies(filtered["Pod"]) == without_what_varies(created)
+    node = json.loads(await cluster.client.request("GET", NODE.path(None, "node-1")))
+    sent = next(each for each in filtered["Nodes"]["items"] if each["metadata"]["name"] == "node-1")
+    assert without_what_varies(sent) == without_what_varies(node)
+    assert not {"kind", "apiVersion"} & {*sent, *filtered["Pod"]}
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_pod_that_an_extender_turns_down_says_so_and_is_tried_again_after_any_event(cluster):
+    await cluster.add_nodes(2)
+    refused = {"NodeNames": [], "FailedNodes": {"node-0": "too hot"}, "FailedAndUnresolvableNodes": {"node-1": "lost"}}
+    answers = {"filter": lambda question: refused if len(question["NodeNames"]) < 3 else {"NodeNames": ["node-9"]}}
+    async with StubExtender(**answers) as stub, running_scheduler(cluster.access, extenders=[configured(stub)]):
+        await cluster.create(pod("web"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/web", "FailedScheduling"))
+        note = cluster.witness.events_of("default/web", "FailedScheduling")[0]["note"]
+        assert note.startswith("0/2 nodes are available: 1 lost, 1 too hot.")
+        condition = await cluster.condition("web")
+        while condition is None:  # written beside the event, and perhaps later
+            condition = await cluster.condition("web")
+        assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+        await cluster.add_node("node-9")
+        await on_node(cluster, "web", "node-9")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_bind(cluster):
+    await cluster.add_nodes(1)
+
+    async def bind(question):
+        await cluster.client.bind(
+            question["PodNamespace"], question["PodName"], question["Node"], uid=question["PodUID"]
+        )
+        return {"Error": "" if question["PodName"] == "told" else "lost my mind"}
+
+    async with StubExtender(bind=bind) as stub:
+        async with running_scheduler(cluster.access, extenders=[configured(stub)]) as scheduler:
+            await cluster.create(pod("told"), pod("untold"))
+            for name in ("told", "untold"):
+                await on_node(cluster, name, "node-0")
+                await cluster.witness.until(lambda key=f"default/{name}": cluster.witness.events_of(key, "Scheduled"))
+            assert scheduler.bound == 2, "what was carried out counts, whatever was answered"
+        assert len(stub.questions("bind")) == 2
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_preempt(cluster):
+    for name, value in (("low", 1), ("high", 100)):
+        try:
+            await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+    await cluster.add_nodes(3, cpu="1")
+
+    def keep(question):
+        return {"NodeNameToMetaVictims": {"node-1": question["NodeNameToMetaVictims"]["node-1"]}}
+
+    async with StubExtender(preempt=keep) as stub:
+        async with running_scheduler(cluster.access, extenders=[configured(stub)]):
+            low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 0}
+            await cluster.create(*(pod(f"low-{n}", "800m", **low) for n in range(3)))
+            await cluster.witness.until(lambda: all(cluster.witness.node_of(f"default/low-{n}") for n in range(3)))
+            victim = next(n for n in range(3) if cluster.witness.node_of(f"default/low-{n}") == "node-1")
+            await cluster.create(pod("vip", "800m", priorityClassName="high"))
+            await on_node(cluster, "vip", "node-1")
+        assert set(stub.questions("preempt")[0]["NodeNameToMetaVictims"]) == {"node-0", "node-1", "node-2"}
+    assert {f"default/low-{n}" in cluster.witness.pods for n in range(3) if n != victim} == {True}
+    assert f"default/low-{victim}" not in cluster.witness.pods
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_what_happens_while_an_extender_thinks(cluster):
+    await cluster.add_nodes(2)
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def think(question):
+        asked.set()
+        await answer.wait()
+        return {"NodeNames": question["NodeNames"][:1]}
+
+    async with StubExtender(filter=think) as stub:
+        async with running_scheduler(cluster.access, extenders=[configured(stub, httpTimeout="30s")]) as scheduler:
+            await cluster.create(pod("web"))
+            await asked.wait()
+            taken = stub.questions("filter")[0]["NodeNames"][0]
+            await cluster.client.delete(NODE, taken)
+            await cluster.create(pod("gone"), pod("stays"))
+            await cluster.delete("gone")
+            assert scheduler.state.nodes.live.sum() == 2, "the cluster stands still"
+            answer.set()
+            (left,) = {"node-0", "node-1"} - {taken}
+            await on_node(cluster, "web", left)
+            await on_node(cluster, "stays", left)
+        assert {question["Pod"]["metadata"]["name"] for question in stub.questions("filter")} == {"web", "stays"}
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize("ignorable", [True, False], ids=["ignorable", "not ignorable"])
+async def test_an_extender_that_fails(cluster, ignorable):
+    await cluster.add_nodes(2)
+    async with (
+        StubExtender(filter=500) as stub,
+        running_scheduler(cluster.access, extenders=[configured(stub, ignorable=ignorable)]),
+    ):
+        await cluster.create(*pods("web", 5))
+        if not ignorable:
+            await cluster.witness.until(lambda: cluster.witness.events_of("default/web-0004", "FailedScheduling"))
+            note = cluster.witness.events_of("default/web-0004", "FailedScheduling")[0]["note"]
+            assert note == f"failed filter with extender at URL {stub.url}/filter, code 500"
+            assert not any(cluster.witness.node_of(f"default/web-000{n}") for n in range(5))
+            stub.answers |= EVERYTHING
+        await cluster.witness.until(lambda: all(cluster.witness.node_of(f"default/web-000{n}") for n in range(5)))
+    check_invariants(cluster.witness, NAME)

@@ -1,0 +1,179 @@
+"""TLS towards extenders: who is trusted, who we are, and configurations that cannot work."""
+
+from __future__ import annotations
+
+import base64
+import ssl
+
+import numpy as np
+import pytest
+from tests.extender.stub_extender import StubExtender
+
+from bayplan.config.errors import ConfigurationError
+from bayplan.config.types import Extender, ExtenderTLSConfig
+from bayplan.extender.client import HttpExtenders
+from bayplan.framework.extenders import ExtenderError, ExtenderFilter
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.certificates import Authority
+
+pytestmark = [
+    pytest.mark.feature("HTTP extenders: TLS"),
+    # Over TLS a connection says goodbye in its own time, and a test's loop may end before.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+OURS, OTHERS = Authority(), Authority("somebody else")
+
+
+def data(pem):
+    return base64.b64encode(pem).decode()
+
+
+def written(folder, name, content):
+    path = folder / name
+    path.write_bytes(content)
+    return str(path)
+
+
+@pytest.fixture
+def serving(tmp_path):
+    """Makes the context of a server named `host`, which asks for certificates of our authority if told to."""
+
+    def context(host="127.0.0.1", *, clients=False):
+        pair = OURS.server(host)
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(written(tmp_path, "server.pem", pair.certificate + pair.key))
+        if clients:
+            server.load_verify_locations(cadata=OURS.certificate.decode())
+            server.verify_mode = ssl.CERT_REQUIRED
+        return server
+
+    return context
+
+
+async def left_by(extender):
+    async with HttpExtenders([extender]) as client:
+        nodes = make_cluster(make_node("a")).state.nodes
+        return list((await client.answer(ExtenderFilter(make_pod("p"), nodes.at(np.arange(1))))).left)
+
+
+def configured(stub, *, https=True, **tls):
+    return Extender(
+        urlPrefix=stub.url,
+        filterVerb="filter",
+        nodeCacheCapable=True,
+        enableHTTPS=https,
+        tlsConfig=ExtenderTLSConfig(**tls) if tls else None,
+    )
+
+
+ANSWER = {"NodeNames": ["a"]}
+CA = data(OURS.certificate)
+
+
+@pytest.mark.parametrize(
+    ("tls", "host"),
+    [
+        pytest.param({}, "127.0.0.1", id="anybody, as no authority is given"),
+        pytest.param({"insecure": True, "https": False}, "127.0.0.1", id="anybody, as it says"),
+        pytest.param({"caData": CA}, "127.0.0.1", id="an authority"),
+        pytest.param({"caData": CA, "https": False}, "127.0.0.1", id="an authority, whatever enableHTTPS says"),
+        pytest.param({"caData": CA, "serverName": "ext.example"}, "ext.example", id="by another name"),
+    ],
+)
+async def test_trusted(serving, tls, host):
+    async with StubExtender(serving(host), filter=ANSWER) as stub:
+        assert await left_by(configured(stub, **tls)) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"),
+    [
+        pytest.param({"https": False}, "its certificate is not trusted", id="an authority that the system lacks"),
+        pytest.param({"https": False, "serverName": "x"}, "its certificate is not trusted", id="the same by name"),
+        pytest.param({"caData": data(OTHERS.certificate)}, "its certificate is not trusted", id="another authority"),
+        pytest.param({"caData": CA, "serverName": "ext.example"}, "mismatch", id="another name"),
+    ],
+)
+async def test_not_trusted(serving, tls, told):
+    async with StubExtender(serving(), filter=ANSWER) as stub:
+        with pytest.raises(ExtenderError, match=told):
+            await left_by(configured(stub, **tls))
+
+
+async def test_an_authority_in_a_file_counts_less_than_data(serving, tmp_path):
+    ours, others = (written(tmp_path, f"{n}.pem", each.certificate) for n, each in enumerate((OURS, OTHERS)))
+    async with StubExtender(serving(), filter=ANSWER) as stub:
+        assert await left_by(configured(stub, caFile=ours)) == ["a"]
+        assert await left_by(configured(stub, caFile=others, caData=CA)) == ["a"]
+
+
+async def test_a_client_certificate(serving, tmp_path):
+    pair = OURS.client("bayplan")
+    files = {"certFile": written(tmp_path, "c.pem", pair.certificate), "keyFile": written(tmp_path, "k.pem", pair.key)}
+    both = {"certData": data(pair.certificate), "keyData": data(pair.key)}
+    async with StubExtender(serving(clients=True), filter=ANSWER) as stub:
+        assert await left_by(configured(stub, caData=CA, **files)) == ["a"]
+        assert await left_by(configured(stub, caData=CA, **both)) == ["a"]
+        assert stub.users == ["bayplan", "bayplan"]
+        with pytest.raises(ExtenderError):
+            await left_by(configured(stub, caData=CA))
+
+
+async def test_a_client_certificate_is_read_again_when_its_files_change(serving, tmp_path, caplog):
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+
+    def replace(path, content):
+        path.with_suffix(".new").write_bytes(content)
+        path.with_suffix(".new").replace(path)
+
+    def renew(user):
+        pair = OURS.client(user)
+        replace(certificate, pair.certificate)
+        replace(key, pair.key)
+
+    renew("first")
+    async with StubExtender(serving(clients=True), keep_alive=False, filter=ANSWER) as stub:
+        extender = configured(stub, caData=CA, certFile=str(certificate), keyFile=str(key))
+        async with HttpExtenders([extender]) as client:
+            question = ExtenderFilter(make_pod("p"), make_cluster(make_node("a")).state.nodes.at(np.arange(1)))
+            await client.answer(question)
+            renew("second")
+            await client.answer(question)
+            replace(certificate, OURS.client("third").certificate)
+            await client.answer(question)
+    assert stub.users == ["first", "second", "second"]
+    assert "still using the last client certificate: extenders[0].tlsConfig.certFile: no certificate" in caplog.text
+
+
+PAIR = OURS.client("bayplan")
+
+
+@pytest.mark.parametrize(
+    ("tls", "told"),
+    [
+        pytest.param({"insecure": True, "caData": CA}, "extenders[0].tlsConfig.insecure: Forbidden: ", id="both"),
+        pytest.param({"caData": "?"}, "extenders[0].tlsConfig.caData: expected base64", id="no base64"),
+        pytest.param({"caData": data(b"x")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="no PEM"),
+        pytest.param({"caData": data(b"\xff")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="no text"),
+        pytest.param(
+            {"caFile": "/nowhere/ca.pem"},
+            'extenders[0].tlsConfig.caFile: Invalid value: "/nowhere/ca.pem": cannot be read: No such file',
+            id="no file",
+        ),
+        pytest.param(
+            {"certData": data(PAIR.certificate), "keyData": data(OURS.client("x").key)},
+            "extenders[0].tlsConfig.certData: no certificate in PEM with its key",
+            id="not its key",
+        ),
+    ],
+)
+def test_what_cannot_work_is_told_at_once(tls, told):
+    with pytest.raises(ConfigurationError) as caught:
+        HttpExtenders([Extender(urlPrefix="https://127.0.0.1:1", tlsConfig=ExtenderTLSConfig(**tls))])
+    assert told in str(caught.value)
+
+
+def test_half_a_client_certificate_is_not_sent(caplog):
+    HttpExtenders([Extender(tlsConfig=ExtenderTLSConfig(certData=data(PAIR.certificate)))])
+    assert "extenders[0].tlsConfig: a client certificate needs both" in caplog.text

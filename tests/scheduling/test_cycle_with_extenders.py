@@ -1,0 +1,258 @@
+"""Cycles that ask extenders: what is asked when, and what becomes of the answers. No extender runs here."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from bayplan import Plugin, Status
+from bayplan.framework.extenders import (
+    ExtenderError,
+    ExtenderFilter,
+    ExtenderPreempt,
+    ExtenderScore,
+    Filtered,
+)
+from bayplan.framework.interface import Candidate, NodeNames
+from bayplan.scheduling import CycleOptions, Outcome, decide, scheduling_cycle
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+pytestmark = pytest.mark.feature("HTTP extenders: asked in a cycle")
+
+NO = Status.unschedulable("no")
+NEVER = Status.unresolvable("never")
+
+
+def names_of(question):
+    if isinstance(question, ExtenderPreempt):
+        return {each.node_name: [victim.name for victim in each.victims] for each in question.candidates}
+    return [question.nodes.name(position) for position in range(len(question.nodes))]
+
+
+def answered(cluster, pod, *answers, explain=False):
+    """Drives a cycle, answering its questions in turn; an exception is thrown in, "all" leaves everything as it is."""
+    options = CycleOptions(ask_extenders=True, explain=explain)
+    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
+    questions, rest = [], list(answers)
+    try:
+        question = next(cycle)
+        while True:
+            questions.append(question)
+            answer = rest.pop(0)
+            if isinstance(answer, Exception):
+                question = cycle.throw(answer)
+            else:
+                question = cycle.send(everything(question) if answer == "all" else answer)
+    except StopIteration as end:
+        assert not rest, "fewer questions than answers"
+        return end.value, [(type(question), names_of(question)) for question in questions]
+
+
+def everything(question):
+    match question:
+        case ExtenderFilter():
+            return Filtered(names_of(question), {})
+        case ExtenderScore():
+            return {}
+        case ExtenderPreempt():
+            return question.candidates
+
+
+def filters_said(decision):
+    return replace(decision.diagnosis, post_filter_message="").explain()
+
+
+def three(**taken):
+    """Three nodes of 2 cpus; `taken`: node to a cpu request of a pod of low priority there."""
+    pods = [make_pod(f"on-{name}", node=name, cpu=cpu) for name, cpu in taken.items()]
+    return make_cluster(*(make_node(name, cpu="2") for name in "abc"), *pods)
+
+
+def content(cluster, pod):
+    """What becomes of a pod if extenders have nothing to say about anything."""
+    cycle = scheduling_cycle(
+        cluster.profile, cluster.state, pod, random.Random(1), CycleOptions(ask_extenders=True, explain=True)
+    )
+    try:
+        question = next(cycle)
+        while True:
+            question = cycle.send(everything(question))
+    except StopIteration as end:
+        return end.value
+
+
+@pytest.mark.parametrize(
+    ("pod", "taken"),
+    [
+        pytest.param(make_pod("p", cpu="1"), {"a": "1"}, id="fits"),
+        pytest.param(make_pod("p", cpu="3"), {}, id="too big"),
+        pytest.param(make_pod("p", cpu="2", priority=9), {"a": "2", "b": "1", "c": "2"}, id="preempts"),
+        pytest.param(make_pod("p", cpu="1", status={"nominatedNodeName": "b"}), {}, id="nominated"),
+        pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="only one will do"),
+    ],
+)
+def test_extenders_that_have_nothing_to_say_change_nothing(pod, taken):
+    with_them = content(three(**taken), pod)
+    cluster = three(**taken)
+    without = decide(cluster.profile, cluster.state, pod, random.Random(1), explain=True)
+    for field in ("outcome", "node", "message", "nominated_node", "preempted_by"):
+        assert getattr(with_them, field) == getattr(without, field), field
+    assert [pod.name for pod in with_them.victims] == [pod.name for pod in without.victims]
+    assert with_them.diagnosis.unschedulable_plugins == without.diagnosis.unschedulable_plugins
+
+
+def test_extenders_are_asked_between_the_stages():
+    cluster = make_cluster(make_node("a"), make_node("b"), make_node("c"), make_node("d", unschedulable=True))
+    decision, questions = answered(cluster, make_pod("p"), Filtered(["b", "c"], {"a": NO}), {"c": 50})
+    assert questions == [(ExtenderFilter, ["a", "b", "c"]), (ExtenderScore, ["b", "c"])]
+    assert decision.node == "c"
+    assert decision.scores.plugins["Extender"].tolist() == [0, 50]
+
+
+@pytest.mark.parametrize("explain", [True, False])
+def test_a_single_node_that_is_left_is_not_scored(explain):
+    decision, questions = answered(three(), make_pod("p"), Filtered(["b"], {}), explain=explain)
+    assert (decision.node, [kind for kind, _ in questions]) == ("b", [ExtenderFilter])
+
+
+def test_a_score_may_be_as_large_as_it_likes():
+    decision, _ = answered(three(), make_pod("p"), "all", {"a": 2**63 - 1, "b": 5})
+    assert decision.node == "b", "the sum of the largest one is negative, as for kube-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message", "plugins"),
+    [
+        pytest.param(
+            Filtered([], {"a": NO, "b": NO, "c": NEVER}),
+            "0/3 nodes are available: 1 never, 2 no.",
+            {"Extender"},
+            id="reasons are counted",
+        ),
+        pytest.param(Filtered([], {}), "0/3 nodes are available:", {"Extender"}, id="without a word"),
+        pytest.param(
+            Filtered([], {"a": NO, "ghost": NO}),
+            "0/3 nodes are available: 1 no.",
+            {"Extender"},
+            id="an unknown node is left out",
+        ),
+    ],
+)
+def test_a_pod_that_only_extenders_turn_down_waits_for_them(answer, message, plugins):
+    decision, _ = answered(three(), make_pod("p"), answer)
+    assert decision.outcome is Outcome.UNSCHEDULABLE
+    assert filters_said(decision) == message
+    assert decision.diagnosis.unschedulable_plugins == plugins
+
+
+def test_an_extender_replaces_what_filters_said_of_a_node_but_the_pod_still_waits_for_them():
+    cluster = three(a="2")
+    decision, questions = answered(
+        cluster, make_pod("p", cpu="1", priority=9), Filtered([], {"a": NEVER, "b": NEVER, "c": NEVER})
+    )
+    assert questions == [(ExtenderFilter, ["b", "c"])], "nowhere would preemption help"
+    assert filters_said(decision) == "0/3 nodes are available: 3 never."
+    assert decision.diagnosis.unschedulable_plugins == {"Extender", "NodeResourcesFit"}
+
+
+def test_a_node_that_is_left_stands_whatever_else_is_said_of_it():
+    decision, _ = answered(three(), make_pod("p"), Filtered(["a"], {"a": NEVER}))
+    assert decision.node == "a"
+
+
+def test_extenders_that_turn_nothing_down_are_not_waited_for():
+    decision, questions = answered(three(a="2", b="2", c="2"), make_pod("p", cpu="1"))
+    assert questions == []
+    assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
+
+
+@pytest.mark.parametrize("answers", [(ExtenderError("dead"),), ("all", ExtenderError("dead"))], ids=["filter", "score"])
+def test_an_extender_that_fails_fails_the_attempt(answers):
+    decision, _ = answered(three(), make_pod("p"), *answers)
+    assert (decision.outcome, decision.message, decision.nominated_node) == (Outcome.ERROR, "dead", None)
+
+
+class TestNominatedNode:
+    POD = make_pod("p", cpu="1", status={"nominatedNodeName": "b"})
+
+    def test_is_asked_about_alone(self):
+        decision, questions = answered(three(), self.POD, "all")
+        assert (decision.node, questions) == ("b", [(ExtenderFilter, ["b"])])
+
+    @pytest.mark.parametrize(
+        "answer",
+        [
+            pytest.param(Filtered([], {"b": NO}), id="turned down"),
+            pytest.param(ExtenderError("dead"), id="failed"),
+        ],
+    )
+    def test_others_are_tried_if_it_is_out(self, answer):
+        decision, questions = answered(three(), self.POD, answer, Filtered(["c"], {}))
+        assert questions == [(ExtenderFilter, ["b"]), (ExtenderFilter, ["a", "b", "c"])]
+        assert decision.node == "c"
+
+
+class Narrows(Plugin):
+    name = "Narrows"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return NodeNames(frozenset("ab"))
+
+
+def test_a_node_dropped_without_a_word_counts_like_those_that_were_not_looked_at():
+    cluster = make_cluster(*(make_node(name) for name in "abc"), plugins=[Narrows])
+    decision, questions = answered(cluster, make_pod("p"), Filtered([], {"a": NO}))
+    assert questions == [(ExtenderFilter, ["a", "b"])]
+    assert filters_said(decision) == ("0/3 nodes are available: 1 no, 2 node(s) didn't satisfy plugin(s) [Narrows].")
+
+
+class TestPreemption:
+    VIP = make_pod("vip", cpu="2", priority=9)
+
+    def full(self):
+        return three(a="2", b="2", c="2")
+
+    def test_candidates_are_shown_and_the_best_of_those_left_is_taken(self):
+        decision, questions = answered(self.full(), self.VIP, (Candidate("b", (make_pod("other", node="b"),), 0),))
+        ((kind, shown),) = questions
+        assert (kind, shown) == (ExtenderPreempt, {"a": ["on-a"], "b": ["on-b"], "c": ["on-c"]})
+        assert (decision.nominated_node, [pod.name for pod in decision.victims]) == ("b", ["other"])
+        assert decision.preempted_by == "DefaultPreemption"
+
+    def test_what_breaks_fewer_budgets_is_taken(self):
+        pods = {name: (make_pod(f"on-{name}", node=name),) for name in "ab"}
+        decision, _ = answered(self.full(), self.VIP, (Candidate("a", pods["a"], 1), Candidate("b", pods["b"], 0)))
+        assert decision.nominated_node == "b"
+
+    def test_of_victims_in_any_order_the_most_important_ones_tell_how_long_they_ran(self):
+        def victims(node, low, high):
+            return tuple(
+                make_pod(f"{node}{n}", node=node, priority=n, status={"startTime": f"2026-01-01T00:00:{start}Z"})
+                for n, start in enumerate((low, high))
+            )
+
+        left = Candidate("a", victims("a", 20, 40), 0), Candidate("b", victims("b", 10, 50), 0)
+        decision, _ = answered(self.full(), self.VIP, left)
+        assert decision.nominated_node == "b"
+
+    def test_no_candidate_left(self):
+        decision, _ = answered(self.full(), self.VIP, ())
+        assert decision.message == (
+            "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption"
+        )
+        assert (decision.outcome, decision.nominated_node, decision.victims) == (Outcome.UNSCHEDULABLE, None, ())
+
+    def test_a_failure_only_means_that_no_room_was_made(self):
+        decision, _ = answered(self.full(), self.VIP, ExtenderError("dead"))
+        assert decision.message == "0/3 nodes are available: 3 Insufficient cpu. preemption: dead"
+        assert (decision.outcome, decision.nominated_node, decision.victims) == (Outcome.UNSCHEDULABLE, None, ())
+        assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
+
+    def test_who_goes_from_a_node_that_only_an_extender_turned_down_cannot_be_told(self):
+        pod = make_pod("vip", cpu="1", priority=9)
+        decision, _ = answered(three(a="1", b="1", c="1"), pod, Filtered([], {"a": NO, "b": NEVER}))
+        assert decision.diagnosis.post_filter_message == ('preemption: expected at least one victim pod on node "a"'), (
+            "of b nobody has to go, and c was dropped without a word: only a may be tried"
+        )
