@@ -11,6 +11,7 @@ that find their victims and for pods that find none. Machines are noisy: the bes
 from __future__ import annotations
 
 import argparse
+import gc
 import random
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
 from bayplan.scheduling import Decision, decide
+from bayplan.service.heap import keep_heap
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
@@ -40,8 +42,11 @@ class Case:
 def main() -> None:
     """Fill a cluster, decide, report."""
     options = _options()
+    keep_heap()
     state, cpu = _full_cluster(options.nodes, options.pods_per_node)
     profile = build_profile(_configuration(every_node=options.all).profiles[0], OfflineHandle(state))
+    gc.collect()
+    gc.freeze()  # as the scheduler does once it knows the cluster: a full collection in between would take longest
     print(f"{options.nodes} nodes, {state.pod_count} running pods")
     for case in _cases(cpu):
         milliseconds = []

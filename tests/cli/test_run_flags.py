@@ -109,7 +109,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
         "--authentication-kubeconfig=x",
         "--authorization-kubeconfig=x",
         "--bind-address=127.0.0.1",
-        "--leader-elect",
+        "--kube-api-content-type=x",
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
@@ -117,7 +117,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
             "bayplan run: warning: --bind-address, --authentication-kubeconfig, --authorization-kubeconfig have no "
             "effect: no endpoints are served yet"
         ),
-        "bayplan run: warning: --leader-elect has no effect: there is no leader election yet",
+        "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
     ]
 
 

@@ -17,6 +17,7 @@ from bayplan.client import ConfigError
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
 from bayplan.framework.profile import Point
+from bayplan.service.leader_election import LeaderElectionSettings
 from bayplan.testing.offline import OfflineHandle
 
 HEAD = (
@@ -134,19 +135,55 @@ def test_flags_of_leader_election_go_before_the_configuration(prepared):
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("flags", "configuration", "lease"),
     [
-        ("", "config.yaml"),
-        ("leaderElection: {resourceName: x}\n", "config.yaml:3"),
-        ("leaderElection:\n  leaderElect: true\n", "config.yaml:4"),
+        ({}, None, None),
+        ({"leader_elect": True}, None, LeaderElectionSettings()),
+        ({}, "", LeaderElectionSettings()),
+        ({"leader_elect": False}, "", None),
+        (
+            {"leader_elect_retry_period": "1s"},
+            "leaderElection: {resourceName: mine, resourceNamespace: here, leaseDuration: 30s, renewDeadline: 1m}\n",
+            None,
+        ),
+        (
+            {"leader_elect_retry_period": "1s"},
+            "leaderElection: {resourceName: mine, resourceNamespace: here, leaseDuration: 30s, renewDeadline: 20s}\n",
+            LeaderElectionSettings("mine", "here", 30.0, 20.0, 1.0),
+        ),
     ],
-    ids=["by default", "half", "said"],
+    ids=["no configuration", "asked for", "by default", "not asked for", "impossible", "all of it"],
 )
-def test_whoever_counts_on_leader_election_is_told_that_there_is_none(text, place, prepared, tmp_path):
-    (tmp_path / "config.yaml").write_text(HEAD.partition("leaderElection")[0] + text)
-    assert prepared(config="config.yaml").warnings == [
-        f"{place}: warning: leaderElection.leaderElect: there is no leader election yet: run one instance only"
-    ]
+def test_the_lease_to_be_held(flags, configuration, lease, prepared, tmp_path):
+    if configuration is not None:
+        (tmp_path / "config.yaml").write_text(HEAD.partition("leaderElection")[0] + configuration)
+        flags = {**flags, "config": "config.yaml"}
+    made = prepared(**flags)
+    assert bool(made.problems) == ("1m" in (configuration or ""))
+    if not made.problems:
+        assert made.election == lease
+
+
+@pytest.mark.parametrize(
+    ("name", "lease", "told"),
+    [("default-scheduler", "kube-scheduler", False), ("mine", "kube-scheduler", True), ("mine", "mine", False)],
+)
+def test_a_second_scheduler_is_warned_of_the_first_one_s_lease(name, lease, told, prepared):
+    made = prepared(scheduler_name=name, leader_elect=True, leader_elect_resource_name=lease)
+    assert made.warnings == (
+        [
+            (
+                "bayplan run: warning: the lease kube-system/kube-scheduler is the stock kube-scheduler's, and only "
+                "its holder decides: set leaderElection.resourceName, as to mine"
+            )
+        ]
+        if told
+        else []
+    )
+
+
+def test_the_cache_may_wait_for_the_lease(prepared):
+    assert prepared("delayCacheUntilActive: true\n").settings(None).delay_cache_until_active
 
 
 def test_faults_are_told_beside_a_plugin_that_cannot_be_loaded(prepared):

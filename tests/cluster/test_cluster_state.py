@@ -4,6 +4,7 @@ import pytest
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod
 
@@ -22,7 +23,7 @@ def requested(state):
 
 def test_an_assumed_pod_counts_and_is_confirmed(state):
     assumed = state.assume(make_pod("p", cpu="1"), "a")
-    assert (assumed.node_name, assumed.spec.nodeName) == ("a", "a")
+    assert (assumed.node_name, assumed.spec.nodeName, PodInfo.from_raw(assumed.raw).node_name) == ("a", "a", "a")
     assert (requested(state), state.assumed_count) == ([1000, 0], 1)
     state.set_pod(make_pod("p", cpu="1", node="a"))
     assert (requested(state), state.assumed_count, state.pod_count) == ([1000, 0], 0, 1)

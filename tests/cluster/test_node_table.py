@@ -154,12 +154,19 @@ def test_pods_that_were_gone_come_back_one_by_one(table):
     for pod in pods:
         table.add_pod(pod)
     added = make_pod("new", cpu="5", memory="1Gi")
-    changes = PodChanges((added,), tuple(pods)).bring_back(pods[1])
-    assert changes.removed == (pods[0], pods[2])
-    assert changes.requested == {"cpu": 5000 - 1000 - 3000, "memory": 2**30}
+    changes = PodChanges((added,), pods)
     what_if = Nodes(table).changed({0: changes})
-    assert what_if.requested("cpu").tolist() == [7000, 0, 0]
-    assert what_if.pods(0) == [pods[1], added]
+
+    def seen():
+        return what_if.pods(0), what_if.requested("cpu")[0], what_if.info(0).requested_of("cpu"), what_if.pod_count[0]
+
+    assert seen() == ([added], 5000, 5000, 1)
+    changes.bring_back(pods[1])
+    assert seen() == ([pods[1], added], 7000, 7000, 2)
+    changes.bring_back(pods[2])
+    changes.take_away(pods[1])
+    assert seen() == ([pods[2], added], 8000, 8000, 2)
+    assert what_if.requested("memory").tolist() == [2**30, 0, 0]
 
 
 def test_the_lowest_priority_of_a_row_follows_its_pods(table):

@@ -25,7 +25,7 @@ def state():
 
 def counts(state, *selectors):
     group = state.table.group(selectors)
-    return group.counts[: state.table.size].tolist(), group.active[: state.table.size].tolist()
+    return group.counts.rows[: state.table.size].tolist(), group.active.rows[: state.table.size].tolist()
 
 
 @pytest.mark.parametrize(

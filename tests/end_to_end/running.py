@@ -6,47 +6,13 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
-from workloads import NAME
+from bayplan.testing.running import FAST, running_scheduler
 
-from bayplan.client import ClusterAccess, HttpClient
-from bayplan.config.profiles import default_profile
-from bayplan.config.types import Extender
-from bayplan.extender.client import HttpExtenders
-from bayplan.framework.interface import Plugin
-from bayplan.service.scheduler import Scheduler, Settings
-
-FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
-
-
-@asynccontextmanager
-async def running_scheduler(
-    access: ClusterAccess,
-    *plugins: Plugin,
-    settings: Settings = FAST,
-    extenders: Sequence[Extender] = (),
-    **client_options: Any,
-) -> AsyncIterator[Scheduler]:
-    """A scheduler that knows the cluster and decides; stopped gracefully in the end. If it breaks, so does the test."""
-    async with HttpClient(access, **client_options) as client, HttpExtenders(extenders) as asked:
-        scheduler = Scheduler(
-            client,
-            lambda handle: {NAME: default_profile(NAME, handle, plugins)},
-            settings,
-            extenders=asked if extenders else None,
-        )
-        stop = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(scheduler.run(stop), name="scheduler under test")
-            try:
-                await scheduler.synced.wait()
-                yield scheduler
-            finally:
-                stop.set()
+__all__ = ["FAST", "BayplanRun", "bayplan_run", "running_scheduler"]
 
 
 class BayplanRun:

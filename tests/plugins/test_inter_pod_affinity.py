@@ -388,6 +388,7 @@ def test_a_selector_that_cannot_be_read(anti):
 
 WEB_POD, DB_POD = on("a1", name="new"), on("a1", DB, name="new")
 JEALOUS = on("a1", DB, name="jealous", affinity=AWAY_FROM_WEB)
+UNREADABLE = on("a1", DB, name="unreadable", affinity=pod_affinity(expressing(("app", "Near", "web")), anti=True))
 
 
 @pytest.mark.feature("InterPodAffinity: nominated pods and what-ifs on rows")
@@ -456,6 +457,13 @@ JEALOUS = on("a1", DB, name="jealous", affinity=AWAY_FROM_WEB)
             {"a1": PodChanges(removed=(JEALOUS,))},
             {"a1": FITS, "a2": UNWELCOME, "b1": FITS, "nowhere": FITS},
             id="a pod goes that kept this one away",
+        ),
+        pytest.param(
+            wanting(None, WEB),
+            [JEALOUS, UNREADABLE],
+            {"a1": PodChanges(removed=(JEALOUS, UNREADABLE))},
+            {"a1": FITS, "a2": UNWELCOME, "b1": FITS, "nowhere": FITS},
+            id="with a pod whose terms cannot be read",
         ),
         pytest.param(
             wanting(None, WEB),

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
+from bayplan.api.labels import LabelSelector, Requirement
+from bayplan.cluster.domains import Domains
 from bayplan.cluster.pod_info import HostPort
+from bayplan.cluster.selector_groups import PodSelector
 from bayplan.cluster.state import ClusterState
-from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.builders import make_node, make_pod, pod_affinity, pod_term
 
 NAMES = [f"n{number}" for number in range(6)]
 GPU = "example.com/gpu"
+WEB = {"app": "web"}
+AWAY = pod_affinity(pod_term("zone", WEB), anti=True)
 node_names = st.sampled_from(NAMES)
 
 
@@ -31,17 +38,18 @@ class Columns(RuleBasedStateMachine):
     @rule(
         name=node_names,
         cpu=st.sampled_from(["1", "4"]),
-        zone=st.sampled_from(["a", "b"]),
+        zone=st.sampled_from(["a", "b", ""]),
+        rack=st.sampled_from(["1", "2", None]),
         taint=st.sampled_from([None, "x=1:NoSchedule"]),
         gpu=st.sampled_from([None, "2"]),
         image=st.sampled_from([None, "web:1"]),
         cordoned=st.booleans(),
     )
-    def set_node(self, name, cpu, zone, taint, gpu, image, cordoned):
+    def set_node(self, name, cpu, zone, rack, taint, gpu, image, cordoned):
         node = make_node(
             name,
             cpu=cpu,
-            labels={"zone": zone},
+            labels={"zone": zone, **({"rack": rack} if rack else {})},
             taints=[taint] if taint else [],
             unschedulable=cordoned,
             images={image: 7} if image else {},
@@ -62,11 +70,23 @@ class Columns(RuleBasedStateMachine):
         cpu=st.sampled_from([None, "1", "250m"]),
         gpu=st.sampled_from([None, "1"]),
         port=st.sampled_from([None, 80]),
+        web=st.booleans(),
+        away=st.booleans(),
+        terminating=st.booleans(),
     )
-    def set_pod(self, number, node, cpu, gpu, port):
+    def set_pod(self, number, node, cpu, gpu, port, web, away, terminating):
         name = f"p{number}"
         resources = {GPU: gpu} if gpu else {}
-        pod = make_pod(name, node=node, cpu=cpu, resources=resources, host_ports=[port] if port else [])
+        pod = make_pod(
+            name,
+            node=node,
+            cpu=cpu,
+            resources=resources,
+            host_ports=[port] if port else [],
+            labels=WEB if web else {},
+            affinity=AWAY if away else None,
+            terminating=terminating,
+        )
         self.pods[pod.uid] = pod
         self.state.set_pod(pod)
         return pod.uid
@@ -120,6 +140,30 @@ class Columns(RuleBasedStateMachine):
         assert nodes.taints_where(bool)[row] == bool(node.spec.taints)
         image = nodes.has_image("web:1")
         assert bool(image is not None and image[row]) == bool(node.status.images)
+
+    @invariant()
+    def domains_are_summed_as_a_recount_does(self):
+        nodes, table = self.state.nodes, self.state.table
+        group = table.group((PodSelector(None, LabelSelector((Requirement("app", "=", frozenset({"web"})),))),))
+        web = [pod for pod in self.pods.values() if pod.labels == WEB]
+        away = [pod for pod in self.pods.values() if pod.spec.affinity]
+        terms = table.terms.matching(make_pod("any", labels=WEB), {})
+        assert len(terms) == bool(away)
+        for key in ("zone", "rack"):
+            assert self._summed(key, group.counts) == self._counted(key, web)
+            assert self._summed(key, group.active) == self._counted(key, [pod for pod in web if not pod.terminating])
+            for term in terms:
+                assert self._summed(key, term.counts) == self._counted(key, away)
+        assert len(Domains.of("zone", nodes).codes) == table.size
+
+    def _summed(self, key, tally):
+        sums = Domains.of(key, self.state.nodes).sum(tally).tolist()
+        values = self.state.table.labels(key).values
+        return {value: number for value, number in zip(values, sums, strict=True) if number}
+
+    def _counted(self, key, pods):
+        homes = [self.nodes[pod.node_name] for pod in pods if pod.node_name in self.nodes]
+        return dict(Counter(node.metadata.labels[key] for node in homes if key in node.metadata.labels))
 
     @invariant()
     def every_change_is_told(self):

@@ -112,6 +112,7 @@ def _schedule(
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
+    from bayplan.service.leader_election import LeaseLostError
 
     keep_heap()
     try:
@@ -120,17 +121,33 @@ def _schedule(
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError) as error:
         _refuse(f"bayplan run: {error}")
+    except LeaseLostError as error:
+        click.echo(f"bayplan run: {error}: another instance may decide now; start this one again", err=True)
+        raise SystemExit(1) from None
 
 
 async def _run(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
+    from bayplan.service.leader_election import LeaderElection
     from bayplan.service.scheduler import Scheduler
 
-    async with _client(prepared.configuration, master, context) as client, extenders or nullcontext():
+    def open_client() -> HttpClient:
+        return _client(prepared.configuration, master, context)
+
+    stop = _stop_on_signals()
+    async with open_client() as client, extenders or nullcontext():
         await _check_access(client)
-        scheduler = Scheduler(client, prepared.build_profiles, prepared.settings(seed), extenders=extenders)
-        await scheduler.run(_stop_on_signals())
+        election = prepared.election
+        async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
+            scheduler = Scheduler(
+                client,
+                prepared.build_profiles,
+                prepared.settings(seed),
+                extenders=extenders,
+                leadership=leadership,
+            )
+            await scheduler.run(stop)
 
 
 def _client(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> HttpClient:

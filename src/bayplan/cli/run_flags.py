@@ -54,7 +54,6 @@ class Flag:
 WORKS, WARNED, REFUSED = Treatment.WORKS, Treatment.WARNED, Treatment.REFUSED
 
 NO_ENDPOINTS = "no endpoints are served yet"
-NO_ELECTION = "there is no leader election yet"
 NO_METRICS = "no metrics are served yet"
 UNBUFFERED = "log lines are written at once, to standard error"
 
@@ -144,13 +143,19 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
         ("profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
     ),
     "Leader election flags": (
-        ("leader-elect", Kind.BOOL, WARNED, NO_ELECTION, "true"),
-        ("leader-elect-lease-duration", Kind.DURATION, WARNED, NO_ELECTION, "15s"),
-        ("leader-elect-renew-deadline", Kind.DURATION, WARNED, NO_ELECTION, "10s"),
-        ("leader-elect-resource-lock", Kind.STRING, WARNED, NO_ELECTION, "leases"),
-        ("leader-elect-resource-name", Kind.STRING, WARNED, NO_ELECTION, "kube-scheduler"),
-        ("leader-elect-resource-namespace", Kind.STRING, WARNED, NO_ELECTION, "kube-system"),
-        ("leader-elect-retry-period", Kind.DURATION, WARNED, NO_ELECTION, "2s"),
+        ("leader-elect", Kind.BOOL, WORKS, "Decide only while holding a lease. Without --config: not.", "true"),
+        ("leader-elect-lease-duration", Kind.DURATION, WORKS, "Take a lease that was not renewed for so long.", "15s"),
+        (
+            "leader-elect-renew-deadline",
+            Kind.DURATION,
+            WORKS,
+            "Stop if it cannot be renewed for so long.",
+            "10s",
+        ),
+        ("leader-elect-resource-lock", Kind.STRING, WORKS, "What is held: leases.", "leases"),
+        ("leader-elect-resource-name", Kind.STRING, WORKS, "The name of the lease.", "kube-scheduler"),
+        ("leader-elect-resource-namespace", Kind.STRING, WORKS, "The namespace of the lease.", "kube-system"),
+        ("leader-elect-retry-period", Kind.DURATION, WORKS, "How often to renew the lease, or to try to get it.", "2s"),
     ),
     "Feature gate flags": (
         ("emulated-version", Kind.STRINGS, REFUSED, "Bayplan decides as Kubernetes 1.36 does, and as no other", ""),

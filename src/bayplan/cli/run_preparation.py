@@ -26,10 +26,11 @@ from bayplan.config import (
 )
 from bayplan.config.documents import Document
 from bayplan.config.profiles import profile_of_all
-from bayplan.config.types import DEFAULT_SCHEDULER_NAME
+from bayplan.config.types import DEFAULT_SCHEDULER_NAME, LeaderElection
 from bayplan.config.validation import configuration_faults
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
+from bayplan.service.leader_election import LeaderElectionSettings
 from bayplan.service.scheduler import Settings
 
 OUR_SCHEDULER_NAME = "bayplan-scheduler"
@@ -71,8 +72,23 @@ class Preparation:
             initial_backoff=self.configuration.podInitialBackoffSeconds,
             max_backoff=self.configuration.podMaxBackoffSeconds,
             unschedulable_timeout=self.unschedulable_timeout,
+            delay_cache_until_active=self.configuration.delayCacheUntilActive,
             seed=seed,
             freeze=True,
+        )
+
+    @property
+    def election(self) -> LeaderElectionSettings | None:
+        """The lease to be held, if one is."""
+        election = self.configuration.leaderElection
+        if not election.leaderElect:
+            return None
+        return LeaderElectionSettings(
+            name=election.resourceName,
+            namespace=election.resourceNamespace,
+            lease_duration=durations.parse(election.leaseDuration),
+            renew_deadline=durations.parse(election.renewDeadline),
+            retry_period=durations.parse(election.retryPeriod),
         )
 
     def build_profiles(self, handle: Handle) -> Mapping[str, Profile]:
@@ -112,6 +128,8 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
         writing = "write-config-to" in values
         name = scheduler_name or (DEFAULT_SCHEDULER_NAME if writing else OUR_SCHEDULER_NAME)
         prepared.configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, prepared.catalog)])
+        if not writing:  # one instance to try something needs neither a lease nor the rights to it
+            prepared.configuration.leaderElection.leaderElect = False
     _apply(values, prepared)
     return prepared
 
@@ -172,12 +190,6 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
         for plugin in prepared.plugins
         if plugin.name not in named
     ]
-    if reading.configuration.leaderElection.leaderElect:
-        line = reading.document.line_of("leaderElection.leaderElect") or reading.document.line_of("leaderElection")
-        place = f"{path}:{line}" if line else f"{path}"
-        prepared.warnings.append(
-            f"{place}: warning: leaderElection.leaderElect: there is no leader election yet: run one instance only"
-        )
 
 
 def _name_the_profile(path: str, scheduler_name: str | None, prepared: Preparation) -> None:
@@ -227,3 +239,17 @@ def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
             setattr(configuration.leaderElection, attribute, values[name])
     if not prepared.problems:
         prepared.problems += [f"bayplan run: {fault}" for fault in configuration_faults(configuration)]
+    _warn_of_a_shared_lease(prepared)
+
+
+def _warn_of_a_shared_lease(prepared: Preparation) -> None:
+    """A second scheduler that wants the first one's lease would wait for it for ever."""
+    configuration = prepared.configuration
+    election, usual = configuration.leaderElection, LeaderElection()
+    names = [profile.schedulerName for profile in configuration.profiles]
+    same = (election.resourceNamespace, election.resourceName) == (usual.resourceNamespace, usual.resourceName)
+    if election.leaderElect and same and DEFAULT_SCHEDULER_NAME not in names:
+        prepared.warnings.append(
+            f"bayplan run: warning: the lease {usual.resourceNamespace}/{usual.resourceName} is the stock "
+            f"kube-scheduler's, and only its holder decides: set leaderElection.resourceName, as to {names[0]}"
+        )

@@ -118,7 +118,8 @@ class History:
             if self._endings > endings:
                 break
             try:
-                await asyncio.wait_for(news.wait(), None if end is None else end - loop.time())
+                async with asyncio.timeout_at(end):
+                    await news.wait()
             except TimeoutError:
                 if bookmarks:
                     kind = {"kind": scope.kind.kind, "apiVersion": scope.kind.api_version}

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 
-import numpy as np
 from lightkube.models import core_v1
 
 from bayplan.api.labels import InvalidSelector, LabelSelector
+from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
-from bayplan.cluster.columns import Int32, grown
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import LabelsKey, labels_key
+from bayplan.cluster.tally import Tally
 
 _MEMO_CAPACITY = 8192
 
@@ -75,10 +76,12 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(pod: PodInfo) -> PodTerms:
-    """The affinity terms of a pod, parsed once. Raises InvalidSelector."""
+    """The affinity terms of a pod, parsed once; pods that say the same share them. Raises InvalidSelector."""
     terms: PodTerms | None = pod.cache.get(PodTerms)
     if terms is None:
-        terms = pod.cache[PodTerms] = _parse(pod)
+        affinity = pod.spec.affinity
+        stated = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
+        terms = pod.cache[PodTerms] = _parse(encode(affinity), pod.namespace) if stated else NO_TERMS
     return terms
 
 
@@ -92,10 +95,10 @@ def bound_terms(pod: PodInfo) -> PodTerms:
 
 @dataclass(slots=True)
 class TermColumn:
-    """One distinct term. `counts`: int32, shape (capacity,): how many pods of the row have it; `pods`: of all rows."""
+    """One distinct term. `counts`: how many pods of each row have it; `pods`: of all rows."""
 
     term: AffinityTerm
-    counts: Int32
+    counts: Tally
     pods: int = 0
 
 
@@ -110,26 +113,19 @@ class ExistingTerms:
     version: int = 0
     _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
-    _shared: dict[PodTerms, PodTerms] = field(default_factory=dict)
-    """Equal terms of many pods are kept once."""
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
         """A pod came to a row (+1) or left it (-1). Terms that cannot be read are left out."""
-        terms = bound_terms(pod)
-        if not terms:
-            return
-        for term in terms:
+        for term in bound_terms(pod):
             column = self._columns.get(term)
             if column is None:
-                column = self._columns[term] = TermColumn(term, np.zeros(self.capacity, dtype=np.int32))
+                column = self._columns[term] = TermColumn(term, Tally(self.capacity))
                 self._changed()
-            column.counts[row] += sign
+            column.counts.add(row, sign)
             column.pods += sign
             if column.pods == 0:
                 del self._columns[term]
                 self._changed()
-        if sign > 0:
-            pod.cache[PodTerms] = self._shared.setdefault(terms, terms)
 
     def matching(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[TermColumn, ...]:
         """The terms that mean a pod, which is in a namespace with these labels."""
@@ -149,46 +145,50 @@ class ExistingTerms:
         """Make room for `capacity` rows."""
         self.capacity = capacity
         for column in self._columns.values():
-            column.counts = grown(column.counts, capacity)
+            column.counts.grow(capacity)
 
     def _changed(self) -> None:
         self.version += 1
         self._memo.clear()
-        self._shared.clear()
 
 
-def _parse(pod: PodInfo) -> PodTerms:
-    affinity = pod.spec.affinity
-    if affinity is None or (affinity.podAffinity is None and affinity.podAntiAffinity is None):
-        return NO_TERMS
+@lru_cache(maxsize=_MEMO_CAPACITY)
+def _parse(stated: bytes, namespace: str) -> PodTerms:
+    """The terms that a pod in a namespace states. By its JSON, since the objects that it is decoded to do not hash."""
+    affinity = decode(core_v1.Affinity, stated)
     own, anti = affinity.podAffinity, affinity.podAntiAffinity
+    near, preferred, away, avoided = None, None, None, None
+    if own is not None:
+        near = own.requiredDuringSchedulingIgnoredDuringExecution
+        preferred = own.preferredDuringSchedulingIgnoredDuringExecution
+    if anti is not None:
+        away = anti.requiredDuringSchedulingIgnoredDuringExecution
+        avoided = anti.preferredDuringSchedulingIgnoredDuringExecution
     return PodTerms(
-        _required(TermKind.REQUIRED, own.requiredDuringSchedulingIgnoredDuringExecution if own else None, pod),
-        _required(TermKind.REQUIRED_ANTI, anti.requiredDuringSchedulingIgnoredDuringExecution if anti else None, pod),
-        _preferred(TermKind.PREFERRED, own.preferredDuringSchedulingIgnoredDuringExecution if own else None, pod),
-        _preferred(
-            TermKind.PREFERRED_ANTI, anti.preferredDuringSchedulingIgnoredDuringExecution if anti else None, pod
-        ),
+        _required(TermKind.REQUIRED, near, namespace),
+        _required(TermKind.REQUIRED_ANTI, away, namespace),
+        _preferred(TermKind.PREFERRED, preferred, namespace),
+        _preferred(TermKind.PREFERRED_ANTI, avoided, namespace),
     )
 
 
 def _required(
-    kind: TermKind, terms: Iterable[core_v1.PodAffinityTerm] | None, pod: PodInfo
+    kind: TermKind, terms: Iterable[core_v1.PodAffinityTerm] | None, namespace: str
 ) -> tuple[AffinityTerm, ...]:
-    return tuple(_term(kind, term, pod) for term in terms or ())
+    return tuple(_term(kind, term, namespace) for term in terms or ())
 
 
 def _preferred(
-    kind: TermKind, terms: Iterable[core_v1.WeightedPodAffinityTerm] | None, pod: PodInfo
+    kind: TermKind, terms: Iterable[core_v1.WeightedPodAffinityTerm] | None, namespace: str
 ) -> tuple[AffinityTerm, ...]:
-    return tuple(_term(kind, term.podAffinityTerm, pod, term.weight) for term in terms or ())
+    return tuple(_term(kind, term.podAffinityTerm, namespace, term.weight) for term in terms or ())
 
 
-def _term(kind: TermKind, term: core_v1.PodAffinityTerm, pod: PodInfo, weight: int = 0) -> AffinityTerm:
+def _term(kind: TermKind, term: core_v1.PodAffinityTerm, namespace: str, weight: int = 0) -> AffinityTerm:
     """A term without namespaces and without a namespace selector means the pod's own namespace."""
     namespaces = frozenset(term.namespaces or ())
     if not namespaces and term.namespaceSelector is None:
-        namespaces = frozenset({pod.namespace})
+        namespaces = frozenset({namespace})
     return AffinityTerm(
         kind,
         namespaces,

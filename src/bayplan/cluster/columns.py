@@ -33,6 +33,7 @@ class CodedColumn(Generic[V]):
         self.codes: Int32 = np.zeros(capacity, dtype=np.int32)
         self.values: list[V] = [absent]
         self._code_of: dict[V, int] = {absent: 0}
+        self._frozen: Rows | None = None
 
     def set(self, row: int, value: V) -> None:
         """Give a row its value."""
@@ -40,7 +41,15 @@ class CodedColumn(Generic[V]):
         if code is None:
             code = self._code_of[value] = len(self.values)
             self.values.append(value)
-        self.codes[row] = code
+        if self.codes[row] != code:
+            self.codes[row] = code
+            self._frozen = None
+
+    def frozen(self, size: int) -> Rows:
+        """The codes of the first `size` rows in an array that never changes: the very same until one of them does."""
+        if self._frozen is None or len(self._frozen) != size:
+            self._frozen = self.codes[:size].astype(np.intp)
+        return self._frozen
 
     def code(self, value: V) -> int:
         """The code of a value; -1 where no row has ever had it."""

@@ -6,7 +6,7 @@ need. Plugins read it alike, so that the same code decides what is and what woul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
@@ -19,45 +19,59 @@ from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
+Count = Callable[[Collection[PodInfo]], int]
+"""How many of some pods count for something; of several pods it is the sum of what it is of each."""
+
 
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and pods that are thought to be gone. Never changes.
+    """The what-if of one row: pods that are thought to be there, and those that are thought to be gone, as keys in order.
 
-    `requested` is what the row's pods request more than they do, by resource.
+    `requested` is what the row's pods request more than they do, by resource. It follows the pods that come back and
+    go, and so does every count that was asked for.
     """
 
-    __slots__ = ("added", "removed", "requested")
+    __slots__ = ("_counts", "added", "removed", "requested")
 
-    def __init__(self, added: tuple[PodInfo, ...] = (), removed: tuple[PodInfo, ...] = ()) -> None:
-        self.added = added
-        self.removed = removed
+    def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
+        self.added = tuple(added)
+        self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
+        self._counts: dict[Count, int] = {}
         requested: dict[str, int] = {}
-        for pod in removed:
+        for pod in self.removed:
             for resource, amount in pod.requested.items():
                 requested[resource] = requested.get(resource, 0) - amount
-        for pod in added:
+        for pod in self.added:
             for resource, amount in pod.requested.items():
                 requested[resource] = requested.get(resource, 0) + amount
         self.requested = requested
 
-    def bring_back(self, pod: PodInfo) -> PodChanges:
-        """The same, but that one of the pods that were thought to be gone is there."""
-        changed = PodChanges.__new__(PodChanges)
-        changed.added = self.added
-        index = self.removed.index(pod)
-        changed.removed = (*self.removed[:index], *self.removed[index + 1 :])
-        changed.requested = self.requested.copy()
+    def counted(self, count: Count) -> int:
+        """How many more of the row's pods count than do. What counts, is known by the identity of the function."""
+        more = self._counts.get(count)
+        if more is None:
+            more = self._counts[count] = count(self.added) - count(self.removed)
+        return more
+
+    def bring_back(self, pod: PodInfo) -> None:
+        """Let a pod that was thought to be gone be there."""
+        del self.removed[pod]
+        self._follow(pod, 1)
+
+    def take_away(self, pod: PodInfo) -> None:
+        """Let one of the row's pods be gone."""
+        self.removed[pod] = None
+        self._follow(pod, -1)
+
+    def _follow(self, pod: PodInfo, sign: int) -> None:
         for resource, amount in pod.requested.items():
-            changed.requested[resource] += amount
-        return changed
+            self.requested[resource] = self.requested.get(resource, 0) + sign * amount
+        for count in self._counts:
+            self._counts[count] += sign * count((pod,))
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
         """Every changed pod with -1 or +1."""
         yield from ((pod, -1) for pod in self.removed)
         yield from ((pod, 1) for pod in self.added)
-
-
-NO_CHANGES = PodChanges()
 
 
 class Nodes:
@@ -140,6 +154,10 @@ class Nodes:
                 column, lambda changes: sum(sign * pod.nonzero_memory for pod, sign in changes.signed())
             )
         return self.requested(resource)
+
+    def counted(self, count: Count) -> Int64:
+        """How many more of the node's pods count under its what-if than do."""
+        return self._adjusted(self._zeros(), lambda changes: changes.counted(count))
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
         """Whether the node's value of a label (None where it has none) satisfies the predicate."""
@@ -306,25 +324,26 @@ class NodeInfo:
     @property
     def allowed_pods(self) -> int:
         """How many pods the node takes."""
-        return int(self._nodes.table.allowed_pods[self._row])
+        return self._nodes.table.allowed_pods.item(self._row)
 
     @property
     def pod_count(self) -> int:
         """Pods on the node."""
-        changes = self._nodes.changes.get(self._position, NO_CHANGES)
-        return int(self._nodes.table.pod_count[self._row]) + len(changes.added) - len(changes.removed)
+        count = self._nodes.table.pod_count.item(self._row)
+        changes = self._nodes.changes.get(self._position)
+        return count if changes is None else count + len(changes.added) - len(changes.removed)
 
     def allocatable_of(self, resource: str) -> int:
         """What the node has of one resource."""
         table = self._nodes.table
         index = table.resources.get(resource)
-        return 0 if index is None else int(table.allocatable[index, self._row])
+        return 0 if index is None else table.allocatable.item(index, self._row)
 
     def requested_of(self, resource: str) -> int:
         """What its pods request of one resource."""
         table = self._nodes.table
         index = table.resources.get(resource)
-        requested = 0 if index is None else int(table.requested[index, self._row])
+        requested = 0 if index is None else table.requested.item(index, self._row)
         changes = self._nodes.changes.get(self._position)
         return requested if changes is None else requested + changes.requested.get(resource, 0)
 
@@ -333,9 +352,13 @@ class NodeInfo:
         if resource not in {requests.CPU, requests.MEMORY}:
             return self.requested_of(resource)
         cpu = resource == requests.CPU
-        changes = self._nodes.changes.get(self._position, NO_CHANGES)
-        more = sum(sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed())
-        return int(self._nodes.table.nonzero_requested[0 if cpu else 1, self._row]) + more
+        requested = self._nodes.table.nonzero_requested.item(0 if cpu else 1, self._row)
+        changes = self._nodes.changes.get(self._position)
+        if changes is None:
+            return requested
+        return requested + sum(
+            sign * (pod.nonzero_cpu if cpu else pod.nonzero_memory) for pod, sign in changes.signed()
+        )
 
     def __repr__(self) -> str:
         return f"NodeInfo({self.name})"

@@ -76,6 +76,7 @@ class PodInfo:
         self._object: Pod | None = pod
         self._raw = raw
         self._unplaced: bytes | None = None
+        """Of an assumed pod: its JSON from before it had a node."""
         self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
@@ -111,10 +112,7 @@ class PodInfo:
     @property
     def object(self) -> Pod:
         """The whole pod."""
-        if self._object is None:
-            assert self._raw is not None
-            return decode(Pod, self._raw)
-        return self._object
+        return decode(Pod, self.raw) if self._object is None else self._object
 
     @property
     def raw(self) -> bytes:
@@ -165,16 +163,17 @@ class PodInfo:
         return self.deletion_timestamp is not None
 
     def on_node(self, node_name: str) -> PodInfo:
-        """The same pod as if it were bound to a node, as it is assumed while its binding is under way."""
+        """The same pod as if it were bound to a node, as it is assumed while its binding is under way.
+
+        Hardly anybody looks into it before its bound self arrives, so that it keeps no decoded object.
+        """
         if node_name == self.node_name:
             return self
-        pod = self.object
-        placed = msgspec.structs.replace(pod, spec=msgspec.structs.replace(self.spec, nodeName=node_name))
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed.node_name = placed, node_name  # noqa: SLF001 - of its own class
-        assumed._raw, assumed._unplaced = None, self._raw or self._unplaced  # noqa: SLF001
+        assumed._object, assumed.node_name = None, node_name  # noqa: SLF001 - of its own class
+        assumed._raw, assumed._unplaced = None, self._unplaced or self.raw  # noqa: SLF001
         return assumed
 
     def release(self) -> None:

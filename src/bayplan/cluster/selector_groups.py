@@ -1,20 +1,18 @@
 """Selector groups: how many pods of each node a selector picks, kept up to date as pods come and go.
 
-Spread constraints and affinity terms ask for few distinct selectors, again and again; counting by topology domain is
-then a `bincount` of a group's column.
+Spread constraints and affinity terms ask for few distinct selectors, again and again, and for their sums by domain.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-
-import numpy as np
+from functools import partial
 
 from bayplan.api.labels import LabelSelector
-from bayplan.cluster.columns import Int32, grown
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.tally import Tally
 
 CAPACITY = 512
 """Groups kept; the one that was not asked for longest goes first."""
@@ -48,12 +46,12 @@ GroupKey = tuple[PodSelector, ...]
 
 @dataclass(slots=True, eq=False)
 class SelectorGroup:
-    """The pods that match a key. Arrays: int32, shape (capacity,), one a row of the node table."""
+    """The pods that match a key, counted by row."""
 
     key: GroupKey
-    counts: Int32
-    """All matching pods of the row. Affinity looks at these."""
-    active: Int32
+    counts: Tally
+    """All matching pods. Affinity looks at these."""
+    active: Tally
     """Those that are not being deleted. Spreading looks at these."""
 
 
@@ -69,8 +67,7 @@ class SelectorGroups:
         """The group of a key; counted from `pods_by_row` when it is asked for the first time."""
         group = self._groups.get(key)
         if group is None:
-            empty = np.zeros(self._capacity, dtype=np.int32)
-            group = self._groups[key] = SelectorGroup(key, empty, empty.copy())
+            group = self._groups[key] = SelectorGroup(key, Tally(self._capacity), Tally(self._capacity))
             self._memo.clear()
             if len(self._groups) > CAPACITY:
                 self._groups.popitem(last=False)
@@ -87,7 +84,8 @@ class SelectorGroups:
         """Make room for `capacity` rows."""
         self._capacity = capacity
         for group in self._groups.values():
-            group.counts, group.active = grown(group.counts, capacity), grown(group.active, capacity)
+            group.counts.grow(capacity)
+            group.active.grow(capacity)
 
     def _groups_of(self, pod: PodInfo) -> tuple[SelectorGroup, ...]:
         key = labels_key(pod)
@@ -95,9 +93,7 @@ class SelectorGroups:
         if groups is None:
             if len(self._memo) >= _MEMO_CAPACITY:
                 self._memo.clear()
-            groups = self._memo[key] = tuple(
-                group for group in self._groups.values() if all(each.matches(pod) for each in group.key)
-            )
+            groups = self._memo[key] = tuple(group for group in self._groups.values() if picks(group.key, pod))
         return groups
 
 
@@ -106,19 +102,40 @@ def labels_key(pod: PodInfo) -> LabelsKey:
     return pod.namespace, tuple(sorted(pod.labels.items()))
 
 
-def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
-    """Count pods that were there before the group; pods of one kind are looked at once."""
-    picked: dict[LabelsKey, bool] = {}
-    for row, pods in enumerate(pods_by_row):
-        for pod in pods.values():
+def picks(key: GroupKey, pod: PodInfo) -> bool:
+    """Whether all selectors of a key pick a pod."""
+    return all(selector.matches(pod) for selector in key)
+
+
+def counting(counts: Callable[[PodInfo], bool]) -> Callable[[Iterable[PodInfo]], int]:
+    """How many of some pods count, which has to depend on their namespaces and labels alone: pods that agree in these
+    are looked at once.
+    """
+    known: dict[LabelsKey, bool] = {}
+
+    def count(pods: Iterable[PodInfo]) -> int:
+        found = 0
+        for pod in pods:
             key = labels_key(pod)
-            if key not in picked:
-                picked[key] = all(each.matches(pod) for each in group.key)
-            if picked[key]:
-                _count(group, row, pod, 1)
+            if key not in known:
+                known[key] = counts(pod)
+            found += known[key]
+        return found
+
+    return count
+
+
+def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
+    """Count pods that were there before the group."""
+    count = counting(partial(picks, group.key))
+    for row, pods in enumerate(pods_by_row):
+        number = count(pods.values())
+        if number:
+            group.counts.add(row, number)
+            group.active.add(row, count(pod for pod in pods.values() if not pod.terminating))
 
 
 def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:
-    group.counts[row] += sign
+    group.counts.add(row, sign)
     if not pod.terminating:
-        group.active[row] += sign
+        group.active.add(row, sign)

@@ -31,8 +31,6 @@ def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Cat
     """Every setting of a (valid) configuration that has no effect, with the reason."""
     if configuration.parallelism != KubeSchedulerConfiguration().parallelism:
         yield _no_effect("parallelism", "a decision looks at all nodes at once")
-    if configuration.delayCacheUntilActive:
-        yield _no_effect("delayCacheUntilActive", "there is no leader election yet")
     connection = configuration.clientConnection
     if connection.contentType not in {PROTOBUF, JSON}:
         yield _no_effect("clientConnection.contentType", "JSON is what goes over the wire")

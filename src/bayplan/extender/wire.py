@@ -125,11 +125,13 @@ def read(wanted: type[T], body: bytes) -> T:
     """The value of a type of this module (or a list of them) that a body holds. Raises WireError."""
     try:
         value: T = _decoder(wanted).decode(body)
-    except (msgspec.MsgspecError, ValueError):
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         try:
             value = _read(inspect.type_info(wanted), msgspec.Raw(body), "")
         except msgspec.DecodeError as error:
             raise WireError(f"not JSON: {error}") from None
+        except RecursionError:
+            raise WireError("nested too deeply") from None
     return value
 
 

@@ -126,14 +126,14 @@ class Profile:
         """
         if self._signs is None:
             return None
-        return tuple((plugin.name, plugin.sign(pod)) for plugin in self._signs)
+        return tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signs])
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
         """What the answers of plugins rest on beside the pod and each node itself, by name.
 
         None as a value where the plugin's answers cannot be shared.
         """
-        return tuple((plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._rest_on)
+        return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._rest_on])
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
         """What pods can share of the profile where these plugins cannot share, and what has to be asked for each pod.

@@ -47,13 +47,12 @@ class Verdicts:
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Turn nodes down that still stand. An answer about any other node is ignored, errors included."""
-        index = np.where(self.standing, rejections.index, 0)
-        rejected = index > 0
+        rejected = self.standing & (rejections.index > 0)
         if not rejected.any():
             return
-        self.codes[rejected] = index[rejected] + (len(self.table) - 1)
+        np.copyto(self.codes, rejections.index + (len(self.table) - 1), where=rejected, casting="same_kind")
         self.table.extend(status.by(plugin) for status in rejections.statuses)
-        self.standing &= ~rejected
+        self.standing ^= rejected
 
     def set(self, position: int, status: Status) -> None:
         """Turn one node down, whatever was said of it before."""
@@ -110,7 +109,8 @@ class Verdicts:
 
     def error(self) -> Status | None:
         """The first answer that is an error, if any node got one."""
-        return next((status for status, _ in self.counts() if status.code is Code.ERROR), None)
+        errors = [code for code, status in enumerate(self.table) if status.code is Code.ERROR]
+        return next((self.table[code] for code in errors if (self.codes == code).any()), None)
 
     def rejected(self) -> Iterator[tuple[int, Status]]:
         """Every node that was turned down, by position, with its answer."""

@@ -25,8 +25,9 @@ class Outcome(Enum):
 class Scores:
     """The weighted scores of the feasible nodes.
 
-    `rows`: the rows of the node table, one a feasible node. `plugins` and `total`: int64, as long as `rows`.
-    `plugins` is empty where the total was made from what earlier pods left: ask for the decision to be explained.
+    `rows`: the rows of the node table, one a feasible node, in ascending order. `plugins` and `total`: int64, as long
+    as `rows`. `plugins` is empty where the total was made from what earlier pods left: ask for the decision to be
+    explained.
     """
 
     rows: Rows
@@ -36,7 +37,9 @@ class Scores:
     @property
     def best(self) -> Rows:
         """The rows with the highest total."""
-        return self.rows[np.flatnonzero(self.total == self.total.max())]
+        best = np.flatnonzero(self.total == self.total.max())
+        every = self.rows[-1] == len(self.rows) - 1
+        return best if every else self.rows[best]
 
 
 @dataclass(slots=True)

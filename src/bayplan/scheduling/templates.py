@@ -205,10 +205,14 @@ class Template:
         if not len(standing) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
             return verdicts
         nodes = verdicts.nodes
-        said = run_filter(self.each, cycle, pod, nodes if len(standing) == len(nodes) else nodes.at(standing))
-        if not said.standing.all():
-            verdicts = verdicts.copy()
-            verdicts.replace(standing, said)
+        every = len(standing) == len(nodes)
+        said = run_filter(self.each, cycle, pod, nodes if every else nodes.at(standing))
+        if said.standing.all():
+            return verdicts
+        if every:
+            return said
+        verdicts = verdicts.copy()
+        verdicts.replace(standing, said)
         return verdicts
 
     def feasible(self, verdicts: Verdicts) -> Rows:
@@ -263,9 +267,12 @@ class Templates:
         key: Hashable = None
         try:
             rests_on = self._profile.rests_on(pod, nodes)
-            apart = frozenset(name for name, value in (*signature, *rests_on) if value is None)
-            key = apart, *((name, value) for name, value in signature if name not in apart)
-            template = self._get(key, apart, pod, nodes, tuple(each for each in rests_on if each[0] not in apart))
+            apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
+            if apart:
+                signature = tuple([each for each in signature if each[0] not in apart])
+                rests_on = tuple([each for each in rests_on if each[0] not in apart])
+            key = apart, signature
+            template = self._get(key, apart, pod, nodes, rests_on)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:
             self._templates.pop(key, None)

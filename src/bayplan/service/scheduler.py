@@ -45,7 +45,8 @@ LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 class Settings:
     """What can be set of a scheduler beside its plugins. Times are seconds.
 
-    `look_for_kind`: how often to ask for a kind that the server lacked at the start. `seed` makes the choice among
+    `look_for_kind`: how often to ask for a kind that the server lacked at the start. `delay_cache_until_active`: get to
+    know the cluster only when this is the leader. `seed` makes the choice among
     equally good nodes repeatable. `freeze` takes everything that is alive after the first synchronisation out of the
     garbage collector's sight; it concerns the whole process.
     """
@@ -56,6 +57,7 @@ class Settings:
     blocked_after: float = 2.0
     drain: float = 10.0
     look_for_kind: float = 10.0
+    delay_cache_until_active: bool = False
     seed: int | None = None
     freeze: bool = False
 
@@ -197,6 +199,8 @@ class Scheduler:
             tasks.create_task(status.run(), name="pod-status-writer"),
         ]
         try:
+            if self._settings.delay_cache_until_active:
+                await self._lead(stop)
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
             for reflector in (*await self._reflectors(intake, tasks, services), pods):
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
@@ -265,17 +269,19 @@ class Scheduler:
         return True
 
     async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
-        if self._leadership is None:
-            lost = asyncio.Event()
-        else:
-            lost = self._leadership.lost
-            await _first(self._leadership.acquired.wait(), lost.wait(), stop.wait())
+        await self._lead(stop)
+        lost = asyncio.Event() if self._leadership is None else self._leadership.lost
         if not stop.is_set():
             deciding = tasks.create_task(loop.run(), name="scheduling-loop")
             await _first(stop.wait(), lost.wait())
             deciding.cancel()
         if lost.is_set():
             raise LeaseLostError("the lease was lost")
+
+    async def _lead(self, stop: asyncio.Event) -> None:
+        """Wait until this is the leader, unless `stop` is set before."""
+        if self._leadership is not None:
+            await _first(self._leadership.acquired.wait(), self._leadership.lost.wait(), stop.wait())
 
     def _synchronised(self) -> None:
         table = self.state.table

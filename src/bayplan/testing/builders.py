@@ -11,23 +11,24 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from lightkube.models import core_v1
 
-from bayplan.api.kinds import KINDS, POD
 from bayplan.api.objects import convert
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.config import ExtraPlugin, default_profile
+from bayplan.config import ExtraPlugin
 from bayplan.framework.profile import Profile
 from bayplan.scheduling.cycle import decide
 from bayplan.scheduling.decision import Decision
+from bayplan.testing.configured import configured_profiles
+from bayplan.testing.documents import known, put
 from bayplan.testing.offline import OfflineHandle
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 """When everything made here was created, unless said otherwise."""
-_KIND_OF = {kind.type: kind for kind in KINDS}
 
 
 def make_node(
@@ -187,20 +188,21 @@ class Cluster:
         return decision
 
 
-def make_cluster(*objects: Any, plugins: Sequence[ExtraPlugin] = ()) -> Cluster:
-    """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones."""
+def make_cluster(
+    *objects: Any, plugins: Sequence[ExtraPlugin] = (), configuration: str | Path | None = None
+) -> Cluster:
+    """A cluster with these nodes, bound pods (PodInfo) and other objects; `plugins` decide after the default ones.
+
+    Objects may be documents, too, and custom ones are `("plural.version.group", document)`.
+
+    With `configuration`, the file of a KubeSchedulerConfiguration, its first profile decides, and `plugins` are those
+    that it may name. Raises ConfigurationError and PluginLoadError.
+    """
     state = ClusterState()
     for obj in objects:
-        if isinstance(obj, PodInfo):
-            state.objects[POD].set(obj.key, obj)
-            state.set_pod(obj)
-            continue
-        if isinstance(obj, core_v1.Node):
-            state.set_node(obj)
-        kind = _KIND_OF[type(obj)]
-        namespace = f"{obj.metadata.namespace}/" if kind.namespaced else ""
-        state.objects[kind].set(f"{namespace}{obj.metadata.name}", obj)
-    return Cluster(state, default_profile("default-scheduler", OfflineHandle(state), plugins))
+        put(state, *known(obj))
+    profiles = configured_profiles(OfflineHandle(state), plugins, configuration)
+    return Cluster(state, next(iter(profiles.values())))
 
 
 def _owner(api_version: str, kind: str, name: str) -> dict[str, Any]:

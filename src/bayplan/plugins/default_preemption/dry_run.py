@@ -85,7 +85,7 @@ class DryRun:
         """The nodes with pods of lower priority, by position, and that all of those are gone."""
         priority = self._pod.priority
         return {
-            position: PodChanges(removed=tuple(pod for pod in nodes.pods(position) if pod.priority < priority))
+            position: PodChanges(removed=[pod for pod in nodes.pods(position) if pod.priority < priority])
             for position in np.flatnonzero(nodes.table.lowest_priority[nodes.rows] < priority).tolist()
         }
 
@@ -106,13 +106,14 @@ class DryRun:
 
     def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
         """One more pod comes back on each node, and has to go again where the pod does not fit beside it."""
-        with_it = [each.gone.bring_back(each.pods[turn]) for each in reprieves]
+        for each in reprieves:
+            each.gone.bring_back(each.pods[turn])
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
-        fits = self._filter(nodes.at(positions).changed(dict(enumerate(with_it)))).standing
-        for each, gone, fit in zip(reprieves, with_it, fits.tolist(), strict=True):
-            if fit:
-                each.gone = gone
-            else:
+        what_ifs = {index: each.gone for index, each in enumerate(reprieves)}
+        fits = self._filter(nodes.at(positions).changed(what_ifs)).standing
+        for each, fit in zip(reprieves, fits.tolist(), strict=True):
+            if not fit:
+                each.gone.take_away(each.pods[turn])
                 each.victims.append(each.pods[turn])
                 each.violations += turn < each.violating
 

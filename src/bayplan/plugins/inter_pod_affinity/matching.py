@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, terms_of
-from bayplan.cluster.columns import Int32, Int64
+from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, bound_terms, terms_of
+from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector
+from bayplan.cluster.selector_groups import GroupKey, PodSelector, counting, picks
 from bayplan.framework.handle import Handle
 
 _REMEMBERED = 1024
+
+UNWELCOME, TOO_NEAR, TOO_FAR = 1, 2, 3
+"""What is wrong with a node, 0 for nothing; of several the highest number counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +83,21 @@ class Namespaces:
 def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
     """The pods that all selectors of a key pick, by domain."""
     domains = Domains.of(topology_key, nodes)
-    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts[: nodes.table.size]))
+    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
 
 
 def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dict[str, DomainCounts]:
     """What terms of pods that are on nodes are worth, by topology key and domain: each column counts so much a pod."""
-    size = nodes.table.size
-    numbers: dict[str, Int64] = {}
+    found: dict[str, DomainCounts] = {}
     for column, worth in columns:
-        key = column.term.topology_key
-        number = column.counts[:size] * np.int64(worth)
-        numbers[key] = numbers[key] + number if key in numbers else number
-    return {key: _by_domain(number, key, nodes) for key, number in numbers.items()}
-
-
-def _by_domain(numbers: Int32 | Int64, topology_key: str, nodes: Nodes) -> DomainCounts:
-    domains = Domains.of(topology_key, nodes)
-    return DomainCounts(domains, domains.sum(numbers))
+        domains = Domains.of(column.term.topology_key, nodes)
+        counts = domains.sum(column.counts)
+        if worth != 1:
+            counts *= worth
+        if domains.key in found:
+            counts += found[domains.key].counts
+        found[domains.key] = DomainCounts(domains, counts)
+    return found
 
 
 @dataclass(slots=True)
@@ -110,67 +112,78 @@ class Requirements:
     near: list[DomainCounts]
     away: list[DomainCounts]
     kept_away: dict[str, DomainCounts]
-    near_selectors: GroupKey
-    away_selectors: GroupKey
+    count_near: Count
+    counts_away: list[Count]
+    """How many of some pods `near` counts, and each of `away`."""
+    pod: PodInfo
     namespace_labels: Mapping[str, str]
     first: bool
-    _concerned: dict[str, bool] = field(default_factory=dict)
-    """By pod uid, whether it matters where the pod is: preemption asks for each again and again."""
+    _against: dict[str, Count] = field(default_factory=dict)
+    """By topology key, how many anti-affinity terms of some pods mean this one."""
 
-    def at(self, pod: PodInfo, nodes: Nodes) -> RequirementsAt:
-        """The same for each node, under its what-if."""
-        found = RequirementsAt(
-            [counts.at(nodes) for counts in self.near],
-            [counts.at(nodes) for counts in self.away],
-            {key: counts.at(nodes) for key, counts in self.kept_away.items()},
-            np.full(len(nodes), sum(int(counts.counts.sum()) for counts in self.near)),
-        )
-        for position, changes in nodes.changes.items():
-            for other, sign in changes.signed():
-                if self._concerns(other, pod):
-                    self._count(found, pod, other, sign, nodes, position)
-        return found
+    def verdicts(self, nodes: Nodes) -> Int32:
+        """What is wrong with each node as it is. int32, one a node."""
+        wrong: dict[str, Int32] = {}
+        alone = self.first and not any(counts.counts.any() for counts in self.near)  # somebody has to be the first
+        for counts in self.kept_away.values():
+            _raise_to(wrong, counts, counts.counts > 0, UNWELCOME)
+        for counts in self.away:
+            _raise_to(wrong, counts, counts.counts > 0, TOO_NEAR)
+        for counts in self.near:
+            far = np.zeros_like(counts.counts, dtype=np.bool_) if alone else counts.counts == 0
+            far[0] = True
+            _raise_to(wrong, counts, far, TOO_FAR)
+        found = [numbers[Domains.of(key, nodes).at(nodes)] for key, numbers in wrong.items()]
+        verdicts: Int32 = found[0] if len(found) == 1 else np.maximum.reduce(found)
+        return verdicts
 
-    def _concerns(self, other: PodInfo, pod: PodInfo) -> bool:
-        concerned = self._concerned.get(other.uid)
-        if concerned is None:
-            concerned = self._concerned[other.uid] = (
-                (bool(self.near_selectors) and all(selector.matches(other) for selector in self.near_selectors))
-                or any(selector.matches(other) for selector in self.away_selectors)
-                or any(term.matches(pod, self.namespace_labels) for term in terms_of(other).required_anti)
+    def verdicts_if(self, nodes: Nodes) -> Int32:
+        """The same, each node under its what-if."""
+        verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
+        for key in self.kept_away.keys() | self._brought_terms(nodes):
+            here = Domains.of(key, nodes).at(nodes)
+            pods = nodes.counted(self._counter_against(key))
+            if key in self.kept_away:
+                pods += self.kept_away[key].counts[here]
+            verdicts[(pods > 0) & (here > 0)] = UNWELCOME
+        for counts, count in zip(self.away, self.counts_away, strict=True):
+            here = counts.domains.at(nodes)
+            verdicts[(counts.counts[here] + nodes.counted(count) > 0) & (here > 0)] = TOO_NEAR
+        if self.near:
+            change = nodes.counted(self.count_near)
+            domains = [counts.domains.at(nodes) for counts in self.near]
+            anywhere = sum(
+                counts.counts.sum() + change * (here > 0) for counts, here in zip(self.near, domains, strict=True)
             )
-        return concerned
+            for counts, here in zip(self.near, domains, strict=True):
+                far = counts.counts[here] + change <= 0
+                if self.first:
+                    far &= anywhere != 0
+                verdicts[far | (here == 0)] = TOO_FAR
+        return verdicts
 
-    def _count(
-        self, found: RequirementsAt, pod: PodInfo, other: PodInfo, sign: int, nodes: Nodes, position: int
-    ) -> None:
-        """Let another pod come to a node (+1) or go from it (-1)."""
-        row = nodes.row(position)
-        if self.near_selectors and all(selector.matches(other) for selector in self.near_selectors):
-            for numbers, counts in zip(found.near, self.near, strict=True):
-                if counts.domains.codes[row]:
-                    numbers[position] += sign
-                    found.anywhere[position] += sign
-        for numbers, counts, selector in zip(found.away, self.away, self.away_selectors, strict=True):
-            if counts.domains.codes[row] and selector.matches(other):
-                numbers[position] += sign
-        for term in terms_of(other).required_anti:
-            key = term.topology_key
-            if term.matches(pod, self.namespace_labels) and nodes.table.labels(key).codes[row]:
-                found.kept_away.setdefault(key, np.zeros(len(nodes), dtype=np.int64))[position] += sign
+    def _counter_against(self, topology_key: str) -> Count:
+        """The very same at every call, since what-ifs know it by its identity."""
+        return self._against.setdefault(topology_key, partial(self._count_against, topology_key))
+
+    def _count_against(self, topology_key: str, others: Iterable[PodInfo]) -> int:
+        return sum(
+            term.topology_key == topology_key and term.matches(self.pod, self.namespace_labels)
+            for other in others
+            for term in bound_terms(other).required_anti
+        )
+
+    def _brought_terms(self, nodes: Nodes) -> set[str]:
+        """The topology keys of pods that are thought to be there; what others have, is in `kept_away`."""
+        added = (pod for changes in nodes.changes.values() for pod in changes.added)
+        return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
 
 
-@dataclass(slots=True)
-class RequirementsAt:
-    """Requirements for each of some nodes. All int64, one a node: pods in its domain.
-
-    `anywhere`: pods in any domain that meet the affinity terms.
-    """
-
-    near: list[Int64]
-    away: list[Int64]
-    kept_away: dict[str, Int64]
-    anywhere: Int64
+def _raise_to(wrong: dict[str, Int32], counts: DomainCounts, where: Bool, number: int) -> None:
+    """Say of some domains of a topology key that at least so much is wrong with them."""
+    numbers = where * np.int32(number)
+    key = counts.domains.key
+    wrong[key] = np.maximum(wrong[key], numbers) if key in wrong else numbers
 
 
 def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements | None:
@@ -182,19 +195,20 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     kept_away = {key: counts for key, counts in kept_away.items() if counts.counts.any()}
     if not terms.required and not terms.required_anti and not kept_away:
         return None
-    near_selectors = tuple(namespaces.selector(term) for term in terms.required)
-    away_selectors = tuple(namespaces.selector(term) for term in terms.required_anti)
+    near = tuple(namespaces.selector(term) for term in terms.required)
+    away = tuple(namespaces.selector(term) for term in terms.required_anti)
     return Requirements(
-        [count_pods(near_selectors, term.topology_key, nodes) for term in terms.required],
+        [count_pods(near, term.topology_key, nodes) for term in terms.required],
         [
             count_pods((selector,), term.topology_key, nodes)
-            for selector, term in zip(away_selectors, terms.required_anti, strict=True)
+            for selector, term in zip(away, terms.required_anti, strict=True)
         ],
         kept_away,
-        near_selectors,
-        away_selectors,
+        counting(partial(picks, near)),
+        [counting(selector.matches) for selector in away],
+        pod,
         namespace_labels,
-        first=bool(near_selectors) and all(selector.matches(pod) for selector in near_selectors),
+        first=bool(near) and picks(near, pod),
     )
 
 
@@ -214,10 +228,7 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     ]
     found = [each for each in (*own, *sum_existing(existing, nodes).values()) if each.counts.any()]
-    if found or any(
-        _by_domain(column.counts[: nodes.table.size], column.term.topology_key, nodes).counts.any()
-        for column, _ in existing
-    ):
+    if found or any(Domains.of(column.term.topology_key, nodes).sum(column.counts).any() for column, _ in existing):
         return found
     return None
 

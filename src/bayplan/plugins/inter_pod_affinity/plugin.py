@@ -12,7 +12,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
-from bayplan.cluster.columns import Int32, Int64
+from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
@@ -55,8 +55,8 @@ class InterPodAffinity(Plugin):
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
         """The pod's own affinity comes first, then its anti-affinity, then that of others."""
         requirements: Requirements = cycle.data[self.name]
-        index = _reject(requirements, pod, nodes)
-        return Rejections(index, (TOO_FAR, TOO_NEAR, UNWELCOME)) if index.any() else None
+        index = requirements.verdicts_if(nodes) if nodes.changes else requirements.verdicts(nodes)
+        return Rejections(index, (UNWELCOME, TOO_NEAR, TOO_FAR)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Sum by domain what preferred terms are worth, the pod's own and those of others."""
@@ -141,24 +141,6 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
         if old is None or (key in was and was[key] != now.get(key)):
             return Hint.QUEUE
     return Hint.SKIP
-
-
-def _reject(requirements: Requirements, pod: PodInfo, nodes: Nodes) -> Int32:
-    """0 for a node that does, else 1 (too far), 2 (too near) or 3 (unwelcome)."""
-    found = requirements.at(pod, nodes)
-    index: Int32 = np.zeros(len(nodes), dtype=np.int32)
-    for pods in found.kept_away.values():
-        index[pods > 0] = 3
-    for pods in found.away:
-        index[pods > 0] = 2
-    if found.near:
-        near = np.logical_and.reduce([pods > 0 for pods in found.near])
-        if requirements.first:  # somebody has to be
-            near |= found.anywhere == 0
-        for counts in requirements.near:
-            near &= counts.domains.at(nodes) > 0
-        index[~near] = 1
-    return index
 
 
 def _labels(node: Node | None) -> dict[str, str]:

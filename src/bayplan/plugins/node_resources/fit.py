@@ -92,7 +92,9 @@ class NodeResourcesFit(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod requests, as filter and score see it."""
-        return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
+        if _has_resources_in_status(pod) or pod.spec.resources is not None:
+            return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
+        return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from lightkube.models import core_v1
 
 from bayplan.api.kinds import REPLICA_SET, REPLICATION_CONTROLLER, SERVICE, STATEFUL_SET, Kind
 from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
+from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.selector_groups import GroupKey, PodSelector
@@ -32,6 +34,7 @@ OWNERS: Mapping[tuple[str, str], Kind] = {
 }
 SOURCES = (SERVICE, *OWNERS.values())
 """The kinds that tell what a pod belongs to."""
+_REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,15 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
     key = (Constraint, action)
     found: tuple[Constraint, ...] | None = pod.cache.get(key)
     if found is None:
-        found = pod.cache[key] = parse(pod.spec.topologySpreadConstraints or (), pod.labels, action)
+        stated = encode(pod.spec.topologySpreadConstraints or ())
+        found = pod.cache[key] = _parse_stated(stated, tuple(sorted(pod.labels.items())), action)
     return found
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _parse_stated(stated: bytes, labels: tuple[tuple[str, str], ...], action: str) -> tuple[Constraint, ...]:
+    """`parse` for constraints as JSON, since pods of one workload state the same."""
+    return parse(decode(list[core_v1.TopologySpreadConstraint], stated), dict(labels), action)
 
 
 def parse(
@@ -96,6 +106,10 @@ class DefaultConstraints:
     def version(self) -> tuple[int, ...]:
         """What the selectors rest on: the versions of the objects that they come from."""
         return tuple([store.version for store in self._stores.values()])
+
+    def concern(self, pod: PodInfo) -> bool:
+        """Whether a pod without constraints of its own is spread."""
+        return any(self._constraints.values()) and self._selector(pod) is not None
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
         """The default constraints for a pod; none for one that belongs to nothing."""

@@ -12,11 +12,12 @@ import numpy as np
 
 from bayplan.api.selectors import RequiredNodeAffinity
 from bayplan.api.tolerations import tolerate_scheduling
-from bayplan.cluster.columns import Bool, Int32, Int64, Rows
-from bayplan.cluster.domains import Domains, sum_by
+from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.domains import Domains
 from bayplan.cluster.node_selection import match_required
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.tally import Tally
 from bayplan.plugins.pod_topology_spread.constraints import Constraint
 
 _REMEMBERED = 64
@@ -34,9 +35,9 @@ class EligibleDomains:
     codes: Rows
     present: Bool
 
-    def sum(self, numbers: Int32 | Int64) -> Int64:
-        """The sum of `numbers` (one a row) over the rows that count. int64, one a domain."""
-        return sum_by(self.codes, numbers, self.domains.count + 1)[:-1]
+    def sum(self, tally: Tally) -> Int64:
+        """The sum over the rows of each domain that count. int64, one a domain."""
+        return tally.sum_by(self.codes, self.domains.count + 1)[:-1]
 
 
 class Eligibility:
@@ -92,12 +93,12 @@ def _eligible(
         mask &= nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
     domains = Domains.of(constraint.topology_key, nodes)
     values = domains.codes if keys else valued(domains, domains.codes)
-    codes = np.where(mask, values, domains.count).astype(np.intp)
+    codes = np.where(mask, values, domains.count)
     present = np.zeros(domains.count + 1, dtype=np.bool_)
     present[codes] = True
     return EligibleDomains(domains, codes, present[:-1])
 
 
-def valued(domains: Domains, codes: Int32) -> Int32:
+def valued(domains: Domains, codes: Rows) -> Rows:
     """The codes, where to lack a label is the same as to have an empty value."""
-    return np.where(codes == 0, np.int32(domains.empty), codes) if domains.empty > 0 else codes
+    return np.where(codes == 0, domains.empty, codes) if domains.empty > 0 else codes

@@ -6,8 +6,8 @@ Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
-from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.selector_groups import counting
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
@@ -55,32 +56,30 @@ class HardSpread:
     matching: Int64
     itself: int
     """1 where the pod counts itself."""
-    _counted: dict[str, bool] = field(default_factory=dict)
-    """By pod uid, whether the pod counts: preemption asks for each again and again."""
+    count: Count
+    """How many of some pods count that come or go in thought; those that are being deleted do, as upstream has it."""
 
-    def verdicts(self) -> Int32:
-        """The verdict of each domain: 0 for pass, 1 for uneven, 2 for the rows without the label."""
+    def verdicts(self, nodes: Nodes) -> Int32:
+        """The verdict of each node as it is: 0 for pass, 1 for uneven, 2 for one without the label."""
         skew = self.matching + (self.itself - self._least())
         verdicts = (skew > self.constraint.max_skew).astype(np.int32)
         verdicts[0] = 2
-        return verdicts
+        by_node: Int32 = verdicts[self.eligible.domains.at(nodes)]
+        return by_node
 
-    def verdicts_if(self, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[int, int]]:
-        """Position and verdict of each node with a what-if, under that."""
-        least, least_elsewhere, where = self._two_least()
-        too_few = self._too_few_domains()
-        for position, changes in nodes.changes.items():
-            row = nodes.row(position)
-            domain = int(self.eligible.domains.codes[row])
-            if domain == 0:
-                continue
-            matching, lowest = int(self.matching[domain]), least
-            if self.eligible.codes[row] == domain:
-                matching += sum(sign for other, sign in changes.signed() if self._counts(other, pod))
-                lowest = min(matching, least_elsewhere if domain == where else least)
-            if too_few:
-                lowest = 0
-            yield position, int(matching + self.itself - lowest > self.constraint.max_skew)
+    def verdicts_if(self, nodes: Nodes) -> Int32:
+        """The verdict of each node under its what-if."""
+        domain = self.eligible.domains.at(nodes)
+        counted = self.eligible.codes[nodes.rows] == domain
+        matching = self.matching[domain] + np.where(counted, nodes.counted(self.count), 0)
+        lowest: Int64 | int = 0
+        if not self._too_few_domains():
+            least, least_elsewhere, where = self._two_least()
+            lowest = np.where(domain == where, least_elsewhere, least)
+            lowest = np.where(counted, np.minimum(matching, lowest), least)
+        verdicts = (matching + self.itself - lowest > self.constraint.max_skew).astype(np.int32)
+        verdicts[domain == 0] = 2
+        return verdicts
 
     def _least(self) -> int:
         """The fewest pods in a domain."""
@@ -89,8 +88,6 @@ class HardSpread:
     def _two_least(self) -> tuple[int, int, int]:
         """The fewest pods in a domain, the fewest in any other, and which domain that one is."""
         present = np.flatnonzero(self.eligible.present)
-        if not len(present):
-            return 0, 0, 0
         matching = self.matching[present]
         where = int(matching.argmin())
         others = np.delete(matching, where)
@@ -99,14 +96,6 @@ class HardSpread:
     def _too_few_domains(self) -> bool:
         number = np.count_nonzero(self.eligible.present)
         return bool(number < max(1, self.constraint.min_domains))
-
-    def _counts(self, other: PodInfo, pod: PodInfo) -> bool:
-        """Whether a pod counts that comes or goes in thought; one that is being deleted does, as upstream has it."""
-        counts = self._counted.get(other.uid)
-        if counts is None:
-            counts = other.namespace == pod.namespace and self.constraint.matches(other.labels)
-            self._counted[other.uid] = counts
-        return counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +153,8 @@ class PodTopologySpread(Plugin):
         spreads: list[HardSpread] = cycle.data[self.name]
         index: Int32 = np.zeros(len(nodes), dtype=np.int32)
         for spread in spreads:
-            verdicts = spread.verdicts()[spread.eligible.domains.at(nodes)]
-            for position, verdict in spread.verdicts_if(pod, nodes) if nodes.changes else ():
-                verdicts[position] = verdict
-            index = np.where(index == 0, verdicts, index)
+            verdicts = spread.verdicts_if(nodes) if nodes.changes else spread.verdicts(nodes)
+            index = verdicts if spread is spreads[0] else np.where(index == 0, verdicts, index)
         return Rejections(index, (UNEVEN, NO_LABEL)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -225,7 +212,7 @@ class PodTopologySpread(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """What pods belong to; nothing can be shared between pods that are spread."""
-        if self._constraints(pod, HARD) or self._constraints(pod, SOFT):
+        if pod.spec.topologySpreadConstraints or self._defaults.concern(pod):
             return None
         return self._defaults.version
 
@@ -261,17 +248,19 @@ class PodTopologySpread(Plugin):
 
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
-    active = nodes.table.group(constraint.group(pod.namespace)).active[: nodes.table.size]
-    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)))
+    active = nodes.table.group(constraint.group(pod.namespace)).active
+    count = counting(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+    return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
 def _soft(
     constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes, *, all_keys: bool
 ) -> SoftSpread:
     """`scored`: the nodes that get a score."""
-    active = scored.table.group(constraint.group(pod.namespace)).active[: scored.table.size]
+    active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
-        return SoftSpread(constraint, eligible.domains, active.astype(np.int64), math.log(len(scored) + 2))
+        pods = active.rows[: scored.table.size].astype(np.int64)
+        return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
     here = domains.at(scored) if all_keys else valued(domains, domains.at(scored))
     number = int(np.count_nonzero(np.bincount(here, minlength=1)))

@@ -1,0 +1,211 @@
+"""What `bayplan extender` does once it is known what was asked for: read, check, serve, and say what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.cli.run import RefusedError
+from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
+from bayplan.config import (
+    ConfigurationError,
+    ExtraPlugin,
+    PluginLoadError,
+    Reading,
+    load_plugins,
+    read_configuration,
+)
+from bayplan.extender.paths import DEFAULT_PATHS, PREEMPT
+from bayplan.extender.plugins import ExtenderProfiles, plugins_alone, plugins_of
+from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
+from bayplan.extender.snippet import extenders_snippet
+from bayplan.framework.handle import Handle
+from bayplan.service.heap import keep_heap
+
+log = logging.getLogger(__name__)
+
+
+class UnusableError(Exception):
+    """The extender cannot be had as it was asked for. The message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Which cluster to watch, if any: that of a kubeconfig, or with `watch` the one that kubectl would talk to."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+    watch: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What to serve HTTPS with, and whose clients to answer."""
+
+    certificate: str | None = None
+    key: str | None = None
+    authority: str | None = None
+
+
+def serve(
+    plugins: Sequence[str],
+    config: str | None,
+    connection: Connection,
+    host: str,
+    port: int,
+    paths: Mapping[str, str],
+    files: Files,
+) -> None:
+    """Serve until a signal comes. Exits with status 2 where that cannot be, and a line for everything that is wrong."""
+    keep_heap()
+    try:
+        kubeconfig = connection.kubeconfig
+        loaded = load_plugins(plugins)
+        reading = read_configuration(Path(config), loaded) if config is not None else None
+        if reading is not None:
+            for line in (*reading.warning_lines(), *_idle(reading, config)):
+                click.echo(line, err=True)
+            kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
+        settings = ServerSettings(host=host, port=port, paths=_paths(paths), tls=_tls(files), freeze=True)
+        build = _builder(reading, loaded)
+        connected = connection.watch or kubeconfig is not None or connection.context is not None
+        where = (kubeconfig, connection.context) if connected else None
+        asyncio.run(_run(build, where, settings, _tls_config(files)))
+    except ConfigurationError as error:
+        click.echo(str(error), err=True)
+        raise SystemExit(2) from None
+    except (ConfigError, PluginLoadError, RefusedError, UnusableError) as error:
+        click.echo(f"bayplan extender: {error}", err=True)
+        raise SystemExit(2) from None
+
+
+def _idle(reading: Reading, path: str | None) -> Iterator[str]:
+    named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
+    for plugin in reading.plugins:
+        if plugin.name not in named:
+            problem = f"plugin {plugin.name!r} is in no profile of {path}: enable it in plugins.multiPoint"
+            yield f"bayplan extender: warning: {problem}"
+
+
+def _builder(reading: Reading | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
+    def build(handle: Handle) -> ExtenderProfiles:
+        if reading is None:
+            return plugins_alone(plugins, handle)
+        try:
+            return plugins_of(reading.configuration, reading.plugins, handle)
+        except ConfigurationError as error:
+            document = reading.document
+            raise ConfigurationError(document.in_order(error.faults), document.source, document.line_of) from None
+
+    return build
+
+
+def _paths(given: Mapping[str, str]) -> Mapping[str, str]:
+    paths = {**DEFAULT_PATHS, **given}
+    for verb, path in paths.items():
+        other = next((other for other in paths if other != verb and paths[other] == path), None)
+        if other is not None:
+            raise UnusableError(f"--path: {verb} and {other} are both to be served at {path}")
+    return paths
+
+
+def _tls(files: Files) -> ssl.SSLContext | None:
+    certificate, key, authority = files.certificate, files.key, files.authority
+    if certificate is None:
+        for option, value in (("--tls-private-key-file", key), ("--client-ca-file", authority)):
+            if value is not None:
+                raise UnusableError(f"{option} is of no use without --tls-cert-file")
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    problem = f"--tls-cert-file {certificate} with key {key or 'in the same file'}"
+    try:
+        context.load_cert_chain(certificate, key)
+        if authority is not None:
+            problem = f"--client-ca-file {authority}"
+            context.load_verify_locations(authority)
+            context.verify_mode = ssl.CERT_OPTIONAL  # health is for those without one, too
+    except (OSError, ValueError) as error:
+        raise UnusableError(f"{problem} cannot be used: {error}") from error
+    return context
+
+
+def _tls_config(files: Files) -> Mapping[str, str] | None:
+    """What the scheduler in front has to be told to trust us; which files it has, only its administrator knows."""
+    if files.certificate is None:
+        return None
+    told = {"caFile": f"the authority that signed {files.certificate}"}
+    if files.authority is not None:
+        told |= {"certFile": f"a certificate of {files.authority}", "keyFile": "the key of that certificate"}
+    return told
+
+
+async def _run(
+    build: BuildExtenderProfiles,
+    connection: tuple[str | None, str | None] | None,
+    settings: ServerSettings,
+    tls_config: Mapping[str, str] | None,
+) -> None:
+    stop = _stop_on_signals()
+    async with AsyncExitStack() as stack:
+        client: Client | None = None
+        if connection is not None:
+            client = await stack.enter_async_context(connect(*connection))
+            await _check_access(client)
+        try:
+            running = await stack.enter_async_context(running_extender(build, client, settings))
+        except OSError as error:
+            raise UnusableError(f"cannot serve on {settings.host}:{settings.port}: {error.strerror}") from error
+        click.echo(_announcement(running, settings, tls_config))
+        await stop.wait()
+
+
+def _announcement(running: RunningExtender, settings: ServerSettings, tls_config: Mapping[str, str] | None) -> str:
+    url, verbs, watches = running.server.url, running.verbs, running.watched is not None
+    remarks = running.profiles.not_asked()
+    if PREEMPT not in verbs and PREEMPT in running.profiles.verbs(connected=True):
+        remarks.append("preempt and bind need a connection to the cluster: --kubeconfig FILE or --watch")
+    snippet = extenders_snippet(
+        url, verbs, settings.paths, weight=running.profiles.weight, watches=watches, tls=tls_config
+    )
+    notes = "".join(f"Note: {remark}.\n" for remark in remarks)
+    where = "as the scheduler reaches it" if settings.host in {"0.0.0.0", "::"} else "if it runs beside this"  # noqa: S104 - compared
+    return (
+        f"Serving {', '.join(verbs)} at {url}.\n{notes}"
+        f"For the configuration of the scheduler in front (urlPrefix {where}):\n\n{snippet}"
+    )
+
+
+async def _check_access(client: Client) -> None:
+    """Read what is going to be watched: whoever is not let in should hear it now, and not in a loop of retries."""
+    for kind in (NODE, POD):
+        try:
+            await client.request("GET", kind.path(), params={"limit": 1})
+        except ApiError as error:
+            raise RefusedError(f"the API server does not let us list {kind.plural}: {error}") from error
+        except TransportError as error:
+            raise RefusedError(f"cannot reach the API server: {error}") from error
+
+
+def _stop_on_signals() -> asyncio.Event:
+    """An event that the first SIGTERM or SIGINT sets. The second one ends the process there and then."""
+    stop = asyncio.Event()
+
+    def asked() -> None:
+        if stop.is_set():
+            os._exit(1)
+        log.warning("stopping: waiting for open requests; once more to stop at once")
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, asked)
+    return stop

@@ -1,0 +1,120 @@
+"""The files of a new project: which names they may have, and how they are made of templates."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import requires, version
+from importlib.resources import files
+from pathlib import Path
+
+FILES: Mapping[str, tuple[str, str]] = {
+    "src/__MODULE__/plugins.py": ("plugins.py", "the plugins: a function, and a class with arguments"),
+    "src/__MODULE__/__init__.py": ("package.py", ""),
+    "tests/test_plugins.py": ("test_plugins.py", "their tests; one runs the scheduler"),
+    "tests/conftest.py": ("conftest.py", ""),
+    "scheduler.yaml": ("scheduler.yaml", "the configuration: which plugins take part, with what arguments"),
+    "pods.yaml": ("pods.yaml", "two pods to schedule"),
+    "Dockerfile": ("Dockerfile", "the image of Bayplan with the plugins"),
+    ".dockerignore": ("dockerignore", ""),
+    "deploy/__NAME__.yaml": ("manifests.yaml", "account, rights, configuration and deployment"),
+    "pyproject.toml": ("pyproject.toml", "the package, with the plugins as entry points"),
+    "README.md": ("README.md", "all commands"),
+    ".gitignore": ("gitignore", ""),
+}
+"""Every file of a project: the template that it is made of, and what to say of it ("" for nothing)."""
+
+RESERVED = frozenset({"bayplan", "bayplan-scheduler", "default-scheduler", "kube-scheduler", "plugins", "src", "tests"})
+_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+class UnusableName(ValueError):
+    """A name that a project cannot have; the message says why, and what would be right."""
+
+
+class UnusableDirectory(Exception):
+    """A directory that a project cannot go to; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A project by its name, which is that of its scheduler: a DNS label. Raises UnusableName."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        name, module = self.name, self.module
+        if not _LABEL.fullmatch(name):
+            raise UnusableName(
+                f"{name!r} cannot be the name of a scheduler: expected at most 63 of a-z, 0-9 and '-', with a letter "
+                f"or digit at both ends{_suggestion(name)}"
+            )
+        if not module.isidentifier() or keyword.iskeyword(module):
+            raise UnusableName(f"{name!r} cannot be the name of a Python package, {module}: expected a letter at first")
+        if name in RESERVED or module in _taken_modules():
+            raise UnusableName(f"{name!r} is taken: something that a scheduler needs has that name")
+
+    @property
+    def module(self) -> str:
+        """Its Python package: my_scheduler of my-scheduler."""
+        return self.name.replace("-", "_")
+
+    @property
+    def prefix(self) -> str:
+        """What the names of its plugins begin with: MyScheduler of my-scheduler."""
+        return "".join(part[:1].upper() + part[1:] for part in self.name.split("-"))
+
+    def files(self) -> dict[str, str]:
+        """What is in each file, by its path in the project."""
+        return {self._filled(path): self._rendered(template) for path, (template, _) in FILES.items()}
+
+    def described(self) -> dict[str, str]:
+        """What there is to say of the files that a newcomer should look at."""
+        return {self._filled(path): text for path, (_, text) in FILES.items() if text}
+
+    def write(self, directory: Path, *, force: bool = False) -> list[Path]:
+        """Write all files. A directory that has something in it is refused, unless `force`: then files are replaced.
+
+        Raises UnusableDirectory.
+        """
+        try:
+            if not force and directory.is_dir() and any(directory.iterdir()):
+                raise UnusableDirectory(
+                    f"{directory} is not empty: name another --directory, or --force to replace what has the same name"
+                )
+            written = []
+            for path, content in self.files().items():
+                target = directory / path
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_text(content, encoding="utf-8")
+                written.append(target)
+        except OSError as error:
+            raise UnusableDirectory(f"cannot write {error.filename or directory}: {error.strerror or error}") from None
+        return written
+
+    def _rendered(self, template: str) -> str:
+        folder = files("bayplan.cli") / "templates" / "project"
+        return self._filled((folder / f"{template}.tmpl").read_text(encoding="utf-8"))
+
+    def _filled(self, text: str) -> str:
+        if "__CONFIGURATION__" in text:
+            indented = "".join(f"    {line}\n" for line in self._rendered("scheduler.yaml").splitlines())
+            text = text.replace("__CONFIGURATION__\n", indented)
+        values = {"NAME": self.name, "MODULE": self.module, "PREFIX": self.prefix, "VERSION": version("bayplan")}
+        for key, value in values.items():
+            text = text.replace(f"__{key}__", value)
+        return text
+
+
+def _taken_modules() -> frozenset[str]:
+    """Modules that a package of the same name would hide: Python's own, and those that Bayplan needs."""
+    needed = (re.match(r"[\w.-]+", requirement) for requirement in requires("bayplan") or ())
+    return sys.stdlib_module_names | {match[0].lower().replace("-", "_") for match in needed if match}
+
+
+def _suggestion(name: str) -> str:
+    better = re.sub(r"[^a-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()).strip("-")[:63].strip("-")
+    return f", as in {better}" if _LABEL.fullmatch(better) and better != name else ""

@@ -1,0 +1,87 @@
+"""The answer to a scheduler that leaves a binding to the extender."""
+
+from __future__ import annotations
+
+import logging
+from typing import Protocol
+
+from bayplan.api.kinds import POD
+from bayplan.api.objects import UndecodableObject
+from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.extender.plugins import ExtenderProfiles
+from bayplan.extender.problems import Unanswerable
+from bayplan.extender.wire import ExtenderBindingArgs, ExtenderBindingResult
+from bayplan.framework.interface import CycleState
+from bayplan.framework.runner import run_bind, run_post_bind
+from bayplan.framework.status import Code, PluginError
+
+log = logging.getLogger(__name__)
+
+
+class KnowsPods(Protocol):
+    """Where pods are looked up that may not be on a node yet."""
+
+    def get(self, key: str) -> PodInfo | None:
+        """A pod by `namespace/name`."""
+
+
+class Binding:
+    """Binds pods with the Bind plugins of their profile, and tells its PostBind plugins.
+
+    Where the API's answer leaves open whether the pod was bound, or says that it is bound already, the pod itself is
+    read: a scheduler that asks twice is told twice that all is well.
+    """
+
+    def __init__(self, profiles: ExtenderProfiles, client: Client, known: KnowsPods) -> None:
+        self._profiles = profiles
+        self._client = client
+        self._known = known
+
+    async def bind(self, args: ExtenderBindingArgs) -> ExtenderBindingResult:
+        """Carry a binding out. Whatever goes wrong is in the result."""
+        for name in ("PodNamespace", "PodName", "Node"):
+            if not getattr(args, name):
+                return ExtenderBindingResult(Error=f"the request has no {name}")
+        try:
+            return ExtenderBindingResult(Error=await self._bind(args))
+        except (ApiError, TransportError, ConfigError, PluginError, ValueError) as error:
+            return ExtenderBindingResult(Error=f"binding {args.PodNamespace}/{args.PodName} to {args.Node}: {error}")
+
+    async def _bind(self, args: ExtenderBindingArgs) -> str:
+        """Returns what was wrong, "" if nothing was."""
+        key = f"{args.PodNamespace}/{args.PodName}"
+        pod = self._known.get(key)
+        if pod is None or (args.PodUID and pod.uid != args.PodUID):
+            pod = await self._read(args)
+        if args.PodUID and pod.uid != args.PodUID:
+            return f"pod {key} has uid {pod.uid} now, not {args.PodUID}: it is another pod of that name"
+        profile, cycle = self._profiles.of(pod), CycleState()
+        try:
+            status = await run_bind(profile, cycle, pod, args.Node)
+        except (ApiError, TransportError) as error:
+            if not await self._is_bound(args, pod.uid):
+                raise
+            log.info("pod %s is bound to %s, whatever came back of it: %s", key, args.Node, error)
+        else:
+            if status.code is not Code.SUCCESS:
+                return f"plugin {status.plugin}: {status.message or status.code}"
+        for problem in run_post_bind(profile, cycle, pod, args.Node):
+            log.error("pod %s is bound, but %s", key, problem)
+        return ""
+
+    async def _read(self, args: ExtenderBindingArgs) -> PodInfo:
+        pod = await self._client.get(POD, args.PodName, args.PodNamespace)
+        try:
+            return PodInfo(pod)
+        except ValueError as error:
+            raise Unanswerable(f"the pod cannot be read: {error}") from error
+
+    async def _is_bound(self, args: ExtenderBindingArgs, uid: str) -> bool:
+        """Whether the pod is on the node. Where that cannot be seen, it is not: the scheduler asks again."""
+        try:
+            pod = await self._read(args)
+        except (ApiError, TransportError, ConfigError, UndecodableObject, Unanswerable) as error:
+            log.debug("cannot see whether pod %s/%s was bound: %s", args.PodNamespace, args.PodName, error)
+            return False
+        return pod.uid == uid and pod.node_name == args.Node

@@ -1,0 +1,133 @@
+"""Assembles an extender from its parts, and starts and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+
+from bayplan.api.kinds import POD
+from bayplan.client import Client
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.extender.binding import Binding
+from bayplan.extender.handle import UnconnectedHandle
+from bayplan.extender.paths import DEFAULT_PATHS
+from bayplan.extender.plugins import ExtenderProfiles
+from bayplan.extender.sent_nodes import SentNodes
+from bayplan.extender.server import ExtenderServer
+from bayplan.extender.verbs import Verbs
+from bayplan.extender.watched_cluster import WatchedCluster
+from bayplan.framework.handle import Handle
+from bayplan.service.clock import SystemClock
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.handle import SchedulerHandle
+from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.watchdog import Watchdog
+
+log = logging.getLogger(__name__)
+
+BuildExtenderProfiles = Callable[[Handle], ExtenderProfiles]
+"""Makes the profiles for a handle."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """What can be set of an extender beside its plugins.
+
+    `paths`: by verb. `blocked_after`: seconds after which a plugin that holds everything up is named in the log.
+    `drain`: seconds that open requests, and events that plugins recorded, may take in the end.
+    `freeze` takes the cluster, once it is known, out of the garbage collector's sight; it concerns the whole process.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    paths: Mapping[str, str] = field(default_factory=lambda: DEFAULT_PATHS)
+    tls: ssl.SSLContext | None = None
+    blocked_after: float = 2.0
+    drain: float = 10.0
+    freeze: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunningExtender:
+    """An extender that serves. `watched` is None where it knows no more of the cluster than it is sent."""
+
+    profiles: ExtenderProfiles
+    server: ExtenderServer
+    watched: WatchedCluster | None
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What its plugins can be asked."""
+        return self.profiles.verbs(connected=self.watched is not None)
+
+
+@asynccontextmanager
+async def running_extender(
+    build: BuildExtenderProfiles, client: Client | None = None, settings: ServerSettings = ServerSettings()
+) -> AsyncIterator[RunningExtender]:
+    """An extender that serves while the context is entered; with a `client` it watches the cluster and binds.
+
+    It serves from the start, so that health can be asked; questions are answered once the cluster is known. Raises
+    what building the profiles raises, and OSError where the address cannot be had.
+    """
+    state = ClusterState()
+    watched = binding = recorder = None
+    if client is None:
+        profiles = build(UnconnectedHandle(state))
+    else:
+        recorder = EventRecorder(client, SystemClock())
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate)
+        profiles = build(handle)
+        handle.freeze()
+        watched = WatchedCluster(client, state, handle.watched)
+        binding = Binding(profiles, client, state.objects[POD])
+    known = watched or SentNodes(state)
+    server = ExtenderServer(
+        Verbs(profiles, state, known),
+        known,
+        binding,
+        host=settings.host,
+        port=settings.port,
+        paths=settings.paths,
+        tls=settings.tls,
+        drain=settings.drain,
+    )
+    watchdog = Watchdog(settings.blocked_after)
+    async with AsyncExitStack() as stack:
+        watchdog.start()
+        stack.callback(watchdog.stop)
+        await stack.enter_async_context(server)
+        tasks = await stack.enter_async_context(asyncio.TaskGroup())
+        services = []
+        if watched is not None and recorder is not None:
+            services += [
+                tasks.create_task(watched.run(), name="watched-cluster"),
+                tasks.create_task(recorder.run(), name="event-recorder"),
+            ]
+            if settings.freeze:
+                services.append(tasks.create_task(_freeze(watched), name="freeze"))
+        try:
+            yield RunningExtender(profiles, server, watched)
+            await server.stop()
+            if recorder is not None:
+                await recorder.drain(settings.drain)
+        finally:
+            for service in services:
+                service.cancel()
+
+
+def _activate(pods: Iterable[PodInfo]) -> None:
+    """Nothing: pods wait in the scheduler in front."""
+
+
+async def _freeze(watched: WatchedCluster) -> None:
+    """What is known by now mostly stays: nobody need look through it again and again."""
+    await watched.synced.wait()
+    gc.collect()
+    gc.freeze()

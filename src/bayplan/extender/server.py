@@ -1,0 +1,222 @@
+"""The HTTP side of an extender: paths, methods, bodies, health, and every failure in the form that schedulers read.
+
+Mirrors what pkg/scheduler/extender.go sends and accepts: POST and JSON, and of answers only those with status 200.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from bayplan.client.answers import Identity
+from bayplan.extender import wire
+from bayplan.extender.binding import Binding
+from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
+from bayplan.extender.problems import NotYet, Unanswerable
+from bayplan.extender.verbs import KnowsNodes, Verbs
+from bayplan.framework.status import PluginError
+
+log = logging.getLogger(__name__)
+
+BODY_LIMIT = 256 * 2**20
+"""Bytes: 5,000 nodes of 10 kB each are 50 MB."""
+
+NO_BINDING = "this extender is not connected to the cluster: start it with --kubeconfig FILE or --watch"
+
+_JSON = "application/json"
+
+
+class ExtenderServer:
+    """Serves the verbs while it is entered. `port` 0 takes a free one.
+
+    With `tls` it serves HTTPS; where its context asks for certificates of clients, verbs are for those who have one,
+    and health for everybody. `drain`: seconds that open requests may take in the end.
+    """
+
+    def __init__(
+        self,
+        verbs: Verbs,
+        known: KnowsNodes,
+        binding: Binding | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        paths: Mapping[str, str] = DEFAULT_PATHS,
+        tls: ssl.SSLContext | None = None,
+        drain: float = 10.0,
+    ) -> None:
+        self._known = known
+        self._verbs = verbs
+        self._binding = binding
+        self._host = host
+        self._port = port
+        self._tls = tls
+        self._drain = drain
+        self._verb_of = {path: verb for path, verb in ALIASES.items() if path not in paths.values()}
+        self._verb_of |= {path: verb for verb, path in paths.items()}
+        self._answers: Mapping[str, Callable[[bytes], Awaitable[tuple[Any, str]]]] = {
+            FILTER: self._filter,
+            PRIORITIZE: self._prioritize,
+            PREEMPT: self._preempt,
+            BIND: self._bind,
+        }
+        self._runner: web.ServerRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Begin to serve. Raises OSError if the address cannot be had."""
+        server = web.Server(self._serve, request_factory=_request, access_log=None, logger=_http_log)
+        self._runner = web.ServerRunner(server, shutdown_timeout=self._drain)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def stop(self) -> None:
+        """Accept nothing more, let open requests finish, and close."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves, once it has started."""
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
+
+    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        verb = self._verb_of.get(http.path)
+        if verb is None:
+            return self._other(http)
+        if http.method != "POST":
+            return _text(405, f"{http.path} takes POST, not {http.method}", Allow="POST")
+        if self._tls is not None and self._tls.verify_mode is not ssl.CERT_NONE and not _certified(http):
+            return _text(401, "a certificate of an authority of --client-ca-file is asked for")
+        began = time.perf_counter()
+        try:
+            body = await _body(http)
+        except web.HTTPRequestEntityTooLarge:
+            return _text(413, f"the body has more than {BODY_LIMIT} bytes", Connection="close")
+        except (ConnectionError, web.RequestPayloadError) as error:
+            log.info("%s: whoever asked has gone: %s", verb, error)
+            return _text(400, f"the body cannot be read: {error}", Connection="close")
+        status, answer, said = await self._answer(verb, body)
+        if status != 200:
+            log.warning("%s: %s", verb, said)
+        elif log.isEnabledFor(logging.INFO):
+            log.info("%s: %s, %.1f ms", verb, said, 1000 * (time.perf_counter() - began))
+        return web.Response(body=answer, content_type=_JSON) if status == 200 else _text(status, said)
+
+    async def _answer(self, verb: str, body: bytes) -> tuple[int, bytes, str]:
+        """Status, body, and a few words for the log."""
+        try:
+            answer, said = await self._answers[verb](body)
+            return 200, wire.write(answer), said
+        except wire.WireError as error:
+            return _failure(verb, 400, str(error))
+        except Unanswerable as error:
+            return _failure(verb, error.status, str(error))
+        except PluginError as error:
+            log.warning("%s: %s", verb, error, exc_info=error.__cause__ if log.isEnabledFor(logging.INFO) else None)
+            return _failure(verb, 500, str(error))
+        except Exception as error:  # a fault of the server's own becomes an answer, and a line in its log
+            log.exception("%s failed", verb)
+            return _failure(verb, 500, f"{type(error).__name__} inside the extender, see its log")
+
+    async def _filter(self, body: bytes) -> tuple[Any, str]:
+        args = wire.read(wire.ExtenderArgs, body)
+        result = self._verbs.filter(args)
+        passed = len(result.NodeNames or () if result.Nodes is None else result.Nodes.items)
+        asked = passed + len(result.FailedNodes or ()) + len(result.FailedAndUnresolvableNodes or ())
+        return result, f"{Identity.of(args.Pod).key}: {passed} of {asked} nodes"
+
+    async def _prioritize(self, body: bytes) -> tuple[Any, str]:
+        args = wire.read(wire.ExtenderArgs, body)
+        scores = self._verbs.prioritize(args)
+        best = max((each.Score for each in scores), default=0)
+        return scores, f"{Identity.of(args.Pod).key}: {len(scores)} nodes, {best} is the best score"
+
+    async def _preempt(self, body: bytes) -> tuple[Any, str]:
+        args = wire.read(wire.ExtenderPreemptionArgs, body)
+        result = self._verbs.preempt(args)
+        return result, f"{Identity.of(args.Pod).key}: {len(result.NodeNameToMetaVictims or ())} candidates are left"
+
+    async def _bind(self, body: bytes) -> tuple[Any, str]:
+        args = wire.read(wire.ExtenderBindingArgs, body)
+        if self._binding is None:
+            raise Unanswerable(NO_BINDING)
+        result = await self._binding.bind(args)
+        return result, result.Error or f"{args.PodNamespace}/{args.PodName} to {args.Node}"
+
+    def _other(self, http: web.BaseRequest) -> web.Response:
+        """Health, and what is not there."""
+        if http.path not in {"/healthz", "/livez", "/readyz"}:
+            there = ", ".join(sorted(self._verb_of))
+            return _text(
+                404, f"there is nothing at {http.path}; POST goes to {there}, GET to /healthz, /livez, /readyz"
+            )
+        if http.method not in {"GET", "HEAD"}:
+            return _text(405, f"{http.path} takes GET, not {http.method}", Allow="GET, HEAD")
+        if http.path == "/readyz" and not self._known.ready:
+            return _text(NotYet.status, str(NotYet()))
+        return _text(200, "ok")
+
+
+def _failure(verb: str, status: int, problem: str) -> tuple[int, bytes, str]:
+    """A failure as the scheduler reads it: in the result where that has a place for it, else as an HTTP status."""
+    if verb == FILTER:
+        return 200, wire.write(wire.ExtenderFilterResult(Error=problem)), f"Error: {problem}"
+    if verb == BIND:
+        return 200, wire.write(wire.ExtenderBindingResult(Error=problem)), f"Error: {problem}"
+    return status, b"", problem
+
+
+async def _body(http: web.BaseRequest) -> bytes:
+    if http.headers.get("Expect", "").lower() == "100-continue":  # curl does so with large bodies
+        await http.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        http.writer.output_size = 0
+    return await http.read()
+
+
+class _Plainly(logging.Filter):
+    """What is no HTTP is a line in the log: that it is none is no fault of ours, whose stack would matter."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            record.msg, record.args = f"{record.getMessage()}: {' '.join(error.message.split())}", ()
+            record.exc_info = None
+        return True
+
+
+_http_log = logging.getLogger(f"{__name__}.http")
+_http_log.addFilter(_Plainly())
+
+
+def _certified(http: web.BaseRequest) -> bool:
+    return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
+
+
+def _text(status: int, text: str, **headers: str) -> web.Response:
+    return web.Response(status=status, text=text + "\n", headers=headers)
+
+
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)

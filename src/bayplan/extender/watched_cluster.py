@@ -1,0 +1,167 @@
+"""What an extender knows with a connection to the cluster: nodes, pods and what else plugins look up, as watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Any
+
+from lightkube.models.core_v1 import Node
+
+from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.client import ApiError, Client, Reflector, TransportError
+from bayplan.client.answers import Identity
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.extender.problems import NotYet, Unanswerable
+from bayplan.extender.sent_nodes import Asked, names_of
+from bayplan.extender.wire import ExtenderArgs
+
+log = logging.getLogger(__name__)
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that are done take nothing any more, and there may be many of them."""
+
+
+class WatchedCluster:
+    """Keeps the state equal to what the API server tells while `run` runs.
+
+    `kinds`: beside nodes and pods. `look_for_kind`: seconds after which to ask again for a kind that the server lacks.
+    """
+
+    def __init__(
+        self, client: Client, state: ClusterState, kinds: Iterable[Kind] = (), *, look_for_kind: float = 10.0
+    ) -> None:
+        self.pods: Reflector[PodInfo] = Reflector(
+            client, POD, _PodHandler(state), field_selector=LIVE_PODS, decode=PodInfo.from_raw
+        )
+        self._client = client
+        self._state = state
+        self._look_for_kind = look_for_kind
+        self._kinds = sorted(set(kinds) - {NODE, POD}, key=lambda kind: kind.resource)
+        self.synced = asyncio.Event()
+        """Set when all of it is known for the first time."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether all of it is known."""
+        return self.synced.is_set()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            reflectors: list[Reflector[Any]] = [Reflector(self._client, NODE, _NodeHandler(self._state)), self.pods]
+            for kind in self._kinds:
+                reflector: Reflector[Any] = Reflector(self._client, kind, _ObjectHandler(kind, self._state))
+                if await self._served(kind):
+                    reflectors.append(reflector)
+                else:
+                    log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
+                    tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}")
+            for reflector in reflectors:
+                tasks.create_task(reflector.run(), name="reflector")
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            log.info("know %d nodes and %d pods on them", self._state.table.live_count, self._state.pod_count)
+            self.synced.set()
+
+    def asked(self, args: ExtenderArgs) -> Asked:
+        """The nodes of a request. Of whole ones only the name is read: they are decided about as they are watched."""
+        if not self.ready:
+            raise NotYet
+        if args.NodeNames is not None:
+            return Asked(args.NodeNames)
+        if args.Nodes is not None:
+            return Asked(names_of(args.Nodes.items))
+        raise Unanswerable("the request has neither Nodes nor NodeNames")
+
+    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
+        """What the server lacks may come yet, as the definition of a custom resource."""
+        while True:
+            await asyncio.sleep(self._look_for_kind)
+            if await self._served(kind):
+                break
+        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
+        await reflector.run()
+
+    async def _served(self, kind: Kind) -> bool:
+        """Whether the server knows a kind. A server that cannot say now is taken to."""
+        try:
+            await self._client.request("GET", kind.path(), params={"limit": 1})
+        except ApiError as error:
+            return error.status != 404
+        except TransportError:
+            return True
+        return True
+
+
+class _NodeHandler:
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._store = state.objects[NODE]
+
+    def added(self, new: Node) -> None:
+        try:
+            self._state.set_node(new)
+        except ValueError as error:
+            log.error("node %s cannot be understood and is left as it was: %s", _key(new), error)  # noqa: TRY400 - bad input is no bug of ours
+        else:
+            self._store.set(_key(new), new)
+
+    def updated(self, old: Node, new: Node) -> None:
+        self.added(new)
+
+    def deleted(self, old: Node) -> None:
+        self._store.remove(_key(old))
+        self._state.remove_node(_key(old))
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        log.error("node %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
+
+
+class _PodHandler:
+    """All pods go to the store; those with a node count there."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._store = state.objects[POD]
+
+    def added(self, new: PodInfo) -> None:
+        self._store.set(new.key, new)
+        if new.node_name:
+            self._state.set_pod(new)
+            new.release()
+
+    def updated(self, old: PodInfo, new: PodInfo) -> None:
+        self.added(new)
+
+    def deleted(self, old: PodInfo) -> None:
+        self._store.remove(old.key)
+        self._state.remove_pod(old.uid)
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        log.error("pod %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
+
+
+class _ObjectHandler:
+    def __init__(self, kind: Kind, state: ClusterState) -> None:
+        self._kind = kind
+        self._store = state.objects[kind]
+
+    def added(self, new: Any) -> None:
+        self._store.set(_key(new), new)
+
+    def updated(self, old: Any, new: Any) -> None:
+        self._store.set(_key(new), new)
+
+    def deleted(self, old: Any) -> None:
+        self._store.remove(_key(old))
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        log.error("%s %s cannot be read and is left alone: %s", self._kind.kind, Identity.of(raw).key, error)
+
+
+def _key(obj: Any) -> str:
+    metadata = obj.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""

@@ -1,0 +1,40 @@
+"""Fixtures for pytest: `pytest_plugins = ["bayplan.testing.fixtures"]` in a conftest.py makes them known.
+
+pytest is imported here and nowhere else, and what a fixture needs when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from bayplan.testing.builders import Cluster
+    from bayplan.testing.live import LiveCluster
+
+
+@pytest.fixture
+def offline_cluster() -> Callable[..., Cluster]:
+    """Makes clusters in memory, in milliseconds: called like `bayplan.testing.make_cluster`."""
+    from bayplan.testing.builders import make_cluster
+
+    return make_cluster
+
+
+@pytest.fixture
+def live_cluster() -> Iterator[Callable[..., LiveCluster]]:
+    """Makes clusters with an API server and a scheduler over HTTP: called like `bayplan.testing.LiveCluster`.
+
+    They are gone when the test is over.
+    """
+    from bayplan.testing.live import LiveCluster
+
+    with ExitStack() as stack:
+
+        def make(*plugins: Any, **options: Any) -> LiveCluster:
+            return stack.enter_context(LiveCluster(*plugins, **options))
+
+        yield make

@@ -1,0 +1,44 @@
+"""A scheduler that runs in this process for a test, with short waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from bayplan.client import ClusterAccess, HttpClient
+from bayplan.config import ExtraPlugin, default_profile
+from bayplan.config.types import Extender
+from bayplan.extender.client import HttpExtenders
+from bayplan.service.scheduler import BuildProfiles, Scheduler, Settings
+
+FAST = Settings(initial_backoff=0.05, max_backoff=0.2, blocked_after=0.4, look_for_kind=0.1)
+"""Waits as a test can bear them."""
+
+
+@asynccontextmanager
+async def running_scheduler(
+    access: ClusterAccess,
+    *plugins: ExtraPlugin,
+    scheduler_name: str = "bayplan-scheduler",
+    build_profiles: BuildProfiles | None = None,
+    settings: Settings = FAST,
+    extenders: Sequence[Extender] = (),
+    **client_options: Any,
+) -> AsyncIterator[Scheduler]:
+    """A scheduler that knows the cluster and decides; stopped gracefully in the end. If it breaks, so does the test.
+
+    It has one profile, of the default plugins and these, unless `build_profiles` makes others.
+    """
+    build = build_profiles or (lambda handle: {scheduler_name: default_profile(scheduler_name, handle, plugins)})
+    async with HttpClient(access, **client_options) as client, HttpExtenders(extenders) as asked:
+        scheduler = Scheduler(client, build, settings, extenders=asked if extenders else None)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop), name="scheduler under test")
+            try:
+                await scheduler.synced.wait()
+                yield scheduler
+            finally:
+                stop.set()

@@ -1,0 +1,201 @@
+"""`bayplan new` writes a project whose tests pass, and refuses what cannot be one."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from bayplan.api.kinds import KINDS
+from bayplan.api.objects import convert
+from bayplan.cli import main
+from bayplan.cli.new import new
+from bayplan.cli.new_project import FILES, Project, UnusableName
+from bayplan.config import load_configuration, load_plugins
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(*arguments):
+    return CliRunner().invoke(new, list(map(str, arguments)))
+
+
+@pytest.fixture
+def project(tmp_path):
+    assert run("my-scheduler", "--directory", tmp_path / "made").exit_code == 0
+    return tmp_path / "made"
+
+
+def documents(path):
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def test_the_tests_of_a_new_project_pass(project):
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
+    done = subprocess.run(
+        [*command, "-o", "asyncio_default_fixture_loop_scope=function"],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"\b1\d passed", done.stdout)
+
+
+@pytest.mark.parametrize("command", [["ruff", "check"], ["ruff", "format", "--check"]], ids=" ".join)
+def test_a_new_project_is_in_shape(project, command):
+    options = ["--isolated", "--line-length", "120", "."]
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *options], cwd=project, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_placeholder_is_left(project):
+    names = [path for path in project.rglob("*") if path.is_file()]
+    assert len(names) == len(FILES)
+    for path in names:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"__[A-Z]+__", f"{path}\n{text}"), path
+
+
+def test_every_template_is_used_and_goes_into_the_wheel(tmp_path):
+    folder = ROOT / "src" / "bayplan" / "cli" / "templates" / "project"
+    templates = {path.name.removesuffix(".tmpl") for path in folder.iterdir()}
+    assert templates == {template for template, _ in FILES.values()}
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(ROOT)]
+    subprocess.run(build, capture_output=True, check=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
+        packed = {Path(name).name for name in wheel.namelist() if "cli/templates/project/" in name}
+    assert packed == {path.name for path in folder.iterdir()}
+
+
+def test_the_configuration_names_the_plugins(project):
+    configuration = load_configuration(project / "scheduler.yaml")
+    plugins = load_plugins([str(project / "src" / "my_scheduler" / "plugins.py")])
+    (profile,) = configuration.profiles
+    assert profile.schedulerName == "my-scheduler"
+    names = [plugin.name for plugin in plugins]
+    assert [each.name for each in profile.plugins.multiPoint.enabled] == names
+    assert [each.name for each in profile.pluginConfig] == names[1:]
+    with (project / "pyproject.toml").open("rb") as file:
+        entry_points = tomllib.load(file)["project"]["entry-points"]["bayplan.plugins"]
+    assert entry_points == {
+        "MySchedulerTier": "my_scheduler.plugins:tier",
+        "MySchedulerPrice": "my_scheduler.plugins:Price",
+    }
+
+
+def test_the_manifests_are_objects_with_the_rights_of_ours(project):
+    ours, theirs = documents(ROOT / "deploy" / "bayplan.yaml"), documents(project / "deploy" / "my-scheduler.yaml")
+    known = {(kind.api_version, kind.kind): kind for kind in KINDS}
+    for each in (*theirs, *documents(project / "pods.yaml")):
+        kind = known.get((each["apiVersion"], each["kind"]))
+        if kind is not None:
+            convert(kind.type, each)
+    roles = [[each["roleRef"] for each in of if each["kind"] == "ClusterRoleBinding"] for of in (ours, theirs)]
+    assert roles[0] == roles[1]
+    assert {each["kind"] for each in theirs} == {"ConfigMap", *(each["kind"] for each in ours)}
+    spec = next(each["spec"]["template"]["spec"] for each in theirs if each["kind"] == "Deployment")
+    (container,) = spec["containers"]
+    assert container["args"][container["args"].index("--plugin") + 1] == "my_scheduler.plugins"
+    assert container["volumeMounts"][0]["name"] == spec["volumes"][0]["name"]
+    assert spec["serviceAccountName"] == next(e["metadata"]["name"] for e in theirs if e["kind"] == "ServiceAccount")
+
+
+def test_the_image_is_ours_and_two_lines(project):
+    lines = [line for line in (project / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
+    assert [line.split()[0] for line in lines] == ["FROM", "COPY", "ENV"]
+    assert (project / lines[1].split()[1] / "plugins.py").is_file()
+
+
+def test_every_command_that_it_tells_of_exists(project):
+    printed = run("my-scheduler", "--directory", project / "again").output
+    lines = [*(project / "README.md").read_text().splitlines(), *(line.strip() for line in printed.splitlines())]
+    commands = [shlex.split(line, comments=True) for line in lines if re.match(r"bayplan [a-z]", line)]
+    assert len(commands) == 4
+    for _, name, *words in commands:
+        command = main.get_command(click.Context(main), name)
+        known = {option for each in command.params for option in each.opts}
+        assert {word for word in words if word.startswith("-")} <= known
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("MyScheduler", "as in my-scheduler"),
+        ("my_scheduler", "as in my-scheduler"),
+        ("-x", "as in x"),
+        ("x" * 64, "at most 63"),
+        ("ends-", "as in ends"),
+        ("", "expected at most 63"),
+        ("ünder", "expected at most 63"),
+        ("../up", "as in up"),
+        ("2fast", "cannot be the name of a Python package, 2fast"),
+        ("class", "cannot be the name of a Python package, class"),
+        ("bayplan", "is taken"),
+        ("default-scheduler", "is taken"),
+        ("json", "is taken"),
+        ("numpy", "is taken"),
+        ("lightkube-models", "is taken"),
+        ("tests", "is taken"),
+    ],
+)
+def test_a_name_that_cannot_be_one_is_refused(name, told, tmp_path):
+    with pytest.raises(UnusableName, match=re.escape(told)):
+        Project(name)
+    done = run("--directory", tmp_path / "x", "--", name)
+    assert (done.exit_code, done.output.count("\n")) == (2, 1)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "module", "prefix"),
+    [("my-scheduler", "my_scheduler", "MyScheduler"), ("gpu", "gpu", "Gpu"), ("a2-b", "a2_b", "A2B")],
+)
+def test_names_are_derived(name, module, prefix):
+    assert (Project(name).module, Project(name).prefix) == (module, prefix)
+
+
+def test_a_folder_with_something_in_it_is_refused_unless_forced(tmp_path):
+    (tmp_path / "kept.txt").write_text("mine")
+    done = run("my-scheduler", "--directory", tmp_path)
+    assert done.exit_code == 2
+    assert f"{tmp_path} is not empty" in done.output
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+    assert run("my-scheduler", "--directory", tmp_path, "--force").exit_code == 0
+    assert (tmp_path / "kept.txt").read_text() == "mine"
+    assert (tmp_path / "src/my_scheduler/plugins.py").is_file()
+
+
+def test_a_folder_that_is_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    done = run("my-scheduler", "--directory", tmp_path / "file")
+    assert done.exit_code == 2
+    assert "cannot write" in done.output
+
+
+def test_by_default_it_goes_to_a_folder_of_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "my-scheduler is in my-scheduler:" in run("my-scheduler").output
+    assert (tmp_path / "my-scheduler" / "scheduler.yaml").is_file()
+
+
+def test_its_help_imports_no_scheduler():
+    code = (
+        "import sys\nfrom click.testing import CliRunner\nfrom bayplan.cli import main\n"
+        "assert 'NAME' in CliRunner().invoke(main, ['new', '--help']).output\n"
+        "print([name for name in ('numpy', 'lightkube', 'aiohttp', 'pytest') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,64 @@
+"""Tallies: numbers by row, and sums of them that follow every change."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayplan.cluster import tally as tally_module
+from bayplan.cluster.columns import CodedColumn
+from bayplan.cluster.tally import Tally
+
+ZONES = np.array([1, 2, 0, 2], dtype=np.intp)
+
+
+@pytest.fixture
+def tally():
+    tally = Tally(4)
+    for row, number in enumerate((1, 10, 100, 1000)):
+        tally.add(row, number)
+    return tally
+
+
+def test_sums_follow_what_is_added(tally):
+    assert tally.sum_by(ZONES, 4).tolist() == [100, 1, 1010, 0]
+    tally.add(3, -1000)
+    tally.add(0, 5)
+    assert tally.sum_by(ZONES, 4).tolist() == [100, 6, 10, 0]
+    assert tally.rows.tolist() == [6, 10, 100, 0]
+
+
+def test_sums_are_the_callers_own(tally):
+    tally.sum_by(ZONES, 3)[0] = 7
+    before = tally.sum_by(ZONES, 3)
+    tally.add(2, 1)
+    assert (before[0], tally.sum_by(ZONES, 3)[0]) == (100, 101)
+
+
+def test_rows_that_come_later_are_in_no_sum_by_older_codes(tally):
+    assert tally.sum_by(ZONES[:2], 3).tolist() == [0, 1, 10]
+    tally.grow(8)
+    tally.add(5, 3)
+    assert tally.sum_by(ZONES[:2], 3).tolist() == [0, 1, 10]
+    assert tally.sum_by(np.array([1, 1, 1, 1, 1, 2]), 3).tolist() == [0, 1111, 3]
+
+
+def test_sums_that_gave_way_are_made_anew(tally, monkeypatch):
+    monkeypatch.setattr(tally_module, "_KEPT", 1)
+    other = ZONES[::-1].copy()
+    for _ in range(2):
+        assert tally.sum_by(ZONES, 3).tolist() == [100, 1, 1010]
+        assert tally.sum_by(other, 3).tolist() == [10, 1000, 101]
+        tally.add(0, 1)
+        tally.add(0, -1)
+
+
+def test_codes_are_frozen_until_one_changes():
+    column = CodedColumn(4, None)
+    column.set(0, "a")
+    frozen = column.frozen(2)
+    column.set(0, "a")
+    column.set(1, None)
+    assert column.frozen(2) is frozen
+    column.set(1, "a")
+    assert (frozen.tolist(), column.frozen(2).tolist(), column.frozen(3).tolist()) == ([1, 0], [1, 1], [1, 1, 0])

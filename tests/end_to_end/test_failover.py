@@ -1,0 +1,94 @@
+"""Two instances, one of which decides: leaders are killed and stopped, and every pod is bound exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+
+import pytest
+from clusters import ABRUPT
+from running import bayplan_run
+from workloads import NAME, pods
+
+from bayplan.api.kinds import LEASE
+from bayplan.testing.invariants import check_invariants, waiting_or_bound
+
+pytestmark = ABRUPT
+LEADS = "this is the leader now"
+
+
+def instance(cluster):
+    return bayplan_run(
+        "--kubeconfig",
+        cluster.scheduler_kubeconfig,
+        "--leader-elect",
+        "--leader-elect-resource-name=bayplan",
+        "--leader-elect-lease-duration=2s",
+        "--leader-elect-renew-deadline=1s",
+        "--leader-elect-retry-period=200ms",
+        "-v",
+    )
+
+
+async def leader(instances):
+    """The instance that says that it leads; there is one sooner or later."""
+    async with asyncio.timeout(20):
+        while True:
+            for each in instances:
+                if each.said(LEADS):
+                    return each
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.timeout(200)
+async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_times(cluster):
+    for number in range(12):
+        await cluster.add_node(f"n{number}", cpu="16")
+    witness = cluster.witness
+    async with AsyncExitStack() as running:
+        instances = [await running.enter_async_context(instance(cluster)) for _ in range(2)]
+        for burst in range(5):
+            await cluster.create_fast(pods(f"burst{burst}", 200, "100m"))
+            first = await leader(instances)
+            await witness.until(lambda burst=burst: sum(map(bool, map(witness.node_of, witness.pods))) > burst * 200)
+            await first.kill()
+            instances.remove(first)
+            instances.append(await running.enter_async_context(instance(cluster)))
+        await leader(instances)
+        await witness.until(lambda: all(map(witness.node_of, witness.pods)), within=60)
+    assert len(witness.pods) == 1000
+    waiting_or_bound(witness, NAME)
+    check_invariants(witness, NAME)
+
+
+async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
+    await cluster.add_node("a", cpu="16")
+    async with instance(cluster) as first:
+        await leader([first])
+        async with instance(cluster) as second:
+            await cluster.create(*pods("before", 3))
+            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+            first.signal(signal.SIGTERM)
+            assert await first.ended() == 0
+            await leader([second])
+            await cluster.create(*pods("after", 3))
+            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
+    await cluster.add_node("a", cpu="16")
+    async with instance(cluster) as frozen:
+        await leader([frozen])
+        frozen.signal(signal.SIGSTOP)
+        async with instance(cluster) as second:
+            await leader([second])
+            await cluster.create(*pods("p", 20))
+            frozen.signal(signal.SIGCONT)
+            assert await frozen.ended() == 1
+            assert frozen.said("the lease was lost: another instance may decide now")
+            await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
+            lease = await cluster.client.get(LEASE, "bayplan", "kube-system")
+            assert lease.spec.leaseTransitions == 1
+    check_invariants(cluster.witness, NAME)

@@ -1,0 +1,168 @@
+"""The extender of the examples, as its own manifests start it, asked as the stock scheduler asks."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+from playground import EXAMPLES, KIND_OF, Playground
+
+from bayplan.config import load_configuration, load_plugins
+from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.kubelet import make_node
+from bayplan.testing.witness import Witness
+
+FOLDER = EXAMPLES / "extender"
+CONFIGURATION = FOLDER / "scheduler-config.yaml"
+MANIFESTS = list(yaml.safe_load_all((FOLDER / "scheduler.yaml").read_text(encoding="utf-8")))
+DEPLOYMENT = next(each for each in MANIFESTS if each["kind"] == "Deployment")
+RECORDED = Path(__file__).parents[1] / "data" / "kube-scheduler" / "extender.jsonl"
+EXCHANGES = [json.loads(line.replace("<time>", "2026-01-01T00:00:00Z")) for line in RECORDED.read_text().splitlines()]
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {"schedulerName": "extended-scheduler", "containers": [{"name": "main", "image": "pause"}]},
+}
+
+
+@pytest.fixture
+async def playground(tmp_path):
+    """Nodes with the names of those that the recorded questions are about."""
+    async with DevCluster([make_node(name) for name in "abc"]) as cluster, Witness(cluster.client) as witness:
+        await cluster.nodes_ready()
+        kubeconfig = tmp_path / "kubeconfig"
+        cluster.write_kubeconfig(kubeconfig)
+        yield Playground(cluster, witness, kubeconfig)
+
+
+def arguments():
+    """What the Deployment starts the extender with, with the files where they are and a free port."""
+    container = next(
+        each for each in DEPLOYMENT["spec"]["template"]["spec"]["containers"] if each["name"] == "extender"
+    )
+    mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    return [
+        argument.replace(f"{mounts['plugins']}/", f"{FOLDER}/").replace("--port=8888", "--port=0")
+        for argument in container["args"]
+    ]
+
+
+class Asked:
+    """An extender, asked by the verbs of its scheduler's configuration."""
+
+    def __init__(self, url, session, extender):
+        self._url = url
+        self._session = session
+        self._extender = extender
+
+    async def __call__(self, verb, request):
+        path = getattr(self._extender, f"{verb}Verb")
+        async with self._session.post(f"{self._url}/{path}", json=request) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+
+@asynccontextmanager
+async def running(playground, *command):
+    """The extender runs and knows the cluster; yields what it says, and a way to ask it."""
+    async with playground.running("-m", "bayplan", *command) as output, aiohttp.ClientSession() as session:
+        witness = playground.witness
+        url = (await witness.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]
+        await witness.until(lambda: "know 3 nodes" in output)
+        yield output, Asked(url, session, load_configuration(CONFIGURATION).extenders[0])
+
+
+async def test_it_says_what_its_scheduler_is_configured_with(playground):
+    async with running(playground, *arguments()) as (output, _):
+        printed = re.search(r"^extenders:\n(?:[- ] .*\n)+", str(output), re.MULTILINE)
+    [mine] = yaml.safe_load(printed[0])["extenders"]
+    [configured] = yaml.safe_load(CONFIGURATION.read_text())["extenders"]
+    assert mine.pop("urlPrefix").startswith("http://127.0.0.1:")
+    assert configured.pop("urlPrefix") == "http://127.0.0.1:8888"
+    assert mine == configured
+
+
+async def test_it_answers_what_the_stock_scheduler_was_recorded_to_ask(playground):
+    async with running(playground, *arguments()) as (output, ask):
+        for exchange in EXCHANGES:
+            verb, request = exchange["verb"], exchange["request"]
+            answer = await ask(verb, request)
+            if verb == "preempt":
+                assert answer == exchange["response"]
+                continue
+            whole = request["Nodes"] is not None
+            names = [each["metadata"]["name"] for each in request["Nodes"]["items"]] if whole else request["NodeNames"]
+            if verb == "prioritize":
+                assert answer == [{"Host": name, "Score": place} for place, name in enumerate(names)]
+                continue
+            assert (answer["Error"], answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == ("", {}, {})
+            if whole:
+                assert answer["Nodes"]["items"] == request["Nodes"]["items"]
+            else:
+                assert (answer["NodeNames"], answer["Nodes"]) == (names, None)
+            for name in names:
+                line = f"pod default/{request['Pod']['metadata']['name']} may go to node {name}"
+                await playground.witness.until(lambda line=line: line in output)
+
+
+async def test_it_binds(playground):
+    async with running(playground, *arguments()) as (output, ask):
+        await playground.create(POD)
+        pod = await playground.witness.until(lambda: playground.witness.pods.get("default/web"))
+        args = {"PodName": "web", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"], "Node": "b"}
+        assert await ask("bind", args) == {"Error": ""}
+        await playground.witness.until(lambda: playground.witness.pods["default/web"]["status"]["phase"] == "Running")
+        assert playground.witness.node_of("default/web") == "b"
+        await playground.witness.until(lambda: "pod default/web is bound to node b" in output)
+        assert "is already assigned to node" in (await ask("bind", args | {"Node": "c"}))["Error"]
+
+
+@pytest.mark.parametrize("policy", sorted(FOLDER.glob("*_policy.py")), ids=lambda policy: policy.stem)
+async def test_each_policy_runs_as_its_docstring_says(playground, policy):
+    command = re.findall(r"^    bayplan (extender .*)$", policy.read_text(encoding="utf-8"), re.MULTILINE)[0]
+    assert len(load_plugins([str(policy)])) == 1
+    words = command.replace("examples/extender/", f"{FOLDER}/").split()
+    async with running(playground, *words, "--port", "0", "-v") as (_, ask):
+        assert await ask("prioritize", EXCHANGES[1]["request"])
+
+
+async def test_the_manifests_are_accepted(playground):
+    await playground.create(*MANIFESTS)
+    await playground.witness.until(lambda: len(playground.witness.pods) == 1)
+    assert [each["kind"] for each in MANIFESTS if (each["apiVersion"], each["kind"]) not in KIND_OF] == []
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+async def test_kubectl_puts_them_together(playground):
+    process = await asyncio.create_subprocess_exec(
+        "kubectl",
+        "--kubeconfig",
+        str(playground.kubeconfig),
+        "apply",
+        "-k",
+        str(FOLDER),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said = (await asyncio.wait_for(process.communicate(), 60))[0].decode()
+    assert process.returncode == 0, said
+    listed = await playground.cluster.client.list(KIND_OF["v1", "ConfigMap"], "kube-system")
+    maps = {each.metadata.name: each.data for each in listed.items}
+    deployment = await playground.cluster.client.get(
+        KIND_OF["apps/v1", "Deployment"], "extended-scheduler", "kube-system"
+    )
+    volumes = {each.name: maps[each.configMap.name] for each in deployment.spec.template.spec.volumes}
+    assert volumes["config"] == {CONFIGURATION.name: CONFIGURATION.read_text(encoding="utf-8")}
+    policies = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*_policy.py")}
+    assert volumes["plugins"] == policies
+    assert {Path(each.partition("=")[2]).name for each in arguments() if "--plugin" in each} == set(policies)

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import runpy
+
+import pytest
+from playground import EXAMPLES, manifest
+
+from bayplan.config import load_configuration, load_plugins
+from bayplan.testing import check_contract
+
+EXAMPLE = str(EXAMPLES / "sample_scheduler.py")
+CONFIGURATION = str(EXAMPLES / "sample-scheduler-config.yaml")
+WAYS = [
+    pytest.param(["-m", "bayplan", "run", "--config", CONFIGURATION, "--plugin", EXAMPLE, "-v"], id="as a plugin"),
+    pytest.param([EXAMPLE], id="alone"),
+]
+
+
+@pytest.mark.parametrize("command", WAYS)
+async def test_it_tells_of_every_pod_of_its_scheduler_and_of_no_other(playground, command):
+    witness = playground.witness
+    other = manifest("nginx.yaml", "somebody-else")[0]
+    other["metadata"]["name"] = "other"
+    await playground.create(other, *manifest("nginx.yaml", "sample-scheduler"))
+    async with playground.running(*command) as output:
+        await witness.until(lambda: sum(map(bool, map(witness.node_of, witness.pods))) == 3)
+        bound = {key: witness.node_of(key) for key in witness.pods if witness.node_of(key)}
+        for key, node in bound.items():
+            await witness.until(lambda told=f"pod {key} is bound to {node}\n": told in output)
+            assert f"pre filter called for pod {key}\n" in output
+        assert "default/other" not in output
+        assert "favoriteColor='#326CE5', favoriteNumber=7, thanksTo='thockin'" in output
+
+
+def test_the_configuration_enables_it_at_two_points():
+    (profile,) = load_configuration(EXAMPLES / "sample-scheduler-config.yaml").profiles
+    assert profile.schedulerName == "sample-scheduler"
+    for point in ("preFilter", "postBind"):
+        assert [plugin.name for plugin in getattr(profile.plugins, point).enabled] == ["sample"]
+
+
+def test_it_keeps_the_contract():
+    (plugin,) = load_plugins([EXAMPLE])
+    check_contract(plugin, skip=["exercise"])  # it has nothing against any pod
+    assert runpy.run_path(EXAMPLE)["SampleArguments"]().thanksTo == ""

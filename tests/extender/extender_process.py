@@ -1,0 +1,70 @@
+"""`bayplan extender` as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+
+class Command:
+    """`bayplan extender` as a process of its own, with the lines that it has said."""
+
+    def __init__(self, process):
+        self.process = process
+        self.said = ""
+        self.complained = ""
+        self._reading = asyncio.gather(self._read(), self._read_errors())
+
+    async def _read(self):
+        async for line in self.process.stdout:
+            self.said += line.decode()
+
+    async def _read_errors(self):
+        async for line in self.process.stderr:
+            self.complained += line.decode()
+
+    async def ended(self):
+        """Its exit status."""
+        async with asyncio.timeout(20):
+            await self.process.wait()
+            await self._reading
+        return self.process.returncode
+
+    async def until(self, condition):
+        async with asyncio.timeout(20):
+            while not (found := condition()):  # noqa: ASYNC110 - what a process says is no event
+                await asyncio.sleep(0.02)
+            return found
+
+    async def serving(self):
+        """Where it serves, when it has said all."""
+        return (await self.until(lambda: re.search(r"urlPrefix: (\S+)(?s:.)*nodeCacheCapable", self.said)))[1]
+
+    @property
+    def snippet(self):
+        """What it says is to be put into the configuration of the scheduler in front."""
+        return self.said[self.said.index("extenders:") :]
+
+
+@asynccontextmanager
+async def bayplan_extender(*arguments, environ=None):
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.executable).with_name("bayplan"),
+        "extender",
+        *map(str, arguments),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**{name: value for name, value in os.environ.items() if name != "KUBECONFIG"}, **(environ or {})},
+    )
+    command = Command(process)
+    try:
+        yield command
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await command.ended()

@@ -1,0 +1,165 @@
+"""What `bind` does and answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from asking import cluster, no_c, pod, serving
+
+from bayplan import SKIP, Plugin
+from bayplan.api.kinds import EVENT, POD
+from bayplan.client import ApiError, TransportError
+
+pytestmark = pytest.mark.feature("Serving as an extender: bind")
+
+ARGS = {"PodName": "web", "PodNamespace": "default", "PodUID": "uid-web", "Node": "a"}
+BINDING = "binding default/web to a: "
+
+
+class Labels(Plugin):
+    """Says where it binds, and leaves it to the next."""
+
+    name = "Labels"
+    seen: list[str]
+
+    def __init__(self):
+        type(self).seen = []
+
+    async def bind(self, cycle, pod, node_name):
+        self.seen.append(f"bind {pod.key} to {node_name}")
+        await asyncio.sleep(0)
+        return SKIP
+
+    def post_bind(self, cycle, pod, node_name):
+        self.seen.append(f"bound {pod.key} to {node_name}")
+
+
+class Refuses(Plugin):
+    name = "Refuses"
+
+    def bind(self, cycle, pod, node_name):
+        return "not this one"
+
+
+class Breaks(Plugin):
+    name = "Breaks"
+
+    def bind(self, cycle, pod, node_name):
+        raise ValueError("no such rack")
+
+    def post_bind(self, cycle, pod, node_name):
+        raise RuntimeError
+
+
+@pytest.fixture
+def client():
+    return cluster("a", pods=(pod(),))
+
+
+async def bound_to(client):
+    return (await client.get(POD, "web", "default")).spec.nodeName
+
+
+@pytest.mark.parametrize("plugin", [no_c, Labels], ids=["by the default binder", "by the next after one that skips"])
+async def test_a_pod_is_bound(client, plugin):
+    async with serving(plugin, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+        assert await bound_to(client) == "a"
+    if plugin is Labels:
+        assert Labels.seen == ["bind default/web to a", "bound default/web to a"]
+
+
+async def test_whoever_asks_twice_is_told_twice_that_all_is_well(client):
+    async with serving(no_c, client=client) as extender:
+        for _ in range(2):
+            assert await extender.ask("bind", **ARGS) == {"Error": ""}
+        answer = await extender.ask("bind", **ARGS | {"Node": "b"})
+    assert answer["Error"] == 'binding default/web to b: 409 Conflict: pods "web" is already assigned to node "a"'
+
+
+async def test_a_pod_that_is_not_known_yet_is_read():
+    client = cluster("a")
+    client.fail("list", POD, TransportError("down", sent=False), times=1000)
+    async with serving(no_c, client=client, synced=False) as extender:
+        await client.create(POD, pod())
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+        assert await bound_to(client) == "a"
+
+
+async def test_an_answer_that_is_lost_is_looked_for(client):
+    client.fail("bind", POD, TransportError("reset", sent=True), carried_out=True)
+    async with serving(no_c, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+
+
+@pytest.mark.parametrize(
+    ("failure", "error"),
+    [
+        pytest.param(ApiError(403, "Forbidden", "you may not"), "403 Forbidden: you may not", id="not allowed"),
+        pytest.param(TransportError("reset", sent=True), "reset", id="no answer"),
+    ],
+)
+async def test_the_server_will_not(client, failure, error):
+    client.fail("bind", POD, failure)
+    async with serving(no_c, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": BINDING + error}
+    assert await bound_to(client) is None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "error"),
+    [
+        pytest.param(no_c, {"PodName": "gone"}, 'pods "gone" not found', id="no such pod"),
+        pytest.param(no_c, {"PodUID": "other"}, "pod default/web has uid uid-web now, not other", id="another pod"),
+        pytest.param(no_c, {"Node": ""}, "the request has no Node", id="no node"),
+        pytest.param(no_c, {"PodName": ""}, "the request has no PodName", id="no name"),
+        pytest.param(no_c, {"PodNamespace": None}, "the request has no PodNamespace", id="no namespace"),
+        pytest.param(no_c, {"PodName": "../../nodes"}, "cannot be the name of an object", id="a path"),
+        pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
+        pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin refuses"),
+        pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin fails"),
+    ],
+)
+async def test_whatever_goes_wrong_is_in_the_answer(client, plugin, args, error):
+    async with serving(plugin, client=client) as extender:
+        answer = await extender.ask("bind", **ARGS | args)
+    assert error in answer["Error"]
+    assert await bound_to(client) is None
+
+
+async def test_a_post_bind_that_fails_changes_nothing(client, caplog):
+    class Afterwards(Plugin):
+        name = "Afterwards"
+
+        def bind(self, cycle, pod, node_name):
+            return SKIP
+
+        def post_bind(self, cycle, pod, node_name):
+            raise RuntimeError("too late")
+
+    async with serving(Afterwards, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+    assert "is bound, but plugin Afterwards failed in PostBind: RuntimeError: too late" in caplog.text
+
+
+async def test_events_of_plugins_are_written_before_it_ends(client):
+    class Tells(Plugin):
+        name = "Tells"
+
+        def __init__(self, handle):
+            self._handle = handle
+
+        def bind(self, cycle, pod, node_name):
+            self._handle.record(pod, "Normal", "Placed", "Binding", f"has a place on {node_name}")
+            return SKIP
+
+    async with serving(Tells, client=client) as extender:
+        assert await extender.ask("bind", **ARGS) == {"Error": ""}
+    notes = [each.document["note"] for each in client.requests if each.kind is EVENT and each.verb == "create"]
+    assert notes == ["has a place on a"]
+
+
+async def test_without_a_connection_nothing_is_bound():
+    async with serving(no_c) as extender:
+        assert "start it with --kubeconfig FILE or --watch" in (await extender.ask("bind", **ARGS))["Error"]

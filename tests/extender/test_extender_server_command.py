@@ -1,0 +1,227 @@
+"""`bayplan extender` as a process: what it says when it cannot start, what it says when it can, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import socket
+import ssl
+
+import aiohttp
+import pytest
+import yaml
+from asking import node, pod
+from extender_process import bayplan_extender
+
+from bayplan.devcluster.apiserver import ApiServer, Fault
+from bayplan.testing.certificates import Authority
+
+pytestmark = pytest.mark.feature("Serving as an extender: the command")
+
+POLICY = """\
+from bayplan import Plugin, Wait, filter_plugin, score_plugin
+
+@filter_plugin
+def no_c(pod, node):
+    return "c is out" if node.name == "c" else None
+
+@score_plugin(weight=3)
+def flat(pod, node):
+    return 70
+
+class Permits(Plugin):
+    name = "permits"
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(1)
+"""
+CONFIGURATION = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: mine
+  plugins:
+    filter:
+      enabled:
+      - name: no_c
+"""
+QUESTION = {"Pod": pod(), "Nodes": {"items": [node("a"), node("c")]}, "NodeNames": None}
+
+
+@pytest.fixture
+def policy(tmp_path):
+    path = tmp_path / "policy.py"
+    path.write_text(POLICY)
+    return path
+
+
+async def refusal(*arguments, environ=None):
+    """What it says before it ends with status 2."""
+    async with bayplan_extender(*arguments, environ=environ) as command:
+        assert await command.ended() == 2
+    assert "Traceback" not in command.complained
+    assert command.said == ""
+    return command.complained
+
+
+async def test_it_says_what_to_configure_and_serves_it_until_it_is_told_to_stop(policy):
+    async with bayplan_extender("--plugin", policy, "--port", 0, "--path", "filter=a/b", "-v") as command:
+        url = await command.serving()
+        [entry] = yaml.safe_load(command.snippet)["extenders"]
+        assert entry == {
+            "urlPrefix": url,
+            "filterVerb": "a/b",
+            "prioritizeVerb": "prioritize",
+            "weight": 3,
+            "nodeCacheCapable": False,
+        }
+        assert "Note: plugin permits is not asked at permit: an extender does not get there.\n" in command.said
+        assert (
+            "Note: preempt and bind need a connection to the cluster: --kubeconfig FILE or --watch.\n" in command.said
+        )
+        async with aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/a/b", json=QUESTION) as answer:
+                assert (await answer.json())["FailedNodes"] == {"c": "c is out"}
+            async with session.post(f"{url}/prioritize", json=QUESTION) as answer:
+                assert [each["Score"] for each in await answer.json()] == [7, 7]
+        await command.until(lambda: "filter: default/web: 1 of 2 nodes" in command.complained)
+        command.process.send_signal(signal.SIGTERM)
+        assert await command.ended() == 0
+    assert "Traceback" not in command.complained
+
+
+async def test_with_a_kubeconfig_it_knows_the_cluster(policy, tmp_path):
+    async with ApiServer() as server:
+        server.load([node("a", ""), node("c", "")])
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(server.kubeconfig())
+        for arguments, environ in ((("--kubeconfig", kubeconfig), {}), (("--watch",), {"KUBECONFIG": str(kubeconfig)})):
+            async with bayplan_extender("--plugin", policy, "--port", 0, "-v", *arguments, environ=environ) as command:
+                url = await command.serving()
+                assert "  preemptVerb: preempt\n  nodeCacheCapable: true\n" in command.said
+                await command.until(lambda said=command: "know 2 nodes" in said.complained)
+                question = {"Pod": pod(), "Nodes": None, "NodeNames": ["a", "b", "c"]}
+                async with aiohttp.ClientSession() as session, session.post(f"{url}/filter", json=question) as answer:
+                    assert (await answer.json())["NodeNames"] == ["a"]
+
+
+async def test_the_configuration_may_name_the_kubeconfig(policy, tmp_path):
+    async with ApiServer() as server:
+        kubeconfig, config = tmp_path / "kubeconfig", tmp_path / "config.yaml"
+        kubeconfig.write_text(server.kubeconfig())
+        config.write_text(f"{CONFIGURATION}clientConnection:\n  kubeconfig: {kubeconfig}\n")
+        arguments = ("--config", config, "--plugin", policy, "--port", 0)
+        async with bayplan_extender(*arguments) as command:
+            await command.serving()
+            warning = f"bayplan extender: warning: plugin 'flat' is in no profile of {config}: enable it in plugins."
+            assert warning in command.complained
+            assert "nodeCacheCapable: true" in command.said
+            assert "prioritizeVerb" not in command.said
+
+
+async def test_it_serves_https(policy, tmp_path):
+    authority = Authority()
+    pairs = {"server": authority.server("127.0.0.1"), "client": authority.client("scheduler")}
+    for name, pair in pairs.items():
+        (tmp_path / f"{name}.crt").write_bytes(pair.certificate)
+        (tmp_path / f"{name}.key").write_bytes(pair.key)
+    (tmp_path / "ca.crt").write_bytes(authority.certificate)
+    trust = ssl.create_default_context(cadata=authority.certificate.decode())
+    trust.load_cert_chain(tmp_path / "client.crt", tmp_path / "client.key")
+    async with bayplan_extender(
+        *("--plugin", policy, "--port", 0, "--client-ca-file", tmp_path / "ca.crt"),
+        *("--tls-cert-file", tmp_path / "server.crt", "--tls-private-key-file", tmp_path / "server.key"),
+    ) as command:
+        url = await command.serving()
+        await command.until(lambda: "keyFile" in command.said)
+        [entry] = yaml.safe_load(command.snippet)["extenders"]
+        assert (entry["enableHTTPS"], list(entry["tlsConfig"])) == (True, ["caFile", "certFile", "keyFile"])
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{url}/filter", json=QUESTION, ssl=trust) as answer,
+        ):
+            assert (await answer.json())["FailedNodes"] == {"c": "c is out"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param([], "give a --plugin, or a --config", id="nothing"),
+        pytest.param(["--plugin", "{}/gone.py"], "bayplan extender: {}/gone.py: no such file\n", id="no such policy"),
+        pytest.param(["--plugin", "{}/policy.py:other"], "no plugin 'other' in it", id="no such plugin"),
+        pytest.param(["--plugin", "{}/policy.py:permits"], "nothing that an extender is asked for", id="out of reach"),
+        pytest.param(["--config", "{}/gone.yaml"], "{}/gone.yaml", id="no such configuration"),
+        pytest.param(["--config", "{}/config.yaml"], "{}/config.yaml:8: ", id="plugins that are not loaded"),
+        pytest.param(["--config", "{}/dra.yaml"], "{}/dra.yaml:5: profiles[0].plugins: enables D", id="not there yet"),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--kubeconfig", "{}/gone"], "bayplan extender: {}/gone", id="no kubeconfig"
+        ),
+        pytest.param(["--plugin", "{}/policy.py", "--path", "filters=/x"], "is not VERB=PATH", id="no such verb"),
+        pytest.param(["--plugin", "{}/policy.py", "--path", "filter=/"], "is not VERB=PATH", id="no path"),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--path", "bind=/filter"],
+            "bayplan extender: --path: filter and bind are both to be served at /filter\n",
+            id="two verbs at one path",
+        ),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--tls-cert-file", "{}/gone"],
+            "bayplan extender: --tls-cert-file {}/gone with key in the same file cannot be used: ",
+            id="no certificate",
+        ),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--client-ca-file", "{}/gone"],
+            "bayplan extender: --client-ca-file is of no use without --tls-cert-file\n",
+            id="an authority alone",
+        ),
+        pytest.param(
+            ["--plugin", "{}/policy.py", "--host", "203.0.113.1"], "cannot serve on 203.0.113.1:8888: ", id="no address"
+        ),
+    ],
+)
+async def test_what_cannot_be_is_said_in_a_line(arguments, said, policy):
+    (policy.parent / "config.yaml").write_text(CONFIGURATION)
+    (policy.parent / "dra.yaml").write_text(CONFIGURATION.replace("no_c", "DynamicResources"))
+    folder = str(policy.parent)
+    assert said.replace("{}", folder) in await refusal(*(each.replace("{}", folder) for each in arguments))
+
+
+async def test_a_port_that_is_taken(policy):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = await refusal("--plugin", policy, "--port", port)
+    assert said.startswith(f"bayplan extender: cannot serve on 127.0.0.1:{port}: ")
+    assert said.count("\n") == 1
+
+
+async def test_a_cluster_that_does_not_let_it_in(policy, tmp_path):
+    async with ApiServer() as server:
+        server.faults.add(Fault(verb="list", resource="pods", answer=403, message="not you"))
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        said = await refusal("--plugin", policy, "--port", 0, "--kubeconfig", tmp_path / "kubeconfig")
+    assert said == "bayplan extender: the API server does not let us list pods: 403: not you\n"
+
+
+async def test_a_second_signal_ends_it_at_once(tmp_path):
+    policy = tmp_path / "policy.py"
+    policy.write_text(
+        "import asyncio\nfrom bayplan import Plugin\n\n\nclass Slow(Plugin):\n    name = 'slow'\n\n"
+        "    async def bind(self, cycle, pod, node_name):\n        print('begun', flush=True)\n"
+        "        await asyncio.sleep(60)\n"
+    )
+    async with ApiServer() as server:
+        server.load([node("a", ""), pod()])
+        (tmp_path / "kubeconfig").write_text(server.kubeconfig())
+        arguments = ("--plugin", policy, "--port", 0, "--kubeconfig", tmp_path / "kubeconfig", "-v")
+        async with bayplan_extender(*arguments) as command:
+            url = await command.serving()
+            body = json.dumps({"PodName": "web", "PodNamespace": "default", "Node": "a"})
+            async with aiohttp.ClientSession() as session:
+                asking = asyncio.create_task(session.post(f"{url}/bind", data=body))
+                await command.until(lambda: "begun" in command.said)
+                command.process.send_signal(signal.SIGTERM)
+                await command.until(lambda: "stopping" in command.complained)
+                command.process.send_signal(signal.SIGTERM)
+                assert await command.ended() == 1
+                with pytest.raises(aiohttp.ClientConnectionError):
+                    await asking

@@ -1,0 +1,253 @@
+"""The HTTP side: paths, methods, bodies, health, TLS, and the end of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import ssl
+
+import aiohttp
+import pytest
+from asking import cluster, no_c, node, pod, serving
+
+from bayplan import SKIP, Plugin, filter_plugin
+from bayplan.extender import server
+from bayplan.extender.paths import DEFAULT_PATHS
+from bayplan.testing.certificates import Authority
+
+pytestmark = pytest.mark.feature("Serving as an extender: HTTP")
+
+QUESTION = json.dumps({"Pod": pod(), "Nodes": {"items": [node("a")]}}).encode()
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
+@pytest.mark.parametrize("path", ["/filter", "/prioritize", "/priority", "/preempt", "/bind"])
+async def test_another_method_than_post(method, path):
+    async with serving(no_c) as extender:
+        status, text, headers = await extender.send(method, path)
+    assert (status, headers["Allow"]) == (405, "POST")
+    assert text == ("" if method == "HEAD" else f"{path} takes POST, not {method}\n")
+
+
+async def test_a_path_that_is_not_there():
+    async with serving(no_c) as extender:
+        status, text, _ = await extender.send("POST", "/filters", b"{}")
+    assert status == 404
+    assert text == (
+        "there is nothing at /filters; POST goes to /bind, /filter, /predicates, /preempt, /priorities, /prioritize, "
+        "/priority, GET to /healthz, /livez, /readyz\n"
+    )
+
+
+async def test_paths_can_be_chosen():
+    paths = {**DEFAULT_PATHS, "filter": "/scheduler/predicates/always_true", "bind": "/priority"}
+    async with serving(no_c, paths=paths) as extender:
+        assert (await extender.send("POST", "/scheduler/predicates/always_true", QUESTION))[0] == 200
+        assert (await extender.send("POST", "/filter", QUESTION))[0] == 404
+        status, text, _ = await extender.send("POST", "/priority", b"{}")
+        assert (status, "Error" in json.loads(text)) == (200, True)  # a chosen path goes before an alias
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        pytest.param(b"", "not JSON: Input data was truncated", id="nothing"),
+        pytest.param(b"{", "not JSON: Input data was truncated", id="cut off"),
+        pytest.param(b"<xml/>", "not JSON: ", id="no JSON"),
+        pytest.param(b"\xff\xfe", "not JSON: ", id="no text"),
+        pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", id="nested too deeply"),
+        pytest.param(b"[]", "body: Expected `object`, got `array`", id="a list"),
+        pytest.param(b'"text"', "body: Expected `object`, got `str`", id="a text"),
+    ],
+)
+async def test_a_body_that_is_no_question(body, error):
+    async with serving(no_c, client=cluster("a")) as extender:
+        for verb in ("filter", "bind"):
+            status, text, headers = await extender.send("POST", f"/{verb}", body)
+            assert (status, headers["Content-Type"]) == (200, "application/json")
+            assert json.loads(text)["Error"].startswith(error)
+        for verb in ("prioritize", "preempt"):
+            status, text, headers = await extender.send("POST", f"/{verb}", body)
+            assert (status, headers["Content-Type"]) == (400, "text/plain; charset=utf-8")
+            assert text.startswith(error)
+
+
+async def test_null_is_an_empty_question():
+    async with serving(no_c, client=cluster("a")) as extender:
+        status, text, _ = await extender.send("POST", "/filter", b"null")
+        assert (status, json.loads(text)["Error"]) == (200, "the request has no Pod")
+
+
+async def test_names_are_read_in_any_case_as_go_does():
+    question = json.dumps({"pod": pod(), "NODES": {"ITEMS": [node("a")]}, "More": 1}).encode()
+    async with serving(no_c) as extender:
+        _, text, _ = await extender.send("POST", "/filter", question)
+    assert [each["metadata"]["name"] for each in json.loads(text)["Nodes"]["items"]] == ["a"]
+
+
+async def test_a_body_that_is_too_large(monkeypatch):
+    monkeypatch.setattr(server, "BODY_LIMIT", 1000)
+    async with serving(no_c) as extender:
+        status, text, _ = await extender.send("POST", "/filter", b" " * 1001)
+        assert (status, text) == (413, "the body has more than 1000 bytes\n")
+
+
+async def test_a_large_body_is_taken():
+    annotations = {"padding": "x" * 10_000}
+    nodes = [node(f"n{number}") for number in range(500)]
+    for each in nodes:
+        each["metadata"]["annotations"] = annotations
+    async with serving(no_c) as extender:
+        assert (await extender.filter_whole(*nodes))["Nodes"]["items"] == nodes
+
+
+async def talk(extender, *pieces):
+    """Send pieces over a socket, each once the one before is answered; returns the last answer, "" after an end."""
+    address = extender.running.server.url.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(*address)
+    answer = b""
+    for piece in pieces:
+        writer.write(piece)
+        answer = await reader.read(1 << 16)
+    writer.close()
+    await writer.wait_closed()
+    return answer.decode()
+
+
+async def test_curl_asks_before_it_sends_a_large_body():
+    head = f"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(QUESTION)}\r\n\r\n"
+    async with serving(no_c) as extender:
+        answer = await talk(extender, head.encode(), QUESTION)
+    assert answer.startswith("HTTP/1.1 200 OK\r\n")
+    assert '"Error":""' in answer
+
+
+async def test_a_body_in_pieces():
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(QUESTION), QUESTION)
+    async with serving(no_c) as extender:
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        assert '"Error":""' in await talk(extender, head + body)
+
+
+async def test_what_is_no_http_is_a_line_in_the_log(caplog):
+    async with serving(no_c) as extender:
+        head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n"
+        assert (await talk(extender, head)).startswith("HTTP/1.0 400 Bad Request\r\n")
+        assert (await extender.send("GET", "/healthz"))[0] == 200
+    assert "Invalid character in Content-Length" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_scheduler_that_goes_away_is_a_line_in_the_log(caplog):
+    caplog.set_level(logging.INFO, "bayplan")
+    async with serving(no_c) as extender:
+        address = extender.running.server.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(*address)
+        writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+        await writer.drain()
+        assert (await extender.send("GET", "/healthz"))[0] == 200  # meanwhile the half question has come
+        writer.close()
+        await writer.wait_closed()
+        async with asyncio.timeout(10):
+            while "whoever asked has gone" not in caplog.text:  # noqa: ASYNC110 - a line of the log is no event
+                await asyncio.sleep(0)
+    assert "Traceback" not in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])
+async def test_health(path):
+    async with serving(no_c) as extender:
+        assert (await extender.send("GET", path))[:2] == (200, "ok\n")
+        status, _, headers = await extender.send("POST", path, b"")
+        assert (status, headers["Allow"]) == (405, "GET, HEAD")
+
+
+async def test_a_fault_of_its_own_is_an_answer_and_a_line_in_the_log(monkeypatch, caplog):
+    async with serving(no_c) as extender:
+        monkeypatch.setattr(extender.running.server._verbs, "_find", None)
+        problem = "TypeError inside the extender, see its log"
+        assert (await extender.filter_whole(node("a")))["Error"] == problem
+        assert await extender.fail("prioritize", Pod=pod(), Nodes={"items": []}) == (500, problem + "\n")
+    assert "filter failed" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+async def test_every_request_is_a_line_in_the_log(caplog):
+    caplog.set_level(logging.INFO, "bayplan")
+
+    @filter_plugin
+    def breaks(_pod, _node):
+        raise KeyError("gpu")
+
+    async with serving(no_c) as extender:
+        await extender.filter_whole(node("a"), node("c"))
+        await extender.scores(node("a"))
+        await extender.filter_whole(node("a"), Pod=None)
+    async with serving(breaks) as extender:
+        await extender.filter_whole(node("a"))
+    lines = [line.partition(" ms")[0].rpartition(", ")[0] or line for line in caplog.messages]
+    assert lines == [
+        "filter: default/web: 1 of 2 nodes",
+        "prioritize: default/web: 1 nodes, 0 is the best score",
+        "filter: Error: the request has no Pod",
+        "filter: plugin breaks failed in Filter: KeyError: 'gpu'",
+        "filter: Error: plugin breaks failed in Filter: KeyError: 'gpu'",
+    ]
+    assert "in breaks" in caplog.text  # where in the plugin it was
+
+
+async def test_requests_under_way_are_answered_in_the_end():
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    class Slow(Plugin):
+        name = "Slow"
+
+        async def bind(self, cycle, pod, node_name):
+            begun.set()
+            await let_go.wait()
+            return SKIP
+
+    async with serving(Slow, client=cluster("a", pods=(pod(),))) as extender:
+        args = {"PodName": "web", "PodNamespace": "default", "Node": "a"}
+        asking = asyncio.create_task(extender.ask("bind", **args))
+        await begun.wait()
+        stopping = asyncio.create_task(extender.running.server.stop())
+        await asyncio.sleep(0)
+        let_go.set()
+        assert await asking == {"Error": ""}
+        await stopping
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await extender.send("GET", "/healthz")
+
+
+# TLS
+
+
+@pytest.fixture
+def authority():
+    return Authority()
+
+
+def context(authority, tmp_path, name, pair, *, server_side):
+    certificate, key = tmp_path / f"{name}.crt", tmp_path / f"{name}.key"
+    certificate.write_bytes(pair.certificate)
+    key.write_bytes(pair.key)
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server_side else ssl.PROTOCOL_TLS_CLIENT)
+    made.load_verify_locations(cadata=authority.certificate.decode())
+    made.load_cert_chain(certificate, key)
+    return made
+
+
+async def test_over_tls_verbs_are_for_those_with_a_certificate(authority, tmp_path):
+    tls = context(authority, tmp_path, "server", authority.server("127.0.0.1"), server_side=True)
+    tls.verify_mode = ssl.CERT_OPTIONAL
+    known = context(authority, tmp_path, "client", authority.client("scheduler"), server_side=False)
+    stranger = ssl.create_default_context(cadata=authority.certificate.decode())
+    async with serving(no_c, tls=tls) as extender:
+        assert extender.running.server.url.startswith("https://127.0.0.1:")
+        assert (await extender.send("POST", "/filter", QUESTION, ssl=known))[0] == 200
+    async with serving(no_c, tls=tls) as extender:
+        status, text, _ = await extender.send("POST", "/filter", QUESTION, ssl=stranger)
+        assert (status, text) == (401, "a certificate of an authority of --client-ca-file is asked for\n")
+        assert (await extender.send("GET", "/healthz", ssl=stranger))[0] == 200

@@ -1,0 +1,141 @@
+"""What `prioritize` answers: every node of the question, in its order, 0 to 10."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from asking import cluster, no_c, node, pod, serving
+
+from bayplan import SKIP, Plugin, score_plugin
+
+pytestmark = pytest.mark.feature("Serving as an extender: prioritize")
+
+
+def by_label(name="by_label", weight=1):
+    return score_plugin(name=name, weight=weight)(lambda _pod, node: int(node.labels.get(name, 0)))
+
+
+def nodes(**scores):
+    """Nodes by name with what `by_label` gives them."""
+    return [node(name, labels={"by_label": str(score)}) for name, score in scores.items()]
+
+
+class Relative(Plugin):
+    """The best gets 100, whatever it is."""
+
+    name = "Relative"
+
+    def score_nodes(self, cycle, pod, nodes):
+        return np.arange(len(nodes))
+
+    def normalize_scores(self, cycle, pod, scores, nodes):
+        return scores * 100 // scores.max()
+
+
+class Remembers(Plugin):
+    name = "Remembers"
+
+    def pre_filter(self, cycle, pod, nodes):
+        cycle.data[self.name] = 40
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data[self.name] += 30
+
+    def score(self, cycle, pod, node):
+        return cycle.data[self.name]
+
+
+class Skips(Plugin):
+    name = "Skips"
+
+    def pre_score(self, cycle, pod, nodes):
+        return SKIP
+
+    def score(self, cycle, pod, node):
+        raise AssertionError
+
+
+class Refuses(Plugin):
+    name = "Refuses"
+
+    def pre_filter(self, cycle, pod, nodes):
+        return "no"
+
+    def score(self, cycle, pod, node):
+        return 100
+
+
+@pytest.mark.parametrize(
+    ("score", "priority"),
+    [(0, 0), (4, 0), (5, 1), (14, 1), (15, 2), (50, 5), (54, 5), (55, 6), (94, 9), (95, 10), (100, 10)],
+)
+async def test_scores_are_rounded_to_the_nearest_halves_up(score, priority):
+    async with serving(by_label()) as extender:
+        assert await extender.scores(*nodes(a=score)) == {"a": priority}
+
+
+async def test_the_order_of_the_question_is_kept():
+    async with serving(by_label()) as extender:
+        assert list((await extender.scores(*nodes(c=10, a=100, b=0))).items()) == [("c", 1), ("a", 10), ("b", 0)]
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        pytest.param([Relative], {"a": 0, "b": 5, "c": 10}, id="normalised"),
+        pytest.param([Remembers], {"a": 7, "b": 7, "c": 7}, id="PreFilter and PreScore are asked first"),
+        pytest.param([Relative, Skips], {"a": 0, "b": 3, "c": 5}, id="one that skips gives nothing"),
+        pytest.param([Refuses], {"a": 0, "b": 0, "c": 0}, id="a pod that PreFilter refuses"),
+        pytest.param([no_c], {"a": 0, "b": 0, "c": 0}, id="nobody scores"),
+    ],
+)
+async def test_plugins(plugins, expected):
+    async with serving(*plugins) as extender:
+        assert await extender.scores(node("a"), node("b"), node("c")) == expected
+
+
+async def test_weights_tell_how_much_each_plugin_counts():
+    plugins = [by_label("heavy", 3), by_label("light", 1)]
+    sent = [
+        node("a", labels={"heavy": "100", "light": "0"}),
+        node("b", labels={"heavy": "0", "light": "100"}),
+        node("c", labels={"heavy": "100", "light": "100"}),
+    ]
+    async with serving(*plugins) as extender:
+        assert await extender.scores(*sent) == {"a": 8, "b": 3, "c": 10}
+        assert extender.running.profiles.weight == 4
+
+
+async def test_a_node_that_is_not_known_is_as_bad_as_can_be():
+    flat = score_plugin(name="flat")(lambda _pod, _node: 60)
+    async with serving(flat, client=cluster("a")) as extender:
+        answer = await extender.ask("prioritize", Pod=pod(), Nodes=None, NodeNames=["new", "a"])
+    assert answer == [{"Host": "new", "Score": 0}, {"Host": "a", "Score": 6}]
+
+
+async def test_no_nodes():
+    async with serving(by_label()) as extender:
+        assert await extender.ask("prioritize", Pod=pod(), Nodes={"items": []}) == []
+
+
+@pytest.mark.parametrize(
+    ("args", "answer"),
+    [
+        pytest.param(
+            {"Nodes": {"items": nodes(a=101)}},
+            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalisation, got 101 to 101\n"),
+            id="a plugin that fails",
+        ),
+        pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),
+        pytest.param({"Nodes": []}, (400, "Nodes: Expected `object`, got `array`\n"), id="nodes are no list of nodes"),
+    ],
+)
+async def test_a_failure_is_a_status_as_the_protocol_has_no_place_for_it(args, answer):
+    async with serving(by_label()) as extender:
+        assert await extender.fail("prioritize", **{"Pod": pod(), "Nodes": {"items": []}, **args}) == answer
+
+
+@pytest.mark.parametrize("path", ["/prioritize", "/priority"])
+async def test_articles_call_it_priority(path):
+    async with serving(by_label()) as extender:
+        assert (await extender.ask(path.strip("/"), Pod=pod(), Nodes={"items": []})) == []

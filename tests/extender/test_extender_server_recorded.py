@@ -1,0 +1,113 @@
+"""Asked as the stock scheduler asks: what it was recorded to send, byte for byte but for times, to the same cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from asking import TIME, serving
+
+from bayplan import Plugin, Rejections, Status, filter_plugin
+from bayplan.client import InProcessClient
+from bayplan.extender import wire
+
+pytestmark = pytest.mark.feature("Serving as an extender: recorded of kube-scheduler")
+
+RECORDED = Path(__file__).parents[1] / "data" / "kube-scheduler" / "extender.jsonl"
+EXCHANGES = [json.loads(line.replace("<time>", TIME)) for line in RECORDED.read_text().splitlines()]
+IDS = [f"{each['mode']} {each['verb']} {number}" for number, each in enumerate(EXCHANGES)]
+CALLS = list(zip(IDS, EXCHANGES, strict=True))
+
+RESULTS = {
+    "filter": wire.ExtenderFilterResult,
+    "prioritize": list[wire.HostPriority],
+    "preempt": wire.ExtenderPreemptionResult,
+}
+
+
+class OnlyTwo(Plugin):
+    """Does as the recorded extender did: turns down what comes third, and scores by position; preemption may do all."""
+
+    name = "OnlyTwo"
+
+    def filter_nodes(self, cycle, pod, nodes):
+        if pod.name == "vip":
+            return None
+        return Rejections.where(np.arange(len(nodes)) > 1, Status.unschedulable("turned down by the extender"))
+
+    def score_nodes(self, cycle, pod, nodes):
+        return np.arange(len(nodes)) * 10
+
+
+def documents():
+    """The cluster behind the exchanges: its nodes, and the pods that were victims."""
+    found = {}
+    for each in EXCHANGES:
+        for node in (each["request"].get("Nodes") or {}).get("items") or ():
+            found["Node", node["metadata"]["name"]] = node
+        for node, victims in (each["request"].get("NodeNameToVictims") or {}).items():
+            for pod in victims["Pods"]:
+                found["Pod", node] = pod
+    for (kind, _), document in found.items():
+        metadata = {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}
+        yield {**document, "apiVersion": "v1", "kind": kind, "metadata": metadata}
+
+
+def as_go_reads(verb, answer):
+    """An answer, if a Go program reads it; empty fields and absent ones are the same to it."""
+    return msgspec.to_builtins(wire.read(RESULTS[verb], json.dumps(answer).encode()))
+
+
+def essence(verb, answer):
+    """What the stock scheduler makes of an answer."""
+    if verb != "filter":
+        return as_go_reads(verb, answer)
+    nodes = answer.get("NodeNames")
+    if answer.get("Nodes") is not None:
+        nodes = [node["metadata"]["name"] for node in answer["Nodes"]["items"]]
+    failed = answer.get("FailedNodes") or {}
+    return nodes, failed, answer.get("FailedAndUnresolvableNodes") or {}, answer.get("Error", "")
+
+
+@pytest.mark.parametrize(
+    ("mode", "connected"),
+    [
+        pytest.param("objects", False, id="whole nodes"),
+        pytest.param("objects", True, id="whole nodes, connected"),
+        pytest.param("cache", True, id="names, connected"),
+    ],
+)
+async def test_the_answers_are_those_of_the_recorded_extender(mode, connected):
+    async with serving(OnlyTwo, client=InProcessClient(documents()) if connected else None) as extender:
+        for each in EXCHANGES:
+            if each["mode"] == mode:
+                answer = await extender.ask(each["verb"], **each["request"])
+                assert essence(each["verb"], answer) == essence(each["verb"], each["response"])
+
+
+@pytest.mark.parametrize("exchange", [pytest.param(each, id=name) for name, each in CALLS if each["verb"] == "filter"])
+async def test_whole_nodes_come_back_as_they_were_sent(exchange):
+    sent = exchange["request"]["Nodes"]
+    async with serving(OnlyTwo, client=InProcessClient(documents())) as extender:
+        answer = await extender.ask("filter", **exchange["request"])
+    if sent is None:
+        assert answer["Nodes"] is None
+    else:
+        assert all(node in sent["items"] for node in answer["Nodes"]["items"])
+        assert answer["NodeNames"] is None
+
+
+def test_every_verb_was_recorded_in_both_modes():
+    verbs = ("filter", "prioritize", "preempt")
+    assert {(each["mode"], each["verb"]) for each in EXCHANGES} == {(m, v) for m in ("objects", "cache") for v in verbs}
+
+
+async def test_what_nothing_helps_has_a_map_of_its_own():
+    never = filter_plugin(name="never")(lambda _pod, _node: Status.unresolvable("never"))
+    async with serving(never) as extender:
+        answer = await extender.ask("filter", **EXCHANGES[0]["request"])
+    assert set(answer["FailedAndUnresolvableNodes"].values()) == {"never"}
+    assert answer["FailedNodes"] == {}

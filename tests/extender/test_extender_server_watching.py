@@ -1,0 +1,108 @@
+"""What a connected extender knows: what the API server tells, also of what comes late or cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from asking import cluster, node, pod, serving
+
+from bayplan import Plugin
+from bayplan.api.kinds import NODE, POD, SERVICE
+from bayplan.client import ApiError
+from bayplan.cluster.state import ClusterState
+from bayplan.extender.watched_cluster import WatchedCluster
+
+pytestmark = pytest.mark.feature("Serving as an extender: watching")
+
+
+@asynccontextmanager
+async def watched(client, *kinds):
+    """The state of an extender that watches."""
+    state = ClusterState()
+    watching = WatchedCluster(client, state, kinds, look_for_kind=0)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(watching.run())
+        await watching.synced.wait()
+        yield state
+        running.cancel()
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - a state has no events
+            await asyncio.sleep(0)
+
+
+async def test_nodes_and_pods_come_change_and_go():
+    client = cluster("a", "b", pods=(pod("web", on="a"), pod("waiting")))
+    async with watched(client) as state:
+        assert state.table.live_count == 2
+        assert {key: each.node_name for key, each in state.objects[POD].items()} == {
+            "default/web": "a",
+            "default/waiting": "",
+        }
+        assert set(state.objects[NODE]) == {"a", "b"}
+        assert state.pod_count == 1
+        await client.bind("default", "waiting", "b")
+        await until(lambda: state.pod_count == 2)
+        await client.patch(NODE, "b", {"spec": {"unschedulable": True}})
+        await until(lambda: bool(state.nodes.unschedulable.any()))
+        await client.patch(POD, "web", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
+        await until(lambda: state.pod_count == 1)
+        await client.delete(POD, "waiting", "default")
+        await client.delete(NODE, "b")
+        await until(lambda: state.table.live_count == 1 and state.pod_count == 0)
+        assert "b" not in state.objects[NODE]
+        assert "default/waiting" not in state.objects[POD]
+
+
+async def test_what_plugins_ask_their_handle_for_is_watched():
+    class Serves(Plugin):
+        name = "Serves"
+
+        def __init__(self, handle):
+            self._services = handle.objects(SERVICE)
+
+        def filter(self, cycle, pod, node):
+            return ", ".join(self._services) or None
+
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
+    client = cluster("a")
+    await client.create(SERVICE, service)
+    async with serving(Serves, client=client) as extender:
+        assert (await extender.filter("a"))["FailedNodes"] == {"a": "default/web"}
+
+
+async def test_a_kind_that_the_server_lacks_may_come_later(caplog):
+    client = cluster("a")
+    client.fail("list", SERVICE, ApiError(404, "NotFound"), times=3)
+    async with watched(client, SERVICE) as state:
+        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
+        await client.create(SERVICE, service)
+        await until(lambda: "default/web" in state.objects[SERVICE])
+        await client.delete(SERVICE, "web", "default")
+        await until(lambda: not state.objects[SERVICE])
+    assert "the API server has no services (v1): plugins see none" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "broken", "said"),
+    [
+        pytest.param(NODE, node("b", spec=3), "node b cannot be read and is left alone", id="a node"),
+        pytest.param(
+            NODE, node("b", status={"allocatable": {"cpu": "x"}}), "node b cannot be understood", id="its amounts"
+        ),
+        pytest.param(POD, pod(containers=3), "pod default/web cannot be read and is left alone", id="a pod"),
+        pytest.param(POD, pod(cpu="x", on="a"), "pod default/web cannot be read and is left alone", id="its requests"),
+    ],
+)
+async def test_what_cannot_be_read_is_left_alone(kind, broken, said, caplog):
+    client = cluster("a")
+    await client.request("POST", kind.path("default"), body=json.dumps(broken).encode())
+    async with watched(client) as state:
+        assert state.table.live_count == 1
+        assert state.pod_count == 0
+    assert said in caplog.text

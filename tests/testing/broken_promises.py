@@ -1,0 +1,304 @@
+"""Plugins that promise or do what they do not hold, each in one way, with what the check should say; and a good one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bayplan import (
+    SKIP,
+    Action,
+    ClusterEvent,
+    Code,
+    EventHint,
+    Hint,
+    Plugin,
+    PostFilterResult,
+    Status,
+    Wait,
+    filter_plugin,
+    score_plugin,
+)
+from bayplan.testing.builders import make_pod
+
+TIER = "example.com/tier"
+NOT_HERE = Status.unschedulable("another tier")
+
+
+class SignsTooLittle(Plugin):
+    name = "signs-too-little"
+
+    def filter(self, cycle, pod, node):
+        return NOT_HERE if pod.labels.get(TIER) == "web" else None
+
+    def sign(self, pod):
+        return ()
+
+
+class SignsSomePods(Plugin):
+    name = "signs-some-pods"
+
+    def score(self, cycle, pod, node):
+        return 50 if pod.labels.get("app") == node.labels.get("app") else 0
+
+    def sign(self, pod):
+        return pod.labels["app"]
+
+
+class SignsNoAnnotation(Plugin):
+    name = "signs-no-annotation"
+
+    def score(self, cycle, pod, node):
+        return 50 if pod.annotations.get("example.com/favourite") == node.labels.get("example.com/favourite") else 0
+
+    def sign(self, pod):
+        return tuple(sorted(pod.labels.items()))
+
+
+class SignsList(Plugin):
+    name = "signs-list"
+
+    def filter(self, cycle, pod, node):
+        return None if len(pod.requested) < 2 else NOT_HERE
+
+    def sign(self, pod):
+        return sorted(pod.requested)
+
+
+class RestsOnMore(Plugin):
+    """How full a node is compared with all others: a change of one changes the others."""
+
+    name = "rests-on-more"
+
+    def pre_filter(self, cycle, pod, nodes):
+        cycle.data[self.name] = int(nodes.pod_count.sum())
+
+    def filter(self, cycle, pod, node):
+        return "as full as all others together" if 2 * node.pod_count > cycle.data[self.name] else None
+
+    def add_pod(self, cycle, pod, added, node):
+        cycle.data[self.name] += 1
+
+    def remove_pod(self, cycle, pod, removed, node):
+        cycle.data[self.name] -= 1
+
+    def sign(self, pod):
+        return ()
+
+
+class ReadsPods(Plugin):
+    name = "reads-pods"
+    reads_pods = False
+
+    def score(self, cycle, pod, node):
+        return min(100, node.pod_count)
+
+    def sign(self, pod):
+        return ()
+
+
+class RemembersNodes(Plugin):
+    """What PreScore remembers is of the nodes as they were when the first such pod came."""
+
+    name = "remembers-nodes"
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data[self.name] = nodes.pod_count.sum()
+
+    def score(self, cycle, pod, node):
+        return int(min(100, node.pod_count * 10 + cycle.data[self.name]))
+
+    def sign(self, pod):
+        return ()
+
+    def rests_on(self, pod, nodes):
+        return ()
+
+
+class RemembersPods(Plugin):
+    """What PreScore remembers is of each node as it was when the first such pod came."""
+
+    name = "remembers-pods"
+
+    def pre_score(self, cycle, pod, nodes):
+        cycle.data[self.name] = {nodes.name(at): int(nodes.pod_count[at]) for at in range(len(nodes))}
+
+    def score(self, cycle, pod, node):
+        return min(100, cycle.data[self.name].get(node.name, 99))
+
+    def sign(self, pod):
+        return ()
+
+
+class DeafToLabels(Plugin):
+    name = "deaf-to-labels"
+
+    def filter(self, cycle, pod, node):
+        return None if node.labels.get(TIER) == "web" else NOT_HERE
+
+    def events(self):
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_ALLOCATABLE))
+
+
+class WrongHint(DeafToLabels):
+    """The hint asks for the wrong value."""
+
+    name = "wrong-hint"
+
+    def events(self):
+        yield EventHint(ClusterEvent("Node", Action.ADD | Action.UPDATE_NODE_LABEL), self.after)
+
+    def after(self, pod, old, new):
+        return Hint.QUEUE if (new.metadata.labels or {}).get(TIER) == "batch" else Hint.SKIP
+
+
+class RaisingHint(WrongHint):
+    name = "raising-hint"
+
+    def after(self, pod, old, new):
+        return Hint.QUEUE if old.metadata.labels != new.metadata.labels else Hint.SKIP
+
+
+class BooleanHint(WrongHint):
+    name = "boolean-hint"
+
+    def after(self, pod, old, new):
+        return True
+
+
+class BareEvents(DeafToLabels):
+    name = "bare-events"
+
+    def events(self):
+        return [ClusterEvent("Node", Action.ADD)]
+
+
+class FailsToStart(Plugin):
+    name = "fails-to-start"
+
+    def __init__(self):
+        raise OSError("no disk")
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
+class GateThatStays(Plugin):
+    name = "gate-that-stays"
+
+    def pre_enqueue(self, pod):
+        return "not released" if pod.labels.get("app") != "b" else None
+
+    def events(self):
+        return []
+
+
+class LeaksReservations(Plugin):
+    name = "leaks-reservations"
+
+    def __init__(self):
+        self._taken = {}
+
+    def filter(self, cycle, pod, node):
+        return "taken" if self._taken.get(node.name) else None
+
+    def reserve(self, cycle, pod, node_name):
+        self._taken[node_name] = pod.uid
+
+    def unreserve(self, cycle, pod, node_name):
+        """Forget to give it back."""
+
+
+class UnreservesOnce(LeaksReservations):
+    name = "unreserves-once"
+
+    def unreserve(self, cycle, pod, node_name):
+        del self._taken[node_name]
+
+
+class PermitsNumber(Plugin):
+    name = "permits-number"
+
+    def permit(self, cycle, pod, node_name):
+        return 30
+
+
+class PostBindRaises(Plugin):
+    name = "post-bind-raises"
+
+    def post_bind(self, cycle, pod, node_name):
+        raise OSError("no file")
+
+
+class VictimsElsewhere(Plugin):
+    name = "victims-elsewhere"
+
+    def post_filter(self, cycle, pod, diagnosis, what_if):
+        return PostFilterResult(Status(Code.SUCCESS), "n0", (make_pod("victim", node="n1"),))
+
+
+class MixedKeys(Plugin):
+    name = "mixed-keys"
+
+    def sort_key(self, pod, queued_at):
+        return pod.name if pod.name.startswith("p") else queued_at
+
+
+@filter_plugin(name="never-says-no")
+def never_says_no(pod, node):
+    return "in maintenance" if node.labels.get("example.com/maintenance window ") else None
+
+
+@score_plugin(name="always-7")
+def always_7(pod, node):
+    return 7
+
+
+class Patient(Plugin):
+    """A good one that uses much: it passes."""
+
+    name = "patient"
+
+    @dataclass
+    class Arguments:
+        tier: str = "web"
+
+    arguments = Arguments
+
+    def __init__(self, handle, args):
+        self._tier = args.tier
+
+    def pre_filter(self, cycle, pod, nodes):
+        return SKIP if TIER not in pod.labels else None
+
+    def filter(self, cycle, pod, node):
+        return None if node.labels.get(TIER) == self._tier else NOT_HERE
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(5)
+
+
+BROKEN_PROMISES = [
+    (MixedKeys, "answers", "cannot be compared"),
+    (SignsList, "answers", "cannot be hashed"),
+    (SignsTooLittle, "signature", "what the plugin reads of metadata.labels"),
+    (SignsSomePods, "signature", "KeyError: 'app', raised by sign in line "),
+    (SignsNoAnnotation, "signature", "what the plugin reads of metadata.annotations"),
+    (RestsOnMore, "rests-on", "let rests_on return what else the answers rest on"),
+    (ReadsPods, "reads-pods", "leave reads_pods at True"),
+    (RemembersNodes, "rests-on", "let rests_on return what else"),
+    (RemembersPods, "reuse", "what pre_filter and pre_score remember must rest on the pod alone"),
+    (DeafToLabels, "events", "(NodeUpdateNodeLabel)"),
+    (WrongHint, "events", "no hint of the plugin says QUEUE"),
+    (RaisingHint, "hints", "let the hint take an old or a new object that is None"),
+    (BooleanHint, "hints", "return Hint.QUEUE or Hint.SKIP"),
+    (BareEvents, "registration", "expected an EventHint"),
+    (FailsToStart, "registration", "OSError: no disk"),
+    (GateThatStays, "events", "metadata.labels of the pod itself changes"),
+    (LeaksReservations, "reserve", "give back exactly what reserve took"),
+    (UnreservesOnce, "reserve", "raise nothing where there is nothing"),
+    (PermitsNumber, "binding", "answered 30"),
+    (PostBindRaises, "binding", "let PostBind raise nothing"),
+    (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
+    (never_says_no, "exercise", "it took every pod on every node"),
+    (always_7, "exercise", "it gave every node the same score, 7"),
+]

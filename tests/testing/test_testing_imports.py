@@ -1,0 +1,42 @@
+"""What tests of plugins import costs little, and pytest is no part of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import bayplan.testing
+
+HEAVY = ("aiohttp", "cryptography", "lightkube", "numpy", "pytest")
+
+
+def imported_by(code):
+    told = f"{code}; import sys; print(*[name for name in {HEAVY!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("code", "heavy"),
+    [
+        ("import bayplan.testing", []),
+        ("import bayplan.testing.fixtures", ["pytest"]),
+        ("from bayplan.testing import make_cluster, check_contract", ["lightkube", "numpy"]),
+    ],
+)
+def test_imports_cost_what_they_give(code, heavy):
+    assert imported_by(code) == heavy
+
+
+def test_nothing_but_the_fixtures_imports_pytest():
+    assert "pytest" not in imported_by("from bayplan.testing import *")
+
+
+def test_all_that_is_offered_is_there():
+    for name in bayplan.testing.__all__:
+        assert getattr(bayplan.testing, name) is not None
+    assert dir(bayplan.testing) == sorted(bayplan.testing.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        bayplan.testing.nothing  # noqa: B018 - asking is the test
