@@ -143,7 +143,7 @@ def _pod(deployed: Deployed) -> Document:
         "containers": [_container(deployed)],
         "volumes": [
             {"name": "configuration", "configMap": {"name": deployed.name}},
-            # For the moment in which the certificate that it makes for itself is read.
+            # Nothing else can be written to.
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
         ],
     }
