@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from clusters import ADMIN_TOKEN, Embedded, _alive
-from running import FAST
+from running import FAST, bayplan_run
 from workloads import NAME, pod, pods
 
 from bayplan.api.kinds import CLUSTER_ROLE, LEASE, PRIORITY_CLASS, ROLE, SERVICE_ACCOUNT
@@ -272,3 +273,45 @@ def test_each_role_is_needed_or_ships_for_a_reason(record, role):
 )
 def test_each_rule_of_the_manifests_own_roles_is_used(record, role, single):
     assert any(single.allows(asked) for asked in record.asked), f"{role} grants {single}, and nobody asks for it"
+
+
+async def test_bayplan_run_works_as_the_manifests_start_it(tmp_path):
+    """With its arguments, its files and its token, in a process of its own."""
+    policy = tmp_path / "away.py"
+    policy.write_text(
+        "from bayplan import filter_plugin\n\n\n@filter_plugin\ndef away(pod, node):\n"
+        '    return "not here" if node.name == "node-0" else None\n'
+    )
+    command = ["--image", "i", "--plugin", str(policy)]
+    documents = list(yaml.safe_load_all(CliRunner().invoke(manifests, command, catch_exceptions=False).stdout))
+    (deployment,) = (each for each in documents if each["kind"] == "Deployment")
+    (config_map,) = (each for each in documents if each["kind"] == "ConfigMap")
+    files = tmp_path / "files"
+    files.mkdir()
+    for name, text in config_map["data"].items():
+        (files / name).write_text(text)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    arguments = [argument.replace("/etc/bayplan", str(files)) for argument in container["args"][1:]]
+    refused = []
+    async with ApiServer(tokens={ADMIN_TOKEN: ADMIN}, rbac=True) as server:
+        server.load(documents)
+        server.access.audit.append(
+            lambda user, asked, verdict: refused.append(asked) if not verdict.allowed else None,
+        )
+        cluster = Embedded(server, tmp_path)
+        async with cluster.client, _alive(cluster, WORKLOADS):
+            await cluster.add_nodes(2)
+            path = SERVICE_ACCOUNT.path("kube-system", NAME, "token")
+            token = json.loads(await cluster.client.request("POST", path, body=b"{}"))["status"]["token"]
+            kubeconfig = cluster._kubeconfig(tmp_path / "account.yaml", token)
+            async with bayplan_run(*arguments, "--kubeconfig", kubeconfig, "--secure-port=0") as running:
+                await cluster.create(*pods("web", 4))
+                await cluster.witness.until(
+                    lambda: all(cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4))
+                )
+                lease = await cluster.client.get(LEASE, NAME, "kube-system")
+                running.signal(signal.SIGTERM)
+                assert await running.ended() == 0, running.lines
+    assert lease.spec.holderIdentity
+    assert {cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}
+    assert list(map(right, refused)) == []

@@ -290,6 +290,9 @@ async def test_nobody_grants_what_they_have_not(api, jane):
     await jane.put(f"{ROLES}/more", more, 403)
     await jane.patch(f"{ROLES}/less", {"rules": more["rules"]}, 403)
     await jane.patch(f"{ROLES}/less", {"metadata": {"labels": {"a": "b"}}})
+    await api.create(ROLES, more)
+    await jane.patch(f"{ROLES}/more", {"metadata": {"labels": {"a": "b"}}}, 403)
+    await jane.patch(f"{ROLES}/more", {"metadata": {"finalizers": ["example.com/held"]}})
     aggregated = {"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
     told = (await jane.create(f"{RBAC}/clusterroles", aggregated, 403))["message"]
     assert told.endswith("must have cluster-admin privileges to use the aggregationRule")
@@ -319,6 +322,12 @@ async def test_escalate_and_bind(api, jane):
             {"rules": [{**READ_PODS, "nonResourceURLs": ["/x"]}]},
             "rules cannot apply to both regular resources and non-resource URLs",
             id="resources and paths",
+        ),
+        pytest.param(
+            "clusterroles",
+            {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}},
+            "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value",
+            id="a selector with an unknown operator",
         ),
         pytest.param(
             "namespaces/default/roles",

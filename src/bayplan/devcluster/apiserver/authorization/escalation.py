@@ -19,13 +19,14 @@ from bayplan.devcluster.apiserver.status import forbidden, quoted
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 _ROLES, _BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 GROUP = ROLE.group
+_COLLECTED_BY = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
 
 
 def check_escalation(
     access: Access, user: User, resource: Resource, namespace: str, new: Object, old: Object | None = None
 ) -> None:
     """Raises 403 if a new state of a role or binding would grant what the user has not."""
-    if access.rbac is None or user.is_master or (old is not None and _grants(new) == _grants(old)):
+    if access.rbac is None or user.is_master or (old is not None and _beside_owners(new) == _beside_owners(old)):
         return
     if resource.kind in _ROLES:
         _check_role(access, user, resource, namespace, new, old)
@@ -33,8 +34,10 @@ def check_escalation(
         _check_binding(access, user, resource, namespace, new)
 
 
-def _grants(obj: Object) -> Object:
-    return {key: value for key, value in obj.items() if key != "metadata"}
+def _beside_owners(obj: Object) -> Object:
+    """An object without what is changed to have it collected, which needs no right to what it grants."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _COLLECTED_BY}
+    return {**obj, "metadata": metadata}
 
 
 def _check_role(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from bayplan.api.kinds import CLUSTER_ROLE, ROLE
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import FieldError, invalid_value, not_supported, required
+from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 
@@ -23,6 +24,8 @@ def validate_cluster_role(role: Object) -> Iterator[FieldError]:
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
         where = "aggregationRule.clusterRoleSelectors"
         yield required(where, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+    for index, selector in enumerate((aggregation or {}).get("clusterRoleSelectors") or ()):
+        yield from validate_label_selector(selector, f"aggregationRule.clusterRoleSelectors[{index}]")
 
 
 def _rules(role: Object, *, namespaced: bool) -> Iterator[FieldError]:
