@@ -383,3 +383,36 @@ async def test_scope_and_the_store(sleeps):
     assert (list(store), len(store), store["a"].metadata.name, "b" in store) == (["a"], 1, "a", False)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+UNKNOWN = ApiError(404, "NotFound", "the server could not find the requested resource")
+
+
+async def test_a_kind_that_the_server_lacks_is_looked_for(sleeps):
+    script, recorder = Script(UNKNOWN, UNKNOWN, listed(5, A1), [line("ADDED", document("b", 7))]), Recorder()
+    async with running(script, recorder, sleeps=sleeps, look_for_kind=10.0) as reflector:
+        await asyncio.wait_for(script.done.wait(), 5)
+        assert reflector.synced.is_set()
+    assert recorder.told == [("added", "a", "1"), ("added", "b", "7")]
+    assert sleeps[:2] == [10.0, 10.0]
+
+
+async def test_a_kind_that_goes_takes_its_objects_along(sleeps):
+    gone = [line("ERROR", {"kind": "Status", "code": 404, "reason": "NotFound"})]
+    told, _, store = await follow(sleeps, listed(5, A1, B1), gone, UNKNOWN, listed(9, B1), look_for_kind=10.0)
+    assert told == [
+        ("added", "a", "1"),
+        ("added", "b", "1"),
+        ("deleted", "a", "1"),
+        ("deleted", "b", "1"),
+        ("added", "b", "1"),
+    ]
+    assert store == ["n/b"]
+
+
+async def test_without_that_it_is_a_failure_like_any_other(sleeps):
+    script = Script(UNKNOWN, listed(5, A1))
+    async with running(script, Recorder(), sleeps=sleeps) as reflector:
+        await asyncio.wait_for(script.done.wait(), 5)
+        assert reflector.synced.is_set()
+    assert sleeps[0] == 1.0

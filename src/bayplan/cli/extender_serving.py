@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -14,9 +12,8 @@ from pathlib import Path
 
 import click
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.cli.run import RefusedError
-from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
+from bayplan.cli.serving import RefusedError, check_access, stop_on_signals
+from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
     ExtraPlugin,
@@ -155,12 +152,12 @@ async def _run(
     settings: ServerSettings,
     tls_config: Mapping[str, str] | None,
 ) -> None:
-    stop = _stop_on_signals()
+    stop = stop_on_signals("open requests")
     async with AsyncExitStack() as stack:
         client: Client | None = None
         if connection is not None:
             client = await stack.enter_async_context(connect(*connection))
-            await _check_access(client)
+            await check_access(client)
         try:
             running = await stack.enter_async_context(running_extender(build, client, settings))
         except OSError as error:
@@ -183,29 +180,3 @@ def _announcement(running: RunningExtender, settings: ServerSettings, tls_config
         f"Serving {', '.join(verbs)} at {url}.\n{notes}"
         f"For the configuration of the scheduler in front (urlPrefix {where}):\n\n{snippet}"
     )
-
-
-async def _check_access(client: Client) -> None:
-    """Read what is going to be watched: whoever is not let in should hear it now, and not in a loop of retries."""
-    for kind in (NODE, POD):
-        try:
-            await client.request("GET", kind.path(), params={"limit": 1})
-        except ApiError as error:
-            raise RefusedError(f"the API server does not let us list {kind.plural}: {error}") from error
-        except TransportError as error:
-            raise RefusedError(f"cannot reach the API server: {error}") from error
-
-
-def _stop_on_signals() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets. The second one ends the process there and then."""
-    stop = asyncio.Event()
-
-    def asked() -> None:
-        if stop.is_set():
-            os._exit(1)
-        log.warning("stopping: waiting for open requests; once more to stop at once")
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, asked)
-    return stop

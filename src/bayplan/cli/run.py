@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,7 +15,7 @@ from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flag
 
 if TYPE_CHECKING:  # all that takes time to import is imported when it is known that something will run
     from bayplan.cli.run_preparation import Preparation
-    from bayplan.client import Client, HttpClient
+    from bayplan.client import HttpClient
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
 
@@ -74,10 +72,6 @@ def run(
     _schedule(prepared, extenders, flags["master"], context, seed)
 
 
-class RefusedError(Exception):
-    """The cluster does not let us in. The message says what was asked for and what the answer was."""
-
-
 def _refuse(*lines: str) -> NoReturn:
     for line in lines:
         click.echo(line, err=True)
@@ -109,6 +103,7 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 def _schedule(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
+    from bayplan.cli.serving import RefusedError
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
@@ -129,15 +124,16 @@ def _schedule(
 async def _run(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
+    from bayplan.cli.serving import check_access, stop_on_signals
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.scheduler import Scheduler
 
     def open_client() -> HttpClient:
         return _client(prepared.configuration, master, context)
 
-    stop = _stop_on_signals()
+    stop = stop_on_signals("what is being bound")
     async with open_client() as client, extenders or nullcontext():
-        await _check_access(client)
+        await check_access(client)
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -169,33 +165,3 @@ def _client(configuration: KubeSchedulerConfiguration, master: str | None, conte
             access = replace(access, server=master, source=f"--master and {access.source}")
     limit = configuration.clientConnection.limit
     return HttpClient(access) if limit is None else HttpClient(access, qps=limit[0], burst=limit[1])
-
-
-async def _check_access(client: Client) -> None:
-    """Read what the scheduler reads first: whoever is not let in should hear it now, and not in a loop of retries."""
-    from bayplan.api.kinds import NODE, POD
-    from bayplan.client import ApiError, TransportError
-
-    for kind in (NODE, POD):
-        try:
-            await client.request("GET", kind.path(), params={"limit": 1})
-        except ApiError as error:
-            raise RefusedError(f"the API server does not let us list {kind.plural}: {error}") from error
-        except TransportError as error:
-            raise RefusedError(f"cannot reach the API server: {error}") from error
-
-
-def _stop_on_signals() -> asyncio.Event:
-    """An event that the first SIGTERM or SIGINT sets. The second one ends the process there and then."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def asked() -> None:
-        if stop.is_set():
-            os._exit(1)
-        log.warning("stopping: waiting for what is being bound; once more to stop at once")
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, asked)
-    return stop

@@ -64,7 +64,9 @@ class Reflector(Generic[T]):
 
     A new list is compared with the store, so the handler hears of what changed meanwhile and of nothing else.
     Failures are retried for ever, with `backoff`, and not before the server's Retry-After. `decode` makes the store's
-    values from an object's JSON (default: `kind.type`). `sleep`, `clock` and `rng` are there for tests.
+    values from an object's JSON (default: `kind.type`). With `look_for_kind`, a server that lacks the kind has none of
+    its objects, and is asked again after so many seconds: the definition of a custom resource may come yet, or go.
+    `sleep`, `clock` and `rng` are there for tests.
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class Reflector(Generic[T]):
         decode: Callable[[bytes], T] | None = None,
         page_size: int = 500,
         backoff: Backoff | None = None,
+        look_for_kind: float | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -102,6 +105,9 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng or random.Random()
         self._waits = self._backoff.waits(self._rng)
+        self._look_for_kind = look_for_kind
+        self._lacking = False
+        """Whether the server lacks the kind."""
         self._version = ""
         """The version from which to watch on; "" when only a list will do."""
         self._unreachable = False
@@ -120,8 +126,23 @@ class Reflector(Generic[T]):
                     await self._list()
                 pause = await self._watch()
             except (ApiError, TransportError, ConfigError) as error:
-                pause = self._after(error)
+                if self._look_for_kind is not None and isinstance(error, ApiError) and error.status == 404:
+                    self._nothing_there()
+                    pause = self._look_for_kind
+                else:
+                    pause = self._after(error)
             await self._sleep(pause)
+
+    def _nothing_there(self) -> None:
+        """The server lacks the kind: then it has none of its objects."""
+        if not self._lacking:
+            logger.warning("the API server has no %s (%s)", self._kind.plural, self._kind.api_version)
+        self._lacking = True
+        for key in list(self.store):
+            self._remove(key)
+        self._undecodable.clear()
+        self._version = ""
+        self.synced.set()
 
     async def _check_history(self) -> None:
         """After the server was away: if its versions have gone back, ours are of a history that is no more."""
@@ -141,7 +162,9 @@ class Reflector(Generic[T]):
                 raise
             # The list's version expired between two pages: in one piece it cannot.
             await self._list_pages(0)
-        self._unreachable = False
+        if self._lacking:
+            logger.info("the API server has %s (%s) now", self._kind.plural, self._kind.api_version)
+        self._unreachable = self._lacking = False
         self.synced.set()
 
     async def _list_pages(self, limit: int) -> None:

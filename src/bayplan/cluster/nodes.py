@@ -24,7 +24,7 @@ Count = Callable[[Collection[PodInfo]], int]
 
 
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and those that are thought to be gone, as keys in order.
+    """The what-if of one row: pods that are thought to be there, and those thought to be gone, as keys in order.
 
     `requested` is what the row's pods request more than they do, by resource. It follows the pods that come back and
     go, and so does every count that was asked for.

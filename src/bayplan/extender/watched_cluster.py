@@ -10,7 +10,7 @@ from typing import Any
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import ApiError, Client, Reflector, TransportError
+from bayplan.client import Client, Reflector
 from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -53,12 +53,8 @@ class WatchedCluster:
         async with asyncio.TaskGroup() as tasks:
             reflectors: list[Reflector[Any]] = [Reflector(self._client, NODE, _NodeHandler(self._state)), self.pods]
             for kind in self._kinds:
-                reflector: Reflector[Any] = Reflector(self._client, kind, _ObjectHandler(kind, self._state))
-                if await self._served(kind):
-                    reflectors.append(reflector)
-                else:
-                    log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
-                    tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}")
+                handler = _ObjectHandler(kind, self._state)
+                reflectors.append(Reflector(self._client, kind, handler, look_for_kind=self._look_for_kind))
             for reflector in reflectors:
                 tasks.create_task(reflector.run(), name="reflector")
             for reflector in reflectors:
@@ -75,25 +71,6 @@ class WatchedCluster:
         if args.Nodes is not None:
             return Asked(names_of(args.Nodes.items))
         raise Unanswerable("the request has neither Nodes nor NodeNames")
-
-    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
-        """What the server lacks may come yet, as the definition of a custom resource."""
-        while True:
-            await asyncio.sleep(self._look_for_kind)
-            if await self._served(kind):
-                break
-        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
-        await reflector.run()
-
-    async def _served(self, kind: Kind) -> bool:
-        """Whether the server knows a kind. A server that cannot say now is taken to."""
-        try:
-            await self._client.request("GET", kind.path(), params={"limit": 1})
-        except ApiError as error:
-            return error.status != 404
-        except TransportError:
-            return True
-        return True
 
 
 class _NodeHandler:

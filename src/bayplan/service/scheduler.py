@@ -12,7 +12,7 @@ from typing import Any
 
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import ApiError, Client, Reflector, TransportError
+from bayplan.client import Client, Reflector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
@@ -202,7 +202,7 @@ class Scheduler:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
-            for reflector in (*await self._reflectors(intake, tasks, services), pods):
+            for reflector in (*self._reflectors(intake), pods):
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
@@ -216,13 +216,8 @@ class Scheduler:
             for service in services:
                 service.cancel()
 
-    async def _reflectors(
-        self, intake: Intake, tasks: asyncio.TaskGroup, services: list[asyncio.Task[None]]
-    ) -> list[Reflector[Any]]:
-        """Nodes, and every other kind that a plugin of any profile needs and the server has.
-
-        What the server lacks may come yet, as the definition of a custom resource: it is waited for as a service.
-        """
+    def _reflectors(self, intake: Intake) -> list[Reflector[Any]]:
+        """Nodes, and every other kind that a plugin of any profile needs."""
         whole = self._extenders is not None and self._extenders.want_nodes
         nodes = NodeHandler(intake, self.state, self.queue, self._clock)
         reflectors: list[Reflector[Any]] = [
@@ -230,21 +225,8 @@ class Scheduler:
         ]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             handler = ObjectHandler(kind, intake, self.state, self.queue, self._clock)
-            reflector: Reflector[Any] = Reflector(self._client, kind, handler)
-            if await self._served(kind):
-                reflectors.append(reflector)
-            else:
-                log.warning("the API server has no %s (%s): plugins see none", kind.plural, kind.api_version)
-                services.append(tasks.create_task(self._reflect_later(kind, reflector), name=f"await {kind.resource}"))
+            reflectors.append(Reflector(self._client, kind, handler, look_for_kind=self._settings.look_for_kind))
         return reflectors
-
-    async def _reflect_later(self, kind: Kind, reflector: Reflector[Any]) -> None:
-        while True:
-            await asyncio.sleep(self._settings.look_for_kind)
-            if await self._served(kind):
-                break
-        log.info("the API server has %s (%s) now", kind.plural, kind.api_version)
-        await reflector.run()
 
     def _kinds(self) -> set[Kind]:
         """What plugins look up, and what they register events of."""
@@ -257,16 +239,6 @@ class Scheduler:
     def _activate(self, pods: Iterable[PodInfo]) -> None:
         self.queue.activate(pods, self._clock.monotonic())
         self._work.set()
-
-    async def _served(self, kind: Kind) -> bool:
-        """Whether the server knows a kind: older ones lack some. A server that cannot say now is taken to."""
-        try:
-            await self._client.request("GET", kind.path(), params={"limit": 1})
-        except ApiError as error:
-            return error.status != 404
-        except TransportError:
-            return True
-        return True
 
     async def _decide_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup, loop: SchedulingLoop) -> None:
         await self._lead(stop)
