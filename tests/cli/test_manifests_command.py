@@ -137,6 +137,22 @@ def test_the_lease_of_the_stock_scheduler_needs_no_role(tmp_path):
     assert "is the lease of the stock kube-scheduler: while that one leads, Bayplan waits" in result.stderr
 
 
+def test_one_replica_without_an_election_has_no_lease_and_never_a_second(tmp_path):
+    file = tmp_path / "alone.yaml"
+    file.write_text(CONFIGURATION.replace("leaderElect: true", "leaderElect: false"))
+    found = objects("--config", file, "--replicas", "1")
+    assert ("Role", "bayplan-scheduler:lease") not in found
+    assert found["Deployment", "bayplan-scheduler"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert "strategy" not in objects()["Deployment", "bayplan-scheduler"]["spec"]
+
+
+def test_a_plugin_that_no_profile_names_is_warned_of(tmp_path):
+    (tmp_path / "gold.yaml").write_text(CONFIGURATION)
+    (tmp_path / "policy.py").write_text(POLICY)
+    result = printed(*IMAGE, "--config", tmp_path / "gold.yaml", "--plugin", tmp_path / "policy.py")
+    assert "plugin 'tier' is in no profile: enable it in plugins.multiPoint" in result.stderr
+
+
 def test_a_changed_configuration_makes_other_pods(tmp_path):
     def checksum(*arguments):
         (deployment,) = (each for (kind, _), each in objects(*arguments).items() if kind == "Deployment")
@@ -194,6 +210,12 @@ def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
             (*IMAGE, "--config", "c.yaml"),
             "2 replicas would decide about the same pods",
             id="replicas without an election",
+        ),
+        pytest.param(
+            {"c.yaml": CONFIGURATION + "- schedulerName: silver\n"},
+            (*IMAGE, "--config", "c.yaml", "--scheduler-name", "s"),
+            "has 2 profiles, each with its own name (gold, silver)",
+            id="one name for two profiles",
         ),
         pytest.param(
             {"c.yaml": CONFIGURATION + "clientConnection: {kubeconfig: /somewhere/config}\n"},

@@ -37,8 +37,8 @@ class Deployed:
     name: str = "bayplan-scheduler"
     namespace: str = "kube-system"
     replicas: int = 2
-    lease: tuple[str, str]
-    """(namespace, name) of the lease that its replicas elect their leader by."""
+    lease: tuple[str, str] | None
+    """(namespace, name) of the lease that its replicas elect their leader by; None if there is only ever one."""
     files: Mapping[str, str] = field(default_factory=dict)
     """The configuration, and plugins, by the name of their file."""
     arguments: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def _bound(deployed: Deployed, name: str, kind: str, role: str, namespace: str =
 
 def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     """Its own lease: to create one, `system:kube-scheduler` is enough; to renew it, only for the stock scheduler's."""
-    if deployed.lease == STOCK_LEASE:
+    if deployed.lease is None or deployed.lease == STOCK_LEASE:
         return
     namespace, name = deployed.lease
     role = f"{deployed.name}:lease"
@@ -104,8 +104,11 @@ def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
 
 def _deployment(deployed: Deployed) -> Document:
     checksum = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sorted(deployed.files.items())).encode()).hexdigest()
+    # Without an election, a new pod may not start before the old one is gone.
+    strategy = {} if deployed.lease is not None else {"strategy": {"type": "Recreate"}}
     return {
         "replicas": deployed.replicas,
+        **strategy,
         "selector": {"matchLabels": deployed.labels},
         "template": {
             "metadata": {

@@ -11,7 +11,14 @@ from typing import Any
 import yaml
 
 from bayplan.cli.manifests_documents import CONFIGURATION_FILE, FOLDER, STOCK_LEASE
-from bayplan.config import ExtraPlugin, PluginLoadError, load_configuration, load_plugins, read_configuration
+from bayplan.config import (
+    ExtraPlugin,
+    KubeSchedulerConfiguration,
+    PluginLoadError,
+    load_configuration,
+    load_plugins,
+    read_configuration,
+)
 from bayplan.config.types import API_VERSION, KIND, LeaderElection
 
 LARGEST = 1024 * 1024
@@ -30,7 +37,8 @@ class Files:
     files: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
     """What `bayplan run` has to be told of them, beside where the configuration is."""
-    lease: tuple[str, str] = STOCK_LEASE
+    lease: tuple[str, str] | None = None
+    """(namespace, name), if leaders are elected."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -50,8 +58,10 @@ def collect(
         found.lease = (namespace, name)
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
     else:
-        _collect_configuration(config, loaded, found, replicas)
+        configuration = _collect_configuration(config, loaded, found)
+        _judge_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
+            _judge_profiles(config, configuration)
             found.arguments.append(f"--scheduler-name={scheduler_name}")
     size = sum(len(key) + len(text.encode()) for key, text in found.files.items())
     if size > LARGEST:
@@ -103,27 +113,41 @@ def _configuration(scheduler_name: str, lease: tuple[str, str], plugins: Sequenc
     return text
 
 
-def _collect_configuration(path: Path, plugins: list[ExtraPlugin] | None, found: Files, replicas: int) -> None:
+def _collect_configuration(path: Path, plugins: list[ExtraPlugin] | None, found: Files) -> KubeSchedulerConfiguration:
     if plugins is None:
         configuration = load_configuration(path)
     else:
         reading = read_configuration(path, plugins)
         found.warnings += reading.warning_lines()
         configuration = reading.configuration
+        named = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
+        found.warnings += [
+            f"{path}: warning: plugin {plugin.name!r} is in no profile: enable it in plugins.multiPoint"
+            for plugin in plugins
+            if plugin.name not in named
+        ]
     found.files[CONFIGURATION_FILE] = path.read_text(encoding="utf-8")
-    election = configuration.leaderElection
-    found.lease = (election.resourceNamespace, election.resourceName)
-    _judge_election(path, election, found, replicas)
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} is no file of the pod's: leave it out, and its service account is used")
+    return configuration
+
+
+def _judge_profiles(path: Path, configuration: KubeSchedulerConfiguration) -> None:
+    """A name on the command line is that of the only profile."""
+    names = [profile.schedulerName for profile in configuration.profiles]
+    if len(names) > 1:
+        what = f"--scheduler-name: {path} has {len(names)} profiles, each with its own name ({', '.join(names)})"
+        raise UnusableFile(f"{what}: change profiles[].schedulerName there")
 
 
 def _judge_election(path: Path, election: LeaderElection, found: Files, replicas: int) -> None:
     if not election.leaderElect and replicas > 1:
         what = f"{path}: leaderElection.leaderElect: is false, and {replicas} replicas would decide about the same pods"
         raise UnusableFile(f"{what}: set it to true, or say --replicas 1")
-    if election.leaderElect and found.lease == STOCK_LEASE:
+    if election.leaderElect:
+        found.lease = (election.resourceNamespace, election.resourceName)
+    if found.lease == STOCK_LEASE:
         found.warnings.append(
             f"{path}: leaderElection.resourceName: warning: {STOCK_LEASE[1]} in {STOCK_LEASE[0]} is the lease of the "
             "stock kube-scheduler: while that one leads, Bayplan waits. To run beside it, name another lease"

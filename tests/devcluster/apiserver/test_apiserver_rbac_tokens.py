@@ -149,6 +149,9 @@ async def test_a_token_that_was_tampered_with(api, change, error):
         pytest.param({"spec": {"expirationSeconds": 599}}, 422, "a duration less than 10 minutes", id="too short"),
         pytest.param({"spec": {"expirationSeconds": 1 << 33}}, 422, "larger than 2^32 seconds", id="too long"),
         pytest.param({"metadata": {"name": "al"}}, 422, "must match the service account name", id="of another"),
+        pytest.param(
+            {"metadata": {"uid": "x"}}, 409, "the UID in the token request (x) does not match", id="of another life"
+        ),
         pytest.param({"metadata": {"namespace": "x"}}, 422, "must match the service account namespace", id="elsewhere"),
     ],
 )

@@ -43,7 +43,13 @@ SHORTEST, LONGEST, USUAL = 600, 1 << 32, 3600
 """Seconds that a token may hold, and that it holds if nobody says."""
 
 TOKEN_REQUEST = Kind(
-    "authentication.k8s.io", "v1", "TokenRequest", "", "", namespaced=True, model="authentication_v1.TokenRequest"
+    "authentication.k8s.io",
+    "v1",
+    "TokenRequest",
+    "TokenRequest",
+    "",
+    namespaced=True,
+    model="authentication_v1.TokenRequest",
 )
 _HEADER = {"alg": "HS256", "typ": "JWT"}
 _EXTRA = "authentication.kubernetes.io"
@@ -73,6 +79,12 @@ class ServiceAccountTokens:
         if errors:
             raise invalid(TOKEN_REQUEST, name, errors)
         account = self._find(SERVICE_ACCOUNT, namespace, name)
+        if (metadata.get("uid") or account.uid) != account.uid:
+            why = (
+                f"the UID in the token request ({metadata['uid']}) does not match the UID of the service account "
+                f"({account.uid})"
+            )
+            raise conflict(TOKEN_REQUEST, name, why)
         seconds = spec.get("expirationSeconds") or USUAL
         if seconds < SHORTEST:
             errors.append(_bad_duration(seconds, "may not specify a duration less than 10 minutes"))
