@@ -183,7 +183,10 @@ async def test_reviews(api, jane):
     assert answer["status"] == {"allowed": False}
     await jane.create(f"{REVIEWS}/subjectaccessreviews", {"spec": {**asked, "user": "jane"}}, 403)
     for user, allowed in (("jane", True), ("joe", False)):
-        answer = await api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": {**asked, "user": user}})
+        extra = {"authentication.kubernetes.io/credential-id": ["JTI=1", "JTI=2"]}
+        spec = {**asked, "user": user, "extra": extra}
+        answer = await api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})
+        assert answer["spec"]["extra"] == extra
         assert answer["status"]["allowed"] is allowed
     answer = await api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": {**asked, "groups": ["system:masters"]}})
     assert answer["status"] == {"allowed": True}
