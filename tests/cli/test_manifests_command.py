@@ -192,6 +192,12 @@ def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
         pytest.param(
             {}, (*IMAGE, "--plugin", "nowhere"), "needs a --config that names its plugins", id="a module from nowhere"
         ),
+        pytest.param(
+            {"p.py": f"# -*- coding: latin-1 -*-\n# caf\xe9\n{POLICY}".encode("latin-1")},
+            (*IMAGE, "--plugin", "p.py"),
+            "is not written in UTF-8",
+            id="a plugin in another encoding",
+        ),
         pytest.param({"p.py": "x = ("}, (*IMAGE, "--plugin", "p.py"), "p.py: line 1", id="a broken plugin"),
         pytest.param(
             {"a/p.py": POLICY, "b/p.py": POLICY.replace("tier", "other")},
@@ -235,7 +241,7 @@ def test_what_is_refused(files, arguments, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
     result = printed(*arguments, status=2)
     assert problem in result.stderr
     assert result.stdout == ""

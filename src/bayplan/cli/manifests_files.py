@@ -81,7 +81,7 @@ def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool
                 raise UnusableFile(f"{path}: a ConfigMap takes names of letters, digits, '-', '_' and '.' only")
             if path.name in found.files:
                 raise UnusableFile(f"{path}: there is another plugin file called {path.name}: rename one")
-            found.files[path.name] = path.read_text(encoding="utf-8")
+            found.files[path.name] = _text(path)
             found.arguments.append(f"--plugin={FOLDER}/{path.name}{':' if name else ''}{name}")
         else:
             try:
@@ -95,6 +95,15 @@ def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool
         if loaded is not None:
             loaded += plugins
     return loaded
+
+
+def _text(path: Path) -> str:
+    """The file as it goes into a ConfigMap, which holds text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = "is not written in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise UnusableFile(f"{path}: cannot be put into a ConfigMap: {why}") from None
 
 
 def _configuration(scheduler_name: str, lease: tuple[str, str], plugins: Sequence[ExtraPlugin]) -> str:
@@ -126,7 +135,7 @@ def _collect_configuration(path: Path, plugins: list[ExtraPlugin] | None, found:
             for plugin in plugins
             if plugin.name not in named
         ]
-    found.files[CONFIGURATION_FILE] = path.read_text(encoding="utf-8")
+    found.files[CONFIGURATION_FILE] = _text(path)
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
         raise UnusableFile(f"{where} is no file of the pod's: leave it out, and its service account is used")
