@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
@@ -42,17 +43,18 @@ class Plugin:
 class CycleState:
     """What plugins remember of one pod between the points of one cycle. Mirrors fwk.CycleState.
 
-    `data` is keyed by plugin name, or by whatever else plugins agree on.
+    `data` is keyed by plugin name, or by whatever else plugins agree on. `call` is how the cycle calls its plugins.
     """
 
     data: dict[Hashable, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
+    call: Caller = field(default=call, repr=False, compare=False)
 
     def clone(self) -> CycleState:
         """A copy for a what-if: values that have a `clone` method are cloned, others are shared."""
         data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
-        return CycleState(data, set(self.skip_filter), set(self.skip_score))
+        return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
 
 
 @dataclass(frozen=True, slots=True)
