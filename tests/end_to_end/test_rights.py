@@ -9,10 +9,12 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
+import aiohttp
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -20,7 +22,7 @@ from clusters import ADMIN_TOKEN, Embedded, _alive
 from running import FAST, bayplan_run
 from workloads import NAME, pod, pods
 
-from bayplan.api.kinds import CLUSTER_ROLE, LEASE, PRIORITY_CLASS, ROLE, SERVICE_ACCOUNT
+from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, PRIORITY_CLASS, ROLE, SERVICE_ACCOUNT
 from bayplan.cli.manifests import manifests
 from bayplan.client import HttpClient
 from bayplan.config import default_profile, parse_configuration
@@ -31,6 +33,8 @@ from bayplan.devcluster.apiserver.authorization.users import service_account_nam
 from bayplan.devcluster.controllers.manager import WORKLOADS
 from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings
 from bayplan.service.scheduler import Scheduler
+from bayplan.service.serving.endpoints import Endpoints
+from bayplan.service.serving.options import ServingOptions
 
 ACCOUNT = service_account_name("kube-system", NAME)
 DOCUMENTS = list(yaml.safe_load_all(CliRunner().invoke(manifests, ["--image", "i"], catch_exceptions=False).stdout))
@@ -91,6 +95,8 @@ class Record:
     refused: set[Attributes] = field(default_factory=set)
     bound: dict[str, str] = field(default_factory=dict)
     reasons: set[str] = field(default_factory=set)
+    metrics: list[int] = field(default_factory=list)
+    """What nobody, a reader of metrics, and somebody else are told at /metrics."""
     holder: str | None = None
     """Who holds the lease in the end."""
     still_allowed: dict[str, list[Attributes]] = field(default_factory=dict)
@@ -120,16 +126,40 @@ async def run_and_record(folder) -> Record:
         server.access.audit.append(listen)
         cluster = Embedded(server, folder)
         async with cluster.client, _alive(cluster, WORKLOADS):
-            path = SERVICE_ACCOUNT.path("kube-system", NAME, "token")
-            token = json.loads(await cluster.client.request("POST", path, body=b"{}"))["status"]["token"]
+            token = await token_of(cluster, NAME, "kube-system")
             cluster.scheduler_kubeconfig = cluster._kubeconfig(folder / "account.yaml", token)
             await work(cluster, server, record)
             await take_away_each_right(cluster.client, record)
     return record
 
 
+async def token_of(cluster, name, namespace):
+    """A token of a service account."""
+    path = SERVICE_ACCOUNT.path(namespace, name, "token")
+    return json.loads(await cluster.client.request("POST", path, body=b"{}"))["status"]["token"]
+
+
+async def monitoring(cluster):
+    """The tokens of two accounts: of one that may read metrics, and of one that may not."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:monitoring"}
+    binding = {"metadata": {"name": "prometheus"}, "roleRef": role, "subjects": []}
+    for name in ("prometheus", "somebody"):
+        await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": name, "namespace": "default"}})
+    binding["subjects"].append({"kind": "ServiceAccount", "name": "prometheus", "namespace": "default"})
+    await cluster.client.create(CLUSTER_ROLE_BINDING, binding)
+    return [await token_of(cluster, name, "default") for name in ("prometheus", "somebody")]
+
+
+async def status_of(port, path, token=""):
+    """What an endpoint answers."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    url = f"https://127.0.0.1:{port}{path}"
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as response:
+        return response.status
+
+
 async def work(cluster, server, record):
-    """Pods that fit, one that never will, and one that others make room for; then the endpoints' questions.
+    """Pods that fit, one that never will, and one that others make room for; and somebody reads metrics.
 
     As soon as something is refused there is nothing more to wait for: the tests say what it was.
     """
@@ -148,6 +178,10 @@ async def work(cluster, server, record):
                 client, lambda handle: {NAME: default_profile(NAME, handle)}, FAST, leadership=election
             )
             stop = asyncio.Event()
+            connect = partial(HttpClient, cluster.access)
+            with Endpoints(ServingOptions(port=0, bind_address="127.0.0.1"), scheduler, connect) as endpoints:
+                for token in ("", *await monitoring(cluster)):
+                    record.metrics.append(await status_of(endpoints.port, "/metrics", token))
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(scheduler.run(stop))
                 await cluster.create(*pods("low", 4, cpu="250m"), pod("huge", cpu="30"))
@@ -158,15 +192,6 @@ async def work(cluster, server, record):
                 await until(lambda: any(event.get("series") for event in witness.events))
                 await until(lambda: "update leases.coordination.k8s.io" in map(right, record.asked))
                 stop.set()
-        reviews = {
-            "/apis/authentication.k8s.io/v1/tokenreviews": {"token": "somebody's"},
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews": {
-                "user": "somebody",
-                "nonResourceAttributes": {"verb": "get", "path": "/metrics"},
-            },
-        }
-        for path, spec in reviews.items():
-            await client.request("POST", path, body=json.dumps({"spec": spec}).encode())
     record.bound = {key: witness.node_of(key) for key in witness.pods if key.startswith("default/")}
     record.reasons = {event["reason"] for event in witness.events}
     if not record.refused:
@@ -238,6 +263,7 @@ async def allowed(client, asked: Attributes) -> bool:
 def test_the_scheduler_does_its_work(record):
     assert record.bound == {"default/huge": "", "default/vip": "node-0"}, "all others made room"
     assert {"Scheduled", "FailedScheduling", "Preempted", "LeaderElection"} <= record.reasons
+    assert record.metrics == [401, 200, 403]
     assert record.holder == "", "it gave the lease back"
 
 
@@ -301,17 +327,23 @@ async def test_bayplan_run_works_as_the_manifests_start_it(tmp_path):
         cluster = Embedded(server, tmp_path)
         async with cluster.client, _alive(cluster, WORKLOADS):
             await cluster.add_nodes(2)
-            path = SERVICE_ACCOUNT.path("kube-system", NAME, "token")
-            token = json.loads(await cluster.client.request("POST", path, body=b"{}"))["status"]["token"]
-            kubeconfig = cluster._kubeconfig(tmp_path / "account.yaml", token)
-            async with bayplan_run(*arguments, "--kubeconfig", kubeconfig, "--secure-port=0") as running:
+            kubeconfig = cluster._kubeconfig(tmp_path / "account.yaml", await token_of(cluster, NAME, "kube-system"))
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            serving = (f"--secure-port={port}", "--bind-address=127.0.0.1")
+            async with bayplan_run(*arguments, "--kubeconfig", kubeconfig, *serving) as running:
                 await cluster.create(*pods("web", 4))
                 await cluster.witness.until(
                     lambda: all(cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4))
                 )
                 lease = await cluster.client.get(LEASE, NAME, "kube-system")
+                probed = {
+                    name: await status_of(port, container[f"{name}Probe"]["httpGet"]["path"])
+                    for name in ("startup", "liveness", "readiness")
+                }
                 running.signal(signal.SIGTERM)
                 assert await running.ended() == 0, running.lines
     assert lease.spec.holderIdentity
+    assert probed == {"startup": 200, "liveness": 200, "readiness": 200}
     assert {cluster.witness.node_of(f"default/web-{number:04d}") for number in range(4)} == {"node-1"}
     assert list(map(right, refused)) == []
