@@ -5,11 +5,12 @@ Mirrors pkg/scheduler/eventhandlers.go.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from lightkube.models.core_v1 import Node
@@ -40,6 +41,11 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that are done take nothing any more, and there may be many of them."""
 
 _NODE_UPDATE = "NodeUpdate"
 """What metrics call any update of a node, heartbeats too: what it means is found out while it is handled."""
@@ -92,6 +98,22 @@ class Intake:
             self._holders -= 1
             if not self._holders:
                 self._let_in()
+
+    async def look(self, look: Callable[[], T]) -> T:
+        """What `look` returns, called while no cycle is open: what it sees is so, and not thought."""
+        if not self._holders:
+            return look()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def take_a_look() -> None:
+            if not answer.done():
+                try:
+                    answer.set_result(look())
+                except Exception as error:  # noqa: BLE001 - it is raised where it was asked for
+                    answer.set_exception(error)
+
+        self._waiting.append(take_a_look)
+        return await answer
 
     def _let_in(self) -> None:
         while self._waiting:
