@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from bayplan.cli import main
@@ -16,6 +17,7 @@ from bayplan.cli.run_preparation import prepare
 from bayplan.client import ConfigError
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
+from bayplan.config.writing import written
 from bayplan.framework.profile import Point
 from bayplan.service.leader_election import LeaderElectionSettings
 from bayplan.testing.offline import OfflineHandle
@@ -63,6 +65,51 @@ def test_with_a_configuration_they_take_part_where_it_names_them(prepared):
     assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["InterPodAffinity", "two"]
     assert made.warnings == [
         "bayplan run: warning: plugin 'one' is in no profile of config.yaml: enable it in plugins.multiPoint"
+    ]
+
+
+GANG_GATES = ("GenericWorkload=true,GangScheduling=true",)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "gates", "switched_on"),
+    [
+        pytest.param(None, GANG_GATES, True, id="gates"),
+        pytest.param(None, (), False, id="no gates"),
+        pytest.param("profiles: [{schedulerName: x}]\n", GANG_GATES, True, id="gates and a configuration"),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", (), True, id="named"
+        ),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", GANG_GATES, True, id="both"
+        ),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}}]\n",
+            GANG_GATES,
+            False,
+            id="disabled again",
+        ),
+    ],
+)
+def test_feature_gates_switch_gangs_on(configuration, gates, switched_on, prepared):
+    made = prepared(configuration, feature_gates=gates)
+    assert (made.problems, made.warnings) == ([], [])
+    (profile,) = made.build_profiles(handle()).values()
+    for point in (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT):
+        assert ("GangScheduling" in [plugin.name for plugin in profile.at(point)]) is switched_on
+    enabled = yaml.safe_load(written(made.configuration, made.catalog))["profiles"][0]["plugins"]["multiPoint"][
+        "enabled"
+    ]
+    assert ([each["name"] for each in enabled][-1] == "GangScheduling") is switched_on
+
+
+def test_workloads_without_gangs(prepared):
+    made = prepared(feature_gates=("GenericWorkload=true",))
+    assert made.warnings == [
+        (
+            "bayplan run: warning: --feature-gates: GenericWorkload has no effect alone: GangScheduling=true beside it "
+            "places pods of PodGroups together"
+        )
     ]
 
 

@@ -98,8 +98,8 @@ async def test_a_dump_says_what_is_known(clock, said):
         "dump: 1 nodes, 3 pods on them, of which 1 are assumed; 2 nodes have nominated pods",
         (
             "dump: node a: requested cpu 750m, memory 1Gi, ephemeral-storage 0, pods 2; allocatable cpu 4000m, "
-            "memory 16Gi, ephemeral-storage 0, pods 110, example.com/gpu 2; pods: default/web (Running, uid default-web), "
-            "default/on-its-way (assumed, Pending, uid default-on-its-way); "
+            "memory 16Gi, ephemeral-storage 0, pods 110, example.com/gpu 2; pods: "
+            "default/web (Running, uid default-web), default/on-its-way (assumed, Pending, uid default-on-its-way); "
             "nominated: default/preemptor (Pending, uid default-preemptor)"
         ),
         (
