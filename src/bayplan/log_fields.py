@@ -37,7 +37,12 @@ class HasName(Protocol):
 
 def about_pod(pod: HasName, field: str = "pod") -> LogField:
     """A pod; in a line about two pods, one of them needs another `field`."""
-    return LogField(field, {"name": pod.name, "namespace": pod.namespace}, f"{pod.namespace}/{pod.name}")
+    return pod_named(pod.namespace, pod.name, field)
+
+
+def pod_named(namespace: str, name: str, field: str = "pod") -> LogField:
+    """A pod of which no more is known."""
+    return LogField(field, {"name": name, "namespace": namespace}, f"{namespace}/{name}")
 
 
 def about_node(name: str) -> LogField:

@@ -19,7 +19,9 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
 from bayplan.config.writing import written
 from bayplan.framework.profile import Point
+from bayplan.log_fields import about_node, about_pod
 from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.testing.builders import make_pod
 from bayplan.testing.offline import OfflineHandle
 
 HEAD = (
@@ -306,6 +308,18 @@ def test_json_lines_have_the_names_of_kubernetes_components():
     line = json.loads(JsonLines().format(record))
     assert line.pop("ts") == round(record.created * 1000, 3)
     assert line == {"caller": "loop.py:7", "msg": "pod x", "v": 0, "severity": "warning"}
+
+
+def test_json_lines_have_fields_for_what_they_are_about():
+    about = about_pod(make_pod("web", namespace="shop")), about_node("a")
+    record = logging.LogRecord("bayplan.x", logging.INFO, "/a/x.py", 7, "pod %s bound to node %s", about, None)
+    line = json.loads(JsonLines().format(record))
+    assert {name: line[name] for name in ("msg", "pod", "node", "v")} == {
+        "msg": "pod shop/web bound to node a",
+        "pod": {"name": "web", "namespace": "shop"},
+        "node": {"name": "a"},
+        "v": 2,
+    }
 
 
 def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):

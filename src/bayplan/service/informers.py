@@ -33,6 +33,7 @@ from bayplan.framework.changes import (
     pod_changes,
 )
 from bayplan.framework.events import Action, ClusterEvent
+from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
@@ -168,7 +169,7 @@ class PodHandler:
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A pod that cannot be read waits, and says so, if it is ours."""
         pod = _glance(raw)
-        log.error("pod %s/%s cannot be read and is left alone: %s", pod.namespace, pod.name, error)
+        log.error("pod %s cannot be read and is left alone: %s", about_pod(pod), error)
         if pod.scheduler_name in self._scheduler_names and not pod.bound:
             note = f"the pod cannot be understood: {error}"
             self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
@@ -260,7 +261,7 @@ class NodeHandler:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A node that cannot be read is not used, or stays as it was known before."""
-        log.error("node %s cannot be read and is left alone: %s", _glance(raw).name, error)
+        log.error("node %s cannot be read and is left alone: %s", about_node(_glance(raw).name), error)
 
     def _add(self, node: SentNode) -> None:
         if self._taken_over(node):
@@ -280,7 +281,7 @@ class NodeHandler:
         try:
             self._state.set_node(node.object, node.raw)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", _name(node.object), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", about_node(_name(node.object)), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
         self._store.set(_name(node.object), node.object)
         return True
