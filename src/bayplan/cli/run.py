@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
     help="A policy of your own; may be repeated. Takes part in everything, or with --config where that names it.",
 )
 @click.option("--seed", type=int, help="Make the choice among equally good nodes repeatable.")
-@click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says everything.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says why.")
 @kube_scheduler_flags
 def run(
     context: str | None,

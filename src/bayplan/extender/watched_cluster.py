@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import Asked, names_of
 from bayplan.extender.wire import ExtenderArgs
-from bayplan.log_fields import about_node
+from bayplan.log_fields import about_node, pod_named
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,8 @@ class _PodHandler:
         self._state.remove_pod(old.uid)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("pod %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
+        namespace, _, name = Identity.of(raw).key.rpartition("/")
+        log.error("pod %s cannot be read and is left alone: %s", pod_named(namespace, name), error)
 
 
 class _ObjectHandler:

@@ -182,8 +182,8 @@ def _find_feasible(
             verdicts = _filter(profile, state, cycle, pod, alone, options)
             yield from _ask_filter(pod, verdicts, diagnosis, options)
         except (PluginError, ExtenderError) as error:
-            about = about_pod(pod), about_node(pod.nominated_node_name)
-            log.warning("pod %s: looking at its nominated node %s: %s", *about, error)
+            node = about_node(pod.nominated_node_name)
+            log.warning("pod %s: looking at its nominated node %s: %s", about_pod(pod), node, error)
         else:
             if verdicts.standing.any():
                 diagnosis.verdicts = verdicts
