@@ -5,7 +5,7 @@ Mirrors client-go's listers, and util/assumecache for what was decided but is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from bayplan.api.kinds import Kind
@@ -15,7 +15,7 @@ class ObjectStore(Mapping[str, Any]):
     """The objects of one kind by `namespace/name` (or `name`), as far as they are known.
 
     An object may be assumed: a version that was decided here and is being written. It is what readers see until the
-    server tells of a version that is as new, or the assumption is given up.
+    server tells of a newer version, or the assumption is given up. `listeners` are called after every change.
     """
 
     def __init__(self) -> None:
@@ -23,32 +23,37 @@ class ObjectStore(Mapping[str, Any]):
         """Grows with every change."""
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
+        self.listeners: set[Callable[[], None]] = set()
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""
         self._known[key] = obj
         assumed = self._assumed.get(key)
-        if assumed is not None and _version(obj) >= _version(assumed):
+        if assumed is not None and _is_newer(obj, assumed):
             del self._assumed[key]
-        self.version += 1
+        self._changed()
 
     def remove(self, key: str) -> None:
         """The object is gone."""
         self._known.pop(key, None)
         self._assumed.pop(key, None)
-        self.version += 1
+        self._changed()
 
     def assume(self, key: str, obj: Any) -> None:
         """Let readers see a version that is not written yet. Raises KeyError for an object that is not known."""
         if key not in self._known:
             raise KeyError(key)
         self._assumed[key] = obj
-        self.version += 1
+        self._changed()
 
     def restore(self, key: str) -> None:
         """Give up an assumption."""
         if self._assumed.pop(key, None) is not None:
-            self.version += 1
+            self._changed()
+
+    def known(self, key: str) -> Any | None:
+        """What the server said last, whatever is assumed; None where it knows no such object."""
+        return self._known.get(key)
 
     def __getitem__(self, key: str) -> Any:
         return self._assumed[key] if key in self._assumed else self._known[key]
@@ -58,6 +63,11 @@ class ObjectStore(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def _changed(self) -> None:
+        self.version += 1
+        for listener in tuple(self.listeners):
+            listener()
 
 
 class Objects:
@@ -73,7 +83,16 @@ class Objects:
         return store
 
 
-def _version(obj: Any) -> int:
+def _is_newer(obj: Any, assumed: Any) -> bool:
+    """Whether what the server says puts an end to an assumption.
+
+    The version that the assumption was made of does not: servers repeat themselves.
+    """
+    version = version_of(obj)
+    return version == 0 or version > version_of(assumed)
+
+
+def version_of(obj: Any) -> int:
     """A resource version as a number: etcd's are, and an object that came from no server is older than any."""
     version = obj.metadata.resourceVersion if obj.metadata else None
     return int(version) if version and version.isdigit() else 0
