@@ -79,7 +79,7 @@ def translate_inline(volume: Volume, plugin: InTreePlugin) -> CsiVolume:
     return CsiVolume(plugin.driver, plugin.handle(getattr(volume, plugin.source), None))
 
 
-def _aws_handle(source: Any, labels: Mapping[str, str] | None) -> str:
+def _aws_handle(source: Any, _labels: Mapping[str, str] | None) -> str:
     text: str = source.volumeID
     if not text.startswith("aws://"):
         return text
@@ -114,19 +114,19 @@ def _gce_region(zones: list[str]) -> str:
     return regions.pop()
 
 
-def _azure_disk_handle(source: Any, labels: Mapping[str, str] | None) -> str:
+def _azure_disk_handle(source: Any, _labels: Mapping[str, str] | None) -> str:
     if source.kind is not None and source.kind.lower() != "managed":
         raise Untranslatable(f"kind({source.kind}) is not supported in csi migration")
     handle: str = source.diskURI
     return handle
 
 
-def _volume_id(source: Any, labels: Mapping[str, str] | None) -> str:
+def _volume_id(source: Any, _labels: Mapping[str, str] | None) -> str:
     handle: str = source.volumeID
     return handle
 
 
-def _not_migrated(source: Any, labels: Mapping[str, str] | None) -> str:
+def _not_migrated(_source: Any, _labels: Mapping[str, str] | None) -> str:
     raise Untranslatable("the volumes of this plugin are not counted as those of a CSI driver")
 
 

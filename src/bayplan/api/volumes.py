@@ -42,7 +42,7 @@ def is_controlled_by(claim: PersistentVolumeClaim, uid: str) -> bool:
     return next((owner.uid == uid for owner in owners if owner.controller), False)
 
 
-def annotations(obj: Any) -> dict[str, str]:
+def annotations_of(obj: Any) -> dict[str, str]:
     """The annotations of an object."""
     return (obj.metadata.annotations if obj.metadata else None) or {}
 
@@ -56,13 +56,13 @@ def full_name(obj: Any) -> str:
 def class_of_claim(claim: PersistentVolumeClaim) -> str:
     """The storage class that a claim asks for; "" for none."""
     spec = claim.spec
-    return annotations(claim).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
+    return annotations_of(claim).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
 
 
 def class_of_volume(volume: PersistentVolume) -> str:
     """The storage class of a volume; "" for none."""
     spec = volume.spec
-    return annotations(volume).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
+    return annotations_of(volume).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:
@@ -72,7 +72,7 @@ def volume_name(claim: PersistentVolumeClaim) -> str:
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
     """Whether the binding of a claim is complete on both sides."""
-    return bool(volume_name(claim)) and BIND_COMPLETED in annotations(claim)
+    return bool(volume_name(claim)) and BIND_COMPLETED in annotations_of(claim)
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int | None:

@@ -6,16 +6,20 @@ Mirrors client-go's listers, and util/assumecache for what was decided but is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from bayplan.api.kinds import Kind
+
+Listener = Callable[[Any, Any], None]
+"""Told what readers saw of an object before and see now, None where there was or is none."""
 
 
 class ObjectStore(Mapping[str, Any]):
     """The objects of one kind by `namespace/name` (or `name`), as far as they are known.
 
     An object may be assumed: a version that was decided here and is being written. It is what readers see until the
-    server tells of a newer version, or the assumption is given up. `listeners` are called after every change.
+    server tells of a newer version, or the assumption is given up.
     """
 
     def __init__(self) -> None:
@@ -23,33 +27,56 @@ class ObjectStore(Mapping[str, Any]):
         """Grows with every change."""
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
-        self.listeners: set[Callable[[], None]] = set()
+        self._listeners: list[Listener] = []
+
+    def listen(self, listener: Listener) -> None:
+        """Have a listener told of every object that is known, and of every change from now on: to keep an index."""
+        for obj in self.values():
+            listener(None, obj)
+        self._listeners.append(listener)
+
+    @contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have `wake` called after every change, as long as the context lasts."""
+
+        def listener(_before: Any, _now: Any) -> None:
+            wake()
+
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""
+        before = self.get(key)
         self._known[key] = obj
         assumed = self._assumed.get(key)
         if assumed is not None and _is_newer(obj, assumed):
             del self._assumed[key]
-        self._changed()
+        self._changed(before, key)
 
     def remove(self, key: str) -> None:
         """The object is gone."""
+        before = self.get(key)
         self._known.pop(key, None)
         self._assumed.pop(key, None)
-        self._changed()
+        self._changed(before, key)
 
     def assume(self, key: str, obj: Any) -> None:
         """Let readers see a version that is not written yet. Raises KeyError for an object that is not known."""
         if key not in self._known:
             raise KeyError(key)
+        before = self[key]
         self._assumed[key] = obj
-        self._changed()
+        self._changed(before, key)
 
     def restore(self, key: str) -> None:
         """Give up an assumption."""
-        if self._assumed.pop(key, None) is not None:
-            self._changed()
+        before = self._assumed.pop(key, None)
+        if before is not None:
+            self._changed(before, key)
 
     def known(self, key: str) -> Any | None:
         """What the server said last, whatever is assumed; None where it knows no such object."""
@@ -64,10 +91,10 @@ class ObjectStore(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._known)
 
-    def _changed(self) -> None:
+    def _changed(self, before: Any, key: str) -> None:
         self.version += 1
-        for listener in tuple(self.listeners):
-            listener()
+        for listener in tuple(self._listeners):
+            listener(before, self.get(key))
 
 
 class Objects:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import Kind
@@ -47,6 +48,10 @@ class UnconnectedHandle:
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """What `done` says now: nothing changes while a plugin waits."""
         return done()
+
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.now(UTC)
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Nothing: pods wait in the scheduler in front."""

@@ -20,7 +20,7 @@ from bayplan.api.kinds import (
     VOLUME_ATTACHMENT,
 )
 from bayplan.api.volumes import claim_name, class_of_claim, is_controlled_by, volume_name
-from bayplan.cluster.columns import Bool, Int64, Rows
+from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
@@ -199,7 +199,7 @@ class NodeVolumeLimits(Plugin):
 
     # What is on nodes
 
-    def _count(self, wanted: _Attached, limits: _Limits, nodes: Nodes, index: Rows, statuses: list[Status]) -> None:
+    def _count(self, wanted: _Attached, limits: _Limits, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         by_driver = Counter(driver for driver, _ in wanted)
         rooms = {driver: limits.by_driver[driver][nodes.rows] for driver in by_driver if driver in limits.by_driver}
         for driver, room in rooms.items():

@@ -132,24 +132,21 @@ def _clash(disks: Sequence[Volume], others: Sequence[Volume]) -> bool:
 
 def _same_disk(one: Volume, other: Volume) -> bool:
     """Whether two pods cannot have these volumes on one node. Mirrors isVolumeConflict."""
-    if one.gcePersistentDisk is not None and other.gcePersistentDisk is not None:
-        same = one.gcePersistentDisk.pdName == other.gcePersistentDisk.pdName
-        if same and not (one.gcePersistentDisk.readOnly and other.gcePersistentDisk.readOnly):
-            return True
-    if one.awsElasticBlockStore is not None and other.awsElasticBlockStore is not None:
+    gce, gce_there = one.gcePersistentDisk, other.gcePersistentDisk
+    aws, aws_there = one.awsElasticBlockStore, other.awsElasticBlockStore
+    iscsi, iscsi_there = one.iscsi, other.iscsi
+    rbd, rbd_there = one.rbd, other.rbd
+    return (
+        (gce and gce_there and gce.pdName == gce_there.pdName and not (gce.readOnly and gce_there.readOnly))
         # Not even for reading.
-        if one.awsElasticBlockStore.volumeID == other.awsElasticBlockStore.volumeID:
-            return True
-    if one.iscsi is not None and other.iscsi is not None:
-        if one.iscsi.iqn == other.iscsi.iqn and not (one.iscsi.readOnly and other.iscsi.readOnly):
-            return True
-    if one.rbd is not None and other.rbd is not None:
-        return _same_image(one.rbd, other.rbd) and not (one.rbd.readOnly and other.rbd.readOnly)
-    return False
+        or (aws and aws_there and aws.volumeID == aws_there.volumeID)
+        or (iscsi and iscsi_there and iscsi.iqn == iscsi_there.iqn and not (iscsi.readOnly and iscsi_there.readOnly))
+        or (rbd and rbd_there and _same_image(rbd, rbd_there) and not (rbd.readOnly and rbd_there.readOnly))
+        or False
+    )
 
 
 def _same_image(one: RBDVolumeSource, other: RBDVolumeSource) -> bool:
-    # An API server fills in the pool; where none did, both mean the same one.
     return (
         not set(one.monitors or ()).isdisjoint(other.monitors or ())
         and (one.pool or "") == (other.pool or "")

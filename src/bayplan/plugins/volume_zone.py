@@ -13,6 +13,7 @@ from lightkube.models.storage_v1 import StorageClass
 from bayplan.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.volumes import WAIT_FOR_FIRST_CONSUMER, class_of_claim, volume_name, zones
+from bayplan.cluster.columns import Bool
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
@@ -91,8 +92,9 @@ class VolumeZone(Plugin):
         metadata = new.metadata
         if metadata is None or metadata.namespace != pod.namespace:
             return Hint.SKIP
-        names = (each.persistentVolumeClaim.claimName for each in pod.volumes if each.persistentVolumeClaim is not None)
-        return Hint.QUEUE if metadata.name in names else Hint.SKIP
+        claims = (volume.persistentVolumeClaim for volume in pod.volumes)
+        named = any(claim is not None and claim.claimName == metadata.name for claim in claims)
+        return Hint.QUEUE if named else Hint.SKIP
 
     def after_volume_change(self, pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
         """A volume that is new, or asks for something else, helps."""
@@ -132,7 +134,7 @@ def _topologies(volume: PersistentVolume) -> list[_Topology]:
     return [_Topology(label, values) for label, values in found if values is not None]
 
 
-def _matches(topology: _Topology, nodes: Nodes) -> Any:
+def _matches(topology: _Topology, nodes: Nodes) -> Bool:
     """Which nodes have one of the values, under the label itself or, where they lack it, under its successor."""
     label = topology.label
     matches = nodes.label_in(label, topology.values)

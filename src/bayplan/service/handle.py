@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from datetime import datetime
 
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import NODE, POD, Kind
@@ -27,10 +29,12 @@ class SchedulerHandle:
         waiting_pods: WaitingPods,
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
+        now: Callable[[], datetime],
     ) -> None:
         self.client = client
         self.waiting_pods = waiting_pods
         self.activate = activate
+        self.now = now
         self.watched: set[Kind] = {POD, NODE}
         self._state = state
         self._recorder = recorder
@@ -66,20 +70,17 @@ class SchedulerHandle:
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """Wait until `done` says so, asked at once and after every change of the stores; False when time is up."""
-        watched = tuple(stores)
         changed = asyncio.Event()
-        for store in watched:
-            store.listeners.add(changed.set)
-        try:
-            async with asyncio.timeout(seconds):
-                while not done():
-                    changed.clear()
-                    await changed.wait()
-        except TimeoutError:
-            return False
-        finally:
-            for store in watched:
-                store.listeners.discard(changed.set)
+        with ExitStack() as stack:
+            for store in stores:
+                stack.enter_context(store.waking(changed.set))
+            try:
+                async with asyncio.timeout(seconds):
+                    while not done():
+                        changed.clear()
+                        await changed.wait()
+            except TimeoutError:
+                return False
         return True
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:

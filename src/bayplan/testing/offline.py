@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from bayplan.api import kinds
 from bayplan.api.custom_objects import kind_of
@@ -29,7 +30,7 @@ class RecordedEvent:
 class OfflineHandle:
     """What plugins may ask where nothing is written and nobody waits. Implements framework.handle.Handle.
 
-    `events` and `activated` are what plugins recorded and which pods they activated.
+    `events` and `activated` are what plugins recorded and which pods they activated; `time` is what their clock says.
     """
 
     client = None
@@ -39,6 +40,7 @@ class OfflineHandle:
         self.waiting_pods = WaitingPods()
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
     @property
     def nodes(self) -> Nodes:
@@ -61,6 +63,10 @@ class OfflineHandle:
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
         """What `done` says now: nothing changes while a plugin waits."""
         return done()
+
+    def now(self) -> datetime:
+        """The time."""
+        return self.time
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Note which pods a plugin activates."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from bayplan.cluster.columns import Int64
 from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.framework.normalization import utilization_curve
 from bayplan.plugins.arguments import (
     LEAST_ALLOCATED,
     MOST_ALLOCATED,

@@ -16,7 +16,7 @@ from bayplan.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     STORAGE_CLASS,
 )
-from bayplan.api.volumes import MIGRATED_PLUGINS, annotations, claim_name
+from bayplan.api.volumes import MIGRATED_PLUGINS, annotations_of, claim_name
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.plugins.volume_binding.capacity import volume_limit
@@ -49,7 +49,7 @@ def after_claim_change(pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hi
 
 def after_csi_node_change(pod: PodInfo, old: CSINode | None, new: CSINode) -> Hint:
     """A node on which drivers have taken over from other plugins helps."""
-    if old is None or annotations(old).get(MIGRATED_PLUGINS, "") != annotations(new).get(MIGRATED_PLUGINS, ""):
+    if old is None or annotations_of(old).get(MIGRATED_PLUGINS, "") != annotations_of(new).get(MIGRATED_PLUGINS, ""):
         return Hint.QUEUE
     return Hint.SKIP
 

@@ -1,4 +1,7 @@
-"""Which volumes would do for a claim, whatever the node. Mirrors FindMatchingVolume (component-helpers/storage/volume)."""
+"""Which volumes would do for a claim, whatever the node.
+
+Mirrors FindMatchingVolume (component-helpers' storage/volume/pv_helpers.go).
+"""
 
 from __future__ import annotations
 

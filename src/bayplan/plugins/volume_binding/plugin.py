@@ -107,7 +107,8 @@ class VolumeBinding(Plugin):
         found = self._search.find(memory.claims, nodes.at(np.array([position])))
         refused = found.rejections()
         if refused is not None:
-            return refused.statuses[refused.index[0] - 1]
+            status: Status = refused.statuses[int(refused.index[0]) - 1]
+            return status
         memory.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes)
         return None
 

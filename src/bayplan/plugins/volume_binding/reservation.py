@@ -18,7 +18,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.api.volumes import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
-    annotations,
+    annotations_of,
     full_name,
     is_bound_to,
     is_fully_bound,
@@ -167,9 +167,9 @@ class Progress:
         claim = self._known(provision, missing)
         if version_of(provision.obj) > version_of(claim):
             return False
-        if not annotations(claim):
+        if not annotations_of(claim):
             raise BindingFailed(f'selectedNode annotation reset for PVC "{claim.metadata.name}"')
-        if annotations(claim).get(SELECTED_NODE) != self._node_name:
+        if annotations_of(claim).get(SELECTED_NODE) != self._node_name:
             # A provisioner that fails takes the annotation away.
             raise BindingFailed(f'provisioning failed for PVC "{claim.metadata.name}"')
         if name := volume_name(claim):
@@ -213,7 +213,7 @@ def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Pers
         spec = msgspec.structs.replace(spec, claimRef=reference)
         patch["spec"] = {"claimRef": reference}
     metadata = volume.metadata or ObjectMeta()
-    if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in annotations(volume):
+    if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in annotations_of(volume):
         metadata = _annotated(metadata, BOUND_BY_CONTROLLER, "yes")
         patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
     return msgspec.structs.replace(volume, metadata=metadata, spec=spec), _guarded(patch, metadata)

@@ -5,9 +5,7 @@ Mirrors FindPodVolumes (plugins/volumebinding/binder.go), for all nodes at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from lightkube.models.core_v1 import NodeSelector, PersistentVolume, PersistentVolumeClaim
@@ -20,7 +18,7 @@ from bayplan.api.volumes import (
     MIGRATED_PLUGINS,
     NO_PROVISIONER,
     SELECTED_NODE,
-    annotations,
+    annotations_of,
     class_of_claim,
     full_name,
     requested_storage,
@@ -42,6 +40,11 @@ NOT_ENOUGH_SPACE = "node(s) did not have enough free storage"
 VOLUME_MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 _REASONS = (NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING)
 _CONFLICT, _BIND, _SPACE, _MISSING = (1 << bit for bit in range(len(_REASONS)))
+_STATUSES = tuple(
+    Status.unresolvable(*(reason for bit, reason in enumerate(_REASONS) if bits & 1 << bit))
+    for bits in range(1, 1 << len(_REASONS))
+)
+"""What is said of a node, by the bits of its reasons, from 1 on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,10 @@ class Found:
         """A status for every node that does not do."""
         index = self.reasons.copy()
         failed = self.error > 0
-        index[failed] = (1 << len(_REASONS)) - 1 + self.error[failed]
+        index[failed] = len(_STATUSES) + self.error[failed]
         if not index.any():
             return None
-        said = [Status.unresolvable(*_told(bits)) for bits in range(1, 1 << len(_REASONS))]
-        return Rejections(index, (*said, *self.errors))
+        return Rejections(index, (*_STATUSES, *self.errors))
 
     def at(self, position: int) -> PodVolumes:
         """What becomes of the claims on a node that does."""
@@ -179,16 +181,16 @@ class Search:
     def _look_for_waiting(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
         """Claims with a node have a volume made there, others get one that is there, or else have one made."""
         open_ = found.intact
-        selected = [claim for claim in claims.waiting if SELECTED_NODE in annotations(claim)]
+        selected = [claim for claim in claims.waiting if SELECTED_NODE in annotations_of(claim)]
         for claim in selected:
             elsewhere = np.ones(len(nodes), dtype=np.bool_)
-            position = nodes.position(annotations(claim)[SELECTED_NODE])
+            position = nodes.position(annotations_of(claim)[SELECTED_NODE])
             if position is not None:
                 elsewhere[position] = False
             found.reasons[open_ & elsewhere] |= _BIND
             open_ &= ~elsewhere
         to_make: list[tuple[PersistentVolumeClaim, Bool]] = [(claim, open_.copy()) for claim in selected]
-        unselected = [claim for claim in claims.waiting if SELECTED_NODE not in annotations(claim)]
+        unselected = [claim for claim in claims.waiting if SELECTED_NODE not in annotations_of(claim)]
         chosen: dict[str, Bool] = {}
         for claim in sorted(unselected, key=lambda claim: requested_storage(claim) or 0):
             try:
@@ -233,7 +235,7 @@ class Search:
         """On which nodes a CSI driver has taken over from a plugin, as their CSINodes tell."""
         migrated = np.zeros(len(nodes), dtype=np.bool_)
         for name, csi_node in self._csi_nodes.items():
-            if plugin.name in annotations(csi_node).get(MIGRATED_PLUGINS, "").split(","):
+            if plugin.name in annotations_of(csi_node).get(MIGRATED_PLUGINS, "").split(","):
                 position = nodes.position(name)
                 if position is not None:
                     migrated[position] = True
@@ -273,11 +275,7 @@ def _required(volume: PersistentVolume) -> NodeSelector | None:
     return affinity.required if affinity else None
 
 
-def _matches(required: NodeSelector | None, nodes: Nodes) -> Any:
+def _matches(required: NodeSelector | None, nodes: Nodes) -> Bool:
     if required is None:
         return np.ones(len(nodes), dtype=np.bool_)
     return match_topology(selectors.parse_node_selector(required), nodes)
-
-
-def _told(bits: int) -> Iterator[str]:
-    return (reason for bit, reason in enumerate(_REASONS) if bits & 1 << bit)
