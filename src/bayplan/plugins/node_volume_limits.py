@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -204,15 +204,20 @@ class NodeVolumeLimits(Plugin):
         rooms = {driver: limits.by_driver[driver][nodes.rows] for driver in by_driver if driver in limits.by_driver}
         for driver, room in rooms.items():
             index[by_driver[driver] > room] = 1
+        slack = np.full(len(nodes), NO_LIMIT, dtype=np.int64)
+        for driver, room in rooms.items():
+            np.minimum(slack, room - by_driver[driver], out=slack)
         attachments = self._attachments_by_node()
         for position, others in self._occupied(nodes, attachments, limits.limited[nodes.rows]):
+            there = attachments.get(nodes.name(position), ()) if attachments else ()
+            if _at_most(others) + len(there) <= slack[position]:
+                continue  # whatever driver they are of
             attached = self._volumes_of(others)
             if isinstance(attached, Status):
                 statuses.append(attached)
                 index[position] = len(statuses)
                 continue
             present = Counter(driver for driver, _ in attached)
-            there = attachments.get(nodes.name(position), ())
             present.update(driver for driver, _ in self._attached_by(there).keys() - attached.keys())
             new = Counter(driver for driver, _ in wanted.keys() - attached.keys())
             over = any(
@@ -222,9 +227,9 @@ class NodeVolumeLimits(Plugin):
 
     def _occupied(
         self, nodes: Nodes, attachments: Mapping[str, list[VolumeAttachment]], limited: Bool
-    ) -> Iterable[tuple[int, Iterable[PodInfo]]]:
+    ) -> Iterable[tuple[int, Sequence[PodInfo]]]:
         """The nodes with limits on which volumes are, or pods with volumes."""
-        occupied: dict[int, Iterable[PodInfo]] = dict(nodes.pods_with_volumes())
+        occupied: dict[int, Sequence[PodInfo]] = dict(nodes.pods_with_volumes())
         for name in attachments:
             position = nodes.position(name)
             if position is not None:
@@ -265,6 +270,17 @@ class NodeVolumeLimits(Plugin):
                         limited[row] = True
             self._limits = key, _Limits(known, limited, by_driver)
         return self._limits[1]
+
+
+def _at_most(others: Iterable[PodInfo]) -> int:
+    """How many volumes pods can have at most; more than NO_LIMIT where one is not of a claim, for that may be an error."""
+    count = 0
+    for pod in others:
+        for volume in pod.volumes:
+            if volume.persistentVolumeClaim is None or not volume.persistentVolumeClaim.claimName:
+                return NO_LIMIT + 1
+            count += 1
+    return count
 
 
 def _may_count(volume: Volume) -> bool:
