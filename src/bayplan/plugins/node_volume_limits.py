@@ -273,7 +273,7 @@ class NodeVolumeLimits(Plugin):
 
 
 def _at_most(others: Iterable[PodInfo]) -> int:
-    """How many volumes pods can have at most; more than NO_LIMIT where one is not of a claim, for that may be an error."""
+    """How many volumes pods can have; more than NO_LIMIT where one is not of a claim, for that may be an error."""
     count = 0
     for pod in others:
         for volume in pod.volumes:
