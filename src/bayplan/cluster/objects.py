@@ -5,10 +5,13 @@ Mirrors client-go's listers, and util/assumecache for what was decided but is no
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import Kind
+
+
+V = TypeVar("V")
 
 
 class ObjectStore(Mapping[str, Any]):
@@ -23,6 +26,13 @@ class ObjectStore(Mapping[str, Any]):
         """Grows with every change."""
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
+        self._views: dict[Callable[[ObjectStore], Any], Any] = {}
+
+    def view(self, make: Callable[[ObjectStore], V]) -> V:
+        """What `make` makes of this store: the same at every call, for all who look up things in a way of their own."""
+        if make not in self._views:
+            self._views[make] = make(self)
+        return cast(V, self._views[make])
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""

@@ -12,6 +12,7 @@ from typing import Any
 from bayplan.plugins import arguments
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -59,7 +60,7 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
     Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
     # Before preemption: giving up an idle claim is better than evicting a pod.
-    Entry("DynamicResources", None, weight=2, arguments=arguments.DynamicResourcesArgs),
+    Entry("DynamicResources", DynamicResources, weight=2, arguments=arguments.DynamicResourcesArgs),
     Entry("DefaultPreemption", DefaultPreemption, arguments=arguments.DefaultPreemptionArgs),
     # These only score, so that their place decides nothing but the order in listings.
     Entry(
