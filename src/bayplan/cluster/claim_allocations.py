@@ -98,5 +98,3 @@ def results_of(allocation: AllocationResult | None) -> Iterable[DeviceRequestAll
 def allocation_of(claim: ResourceClaim) -> AllocationResult | None:
     """The allocation that a claim tells of."""
     return claim.status.allocation if claim.status is not None else None
-
-

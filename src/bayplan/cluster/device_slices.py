@@ -1,6 +1,6 @@
 """Resource slices as the allocation of devices needs them: parsed once, by node and by pool.
 
-Mirrors k8s.io/dynamic-resource-allocation/api (the internal types) and the sorting of slices in structured.NewAllocator.
+Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how structured.NewAllocator sorts slices.
 """
 
 from __future__ import annotations
@@ -81,9 +81,7 @@ class SliceDevice:
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.cache: dict[Hashable, Any] = {}
         """What plugins computed of this device, by a key of their own."""
-        self.counters: Counters = {
-            each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()
-        }
+        self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
 
     @cached_property
     def place(self) -> Place:
@@ -130,7 +128,9 @@ class Slice:
             try:
                 return any(device.place.includes(name, labels) for device in self.devices)
             except ValueError as error:
-                raise ValueError(f"failed to perform node selection for a device in slice {self.name}: {error}") from None
+                raise ValueError(
+                    f"failed to perform node selection for a device in slice {self.name}: {error}"
+                ) from None
         return False
 
 

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import Kind
 
-
 V = TypeVar("V")
 
 
@@ -32,7 +31,7 @@ class ObjectStore(Mapping[str, Any]):
         """What `make` makes of this store: the same at every call, for all who look up things in a way of their own."""
         if make not in self._views:
             self._views[make] = make(self)
-        return cast(V, self._views[make])
+        return cast("V", self._views[make])
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""

@@ -16,6 +16,7 @@ from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_declared_features import NodeDeclaredFeatures
 from bayplan.plugins.node_name import NodeName
 from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
@@ -72,7 +73,7 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("ImageLocality", ImageLocality, weight=1),
     Entry("DefaultBinder", DefaultBinder),
     # Appended by its feature gate, so that it comes last.
-    Entry("NodeDeclaredFeatures", None),
+    Entry("NodeDeclaredFeatures", NodeDeclaredFeatures),
 )
 
 OTHER_PLUGINS: tuple[Entry, ...] = (

@@ -110,8 +110,7 @@ class Search:
         self._met: dict[tuple[int, int], int] = {}
 
     def run(self) -> list[Granted] | None:
-        """What every claim gets, or None where the node has not enough. Raises AllocationError, InvalidPools, OutOfTime.
-        """
+        """What every claim gets; None where the node has too little. Raises AllocationError, InvalidPools, OutOfTime."""
         try:
             self._pools = gather_pools(self._supply.slices, self._node_name, self._labels)
         except ValueError as error:
@@ -164,9 +163,7 @@ class Search:
         where = f"claim {_key(claim)}, request {demand.name}"
         for number, selector in enumerate(demand.selectors):
             if selector.cel is None:
-                raise AllocationError(
-                    f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
-                )
+                raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
         if not demand.class_name:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         device_class = self._supply.classes.get(demand.class_name)
@@ -182,16 +179,18 @@ class Search:
         return wanted
 
     def _everything(self, key: tuple[int, int, int], where: str, wanted: _Wanted) -> list[tuple[SliceDevice, Pool]]:
-        found = []
+        found: list[tuple[SliceDevice, Pool]] = []
         for pool in self._pools:
             if pool.incomplete or pool.invalid:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
                     f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
                 )
-            for device in pool.devices():
-                if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device):
-                    found.append((device, pool))
+            found += [
+                (device, pool)
+                for device in pool.devices()
+                if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device)
+            ]
         return found
 
     # Whether a device is right

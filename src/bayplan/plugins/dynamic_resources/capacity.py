@@ -14,9 +14,7 @@ from bayplan.api.quantity import NANO
 Amounts = Mapping[str, int]
 
 
-def fits(
-    requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Amounts, allocating: Amounts
-) -> bool:
+def fits(requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Amounts, allocating: Amounts) -> bool:
     """Whether a request fits into what is left of every capacity, and keeps to its policy.
 
     `consumed` is what others have, `allocating` what this search has given away.

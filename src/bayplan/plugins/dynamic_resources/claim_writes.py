@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
@@ -87,7 +86,7 @@ def is_conflict(error: Exception) -> bool:
 
 
 def _copied(claim: ResourceClaim) -> ResourceClaim:
-    copied: Any = copy.copy(claim)
+    copied = copy.copy(claim)
     copied.metadata = copy.copy(claim.metadata)
     copied.status = copy.copy(claim.status)
     return copied

@@ -19,12 +19,8 @@ _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOC
 def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
     """The events, with their hints. `claims` by `namespace/name`."""
     yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
-    yield EventHint(
-        ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE), partial(after_claim_change, claims)
-    )
-    yield EventHint(
-        ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), partial(after_pod_change, claims)
-    )
+    yield EventHint(ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE), partial(after_claim_change, claims))
+    yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), partial(after_pod_change, claims))
     yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE))
     yield EventHint(ClusterEvent(RESOURCE_SLICE.kind, Action.ADD | Action.UPDATE))
 

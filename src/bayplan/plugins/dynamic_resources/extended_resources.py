@@ -1,7 +1,7 @@
 """Extended resources that device classes stand for: one claim for all that a pod requests of them.
 
-Mirrors dynamicresources/extendeddynamicresources.go. The claim is made up for each node, for a node may have some of the
-resources of its own; it is created when the pod is bound.
+Mirrors dynamicresources/extendeddynamicresources.go. The claim is made up for each node, for a node may have some of
+the resources of its own; it is created when the pod is bound.
 """
 
 from __future__ import annotations
@@ -35,15 +35,11 @@ _CANNOT_FIT = Status.unresolvable("cannot fit resource")
 
 def extended_requests(pod: PodInfo) -> dict[str, int]:
     """The resources that a pod requests and device classes may stand for, in whole units."""
-    return {
-        name: amount
-        for name, amount in pod.requested.items()
-        if amount and may_be_backed_by_devices(name)
-    }
+    return {name: amount for name, amount in pod.requested.items() if amount and may_be_backed_by_devices(name)}
 
 
 def claim_for(pod: PodInfo, claims: Iterable[ResourceClaim]) -> ResourceClaim:
-    """The pod's claim for extended resources: one that an earlier attempt left behind, or a new one without requests."""
+    """The pod's claim for extended resources: one that an earlier attempt left behind, or a new one, still empty."""
     for claim in claims:
         metadata = claim.metadata
         if metadata is None or (metadata.annotations or {}).get(ANNOTATION) != "true":
@@ -71,7 +67,12 @@ def is_in_memory(claim: ResourceClaim) -> bool:
 
 
 def claim_on_node(
-    claim: ResourceClaim, own_claims: bool, wanted: Mapping[str, int], pod: PodInfo, node: NodeInfo, classes: ExtendedResources
+    claim: ResourceClaim,
+    own_claims: bool,
+    wanted: Mapping[str, int],
+    pod: PodInfo,
+    node: NodeInfo,
+    classes: ExtendedResources,
 ) -> tuple[ResourceClaim | None, tuple[ContainerExtendedResourceRequest, ...]] | Status:
     """The claim as a node needs it and which containers use its requests, None where it needs none; or why the node is
     out. `own_claims`: whether the pod has claims beside it.
@@ -157,12 +158,8 @@ def _request(
 
 
 def _mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
-    return ContainerExtendedResourceRequest(
-        containerName=container.name, resourceName=resource, requestName=request
-    )
+    return ContainerExtendedResourceRequest(containerName=container.name, resourceName=resource, requestName=request)
 
 
 def _count(request: DeviceRequest) -> int:
     return (request.exactly.count if request.exactly is not None else None) or 0
-
-

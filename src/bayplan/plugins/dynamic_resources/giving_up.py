@@ -44,7 +44,7 @@ class GivingUp:
         self._writing: set[asyncio.Task[None]] = set()
 
     def post_filter(self, state: PodDevices | None, pod: PodInfo) -> str:
-        """Give up the first allocation that some node could not use, if nobody else has the claim. Says what was done."""
+        """Give up the first allocation that some node could not use and nobody else has. Says what was done."""
         if state is None:
             return NO_CLAIMS
         for index in sorted(state.unavailable):

@@ -89,7 +89,7 @@ class DynamicResources(Plugin):
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Look at the claims: which are allocated, and whether the others can be at all."""
-        wanted = {name: amount for name, amount in extended_requests(pod).items()}
+        wanted = extended_requests(pod)
         by_devices = any(self._extended.class_of(name) is not None for name in wanted)
         if not by_devices and not has_claims(pod):
             return SKIP
@@ -104,14 +104,12 @@ class DynamicResources(Plugin):
         if not state.claims:
             return SKIP
         for index, claim in enumerate(state.claims):
-            problem = self._look_at(state, index, claim)
-            if problem is not None:
-                return problem
+            refusal = self._look_at(state, index, claim)
+            if refusal is not None:
+                return refusal
         if state.to_allocate():
             taken = self._allocations.taken()
-            state.supply = Supply(
-                self._slices.refresh(), taken, self._classes, self._selectors, SharedCounters(taken)
-            )
+            state.supply = Supply(self._slices.refresh(), taken, self._classes, self._selectors, SharedCounters(taken))
         cycle.data[self.name] = state
         return None
 
@@ -200,9 +198,7 @@ class DynamicResources(Plugin):
         except AllocationError as problem:
             return Status.error(str(problem))
 
-    def post_filter(
-        self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
-    ) -> PostFilterResult:
+    def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
         """Give up an allocation that stands in the way, if nobody else uses it."""
         state: PodDevices | None = cycle.data.get(self.name)
         return PostFilterResult(Status.unschedulable(self._giving_up.post_filter(state, pod)))

@@ -25,9 +25,7 @@ def claims_of(pod: PodInfo, claims: Mapping[str, ResourceClaim]) -> list[Resourc
         if metadata is not None and metadata.deletionTimestamp is not None:
             raise NoClaim(f'resourceclaim "{name}" is being deleted')
         if generated and not _is_controlled_by(claim, pod):
-            raise NoClaim(
-                f"ResourceClaim {pod.namespace}/{name} was not created for Pod {pod.key} (Pod is not owner)"
-            )
+            raise NoClaim(f"ResourceClaim {pod.namespace}/{name} was not created for Pod {pod.key} (Pod is not owner)")
         found.append(claim)
     return found
 

@@ -107,7 +107,9 @@ def _node_selector(granted: Granted, node_name: str) -> NodeSelector | None:
             _add(labels, term.matchExpressions)
     if not fields and not labels:
         return None
-    return NodeSelector(nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=labels or None, matchFields=fields or None)])
+    return NodeSelector(
+        nodeSelectorTerms=[NodeSelectorTerm(matchExpressions=labels or None, matchFields=fields or None)]
+    )
 
 
 def _add(requirements: list[NodeSelectorRequirement], more: list[NodeSelectorRequirement] | None) -> None:

@@ -29,8 +29,8 @@ class PodDevices:
     """The claims of a pod: its own, and last the one for extended resources, if there is one (`extended`).
 
     `extended_requests` are the extended resources that the pod requests, `selectors` say where allocated claims can be
-    used, by the place of the claim. `supply` is None where nothing is to be allocated. `unavailable` are allocated claims
-    that some node could not use. `decided` is what Reserve settled.
+    used, by the place of the claim. `supply` is None where nothing is to be allocated. `unavailable` are allocated
+    claims that some node could not use. `decided` is what Reserve settled.
     """
 
     claims: list[ResourceClaim]

@@ -11,9 +11,11 @@ from lightkube.models.resource_v1 import DeviceClass
 from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
+from bayplan.cluster.device_classes import ExtendedResources
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
@@ -32,7 +34,8 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     arguments = NodeResourcesFitArgs
 
-    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
+        self._backed = handle.objects(DEVICE_CLASS).view(ExtendedResources) if handle is not None else None
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
@@ -50,7 +53,10 @@ class NodeResourcesFit(Plugin):
         anything = crowded
         for name, amount in request.items():
             if amount and not self._ignores(name):
-                lacking = nodes.allocatable(name) - nodes.requested(name) < amount
+                allocatable = nodes.allocatable(name)
+                lacking = allocatable - nodes.requested(name) < amount
+                if self._may_be_devices(name):
+                    lacking &= allocatable > 0
                 short.append((name, lacking, amount))
                 anything = anything | lacking
         return _rejections(short, nodes) if anything.any() else None
@@ -63,6 +69,8 @@ class NodeResourcesFit(Plugin):
         for name, amount in request.items():
             if amount and not self._ignores(name):
                 allocatable = node.allocatable_of(name)
+                if not allocatable and self._may_be_devices(name):
+                    continue
                 if allocatable - node.requested_of(name) < amount:
                     reasons.append(f"Insufficient {name}")
                     hopeless = hopeless or allocatable < amount
@@ -95,6 +103,14 @@ class NodeResourcesFit(Plugin):
         if _has_resources_in_status(pod) or pod.spec.resources is not None:
             return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
         return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
+
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """A pod that may get extended resources by devices stays apart."""
+        return None if any(self._may_be_devices(name) for name, amount in pod.requested.items() if amount) else ()
+
+    def _may_be_devices(self, name: str) -> bool:
+        """Whether a node that has nothing of a resource may still give it, by devices. DynamicResources says then."""
+        return self._backed is not None and self._backed.class_of(name) is not None
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):

@@ -128,7 +128,7 @@ class SelectorEvaluator(Evaluator):
             return values
         if not isinstance(values, (ListType, MapType)):
             return _no_overload(name, values)
-        two = len(arguments) == 3 and name not in {"map"}
+        two = len(arguments) == 3 and name != "map"
         names = [_name(argument) for argument in arguments[: 2 if two else 1]]
         bodies = arguments[2 if two else 1 :]
         results: list[Any] = []

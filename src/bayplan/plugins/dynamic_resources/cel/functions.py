@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
-import re2
+import re2  # type: ignore[import-untyped]  # what cel-python's own `matches` uses: the syntax of Go
 from celpy.celtypes import BoolType, DoubleType, IntType, ListType, StringType
 
 from bayplan.api.quantity import NANO
@@ -42,7 +43,8 @@ def _is_semver(text: str, normalize: bool = False) -> BoolType:
 def _compare(one: Any, other: Any) -> int:
     _of(one, Quantity, Semver)
     _of(other, type(one))
-    return (one > other) - (one < other)
+    greater, less = bool(one > other), bool(one < other)
+    return greater - less
 
 
 def _sign(one: Quantity) -> IntType:
@@ -85,7 +87,7 @@ def _matches(text: str, pattern: str) -> BoolType:
 
 def _is_sorted(values: Any) -> BoolType:
     items = list(_of(values, ListType))
-    return BoolType(all(not after < before for before, after in zip(items, items[1:], strict=False)))
+    return BoolType(all(not after < before for before, after in pairwise(items)))
 
 
 def _sum(values: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 
 import celpy
 import lark
+from celpy.celparser import CELParseError
 from celpy.celtypes import BoolType, IntType, MapType, StringType
 from celpy.evaluation import Activation, CELEvalError
 
@@ -90,7 +91,7 @@ class Selectors:
                 problem = check(found)
                 if problem:
                     found = CompileError(problem)
-            except celpy.CELParseError as error:
+            except CELParseError as error:
                 where = f" at {error.line}:{error.column}" if error.line is not None else ""
                 found = CompileError(f"compilation failed: syntax error{where}")
             except RecursionError:
@@ -133,11 +134,17 @@ def _put(by_domain: DomainMap, name: str, driver: str, value: Any) -> None:
     domain, slash, key = name.partition("/")
     if not slash:
         domain, key = driver, name
-    by_domain.setdefault(StringType(domain), MapType())[StringType(key)] = value
+    if StringType(domain) not in by_domain:
+        by_domain[StringType(domain)] = MapType()
+    of_domain = by_domain[StringType(domain)]
+    of_domain[StringType(key)] = value
 
 
 def _attribute(value: Mapping[str, Any]) -> tuple[str, Any]:
-    return next(((kind, value[kind]) for kind in ("int", "bool", "string", "version") if value.get(kind) is not None), ("", None))
+    return next(
+        ((kind, value[kind]) for kind in ("int", "bool", "string", "version") if value.get(kind) is not None),
+        ("", None),
+    )
 
 
 def _attribute_value(name: str, kind: str, value: Any) -> Any:
