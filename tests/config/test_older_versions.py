@@ -66,6 +66,7 @@ def notes(reading):
 
 
 OLD_SCORES = {
+    "DynamicResources": 2,
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,

@@ -110,7 +110,7 @@ class Search:
         self._met: dict[tuple[int, int], int] = {}
 
     def run(self) -> list[Granted] | None:
-        """What every claim gets; None where the node has too little. Raises AllocationError, InvalidPools, OutOfTime."""
+        """What every claim gets; None where the node has too little. Raises one of the exceptions above."""
         try:
             self._pools = gather_pools(self._supply.slices, self._node_name, self._labels)
         except ValueError as error:
