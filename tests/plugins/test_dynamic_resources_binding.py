@@ -73,7 +73,7 @@ async def test_an_allocation_is_written_with_its_reservation():
     assert [each.device for each in now.status.allocation.devices.results] == ["a"]
     assert [(each.resource, each.uid) for each in now.status.reservedFor] == [("pods", pod.uid)]
     assert now.status.allocation.allocationTimestamp.timestamp() == 1_800_000_000
-    assert cluster.gets(pod_with("c", name="q")) == ""  # what was written is seen before the watch tells of it
+    assert cluster.ask(pod_with("c", name="q")) is None  # what was written is seen before the watch tells of it
     assert cluster.plugin.pre_bind_pre_flight(cluster.cycle, pod, "n1") is None
     assert cluster.plugin.pre_bind_pre_flight(CycleState(), pod, "n1") is SKIP
 
