@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -95,7 +95,7 @@ class NodeResourcesFit(Plugin):
     def events(self) -> Iterable[EventHint]:
         """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""
         yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event)
-        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), after_node_change)
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -103,6 +103,13 @@ class NodeResourcesFit(Plugin):
         if _has_resources_in_status(pod) or pod.spec.resources is not None:
             return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
         return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
+
+    def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        """A node helps that has enough for the pod when empty, and is new or has more than before.
+
+        Of what devices may stand for it need not have anything.
+        """
+        return after_node_change(pod, old, new, self._may_be_devices)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """A pod that may get extended resources by devices stays apart."""
@@ -146,13 +153,16 @@ def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
     return Hint.QUEUE if shrank else Hint.SKIP
 
 
-def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def after_node_change(
+    pod: PodInfo, old: Node | None, new: Node, may_be_devices: Callable[[str], bool] = lambda _: False
+) -> Hint:
     """A node helps that has enough for the pod when empty, and is new or has more than before."""
     request = {name: amount for name, amount in fit_request(pod).items() if amount}
     has, pods = _capacity(new)
-    if pods < 1 or any(amount > has.get(name, 0) for name, amount in request.items()):
+    delegated = {name for name in request if not has.get(name, 0) and may_be_devices(name)}
+    if pods < 1 or any(amount > has.get(name, 0) for name, amount in request.items() if name not in delegated):
         return Hint.SKIP
-    if old is None:
+    if old is None or delegated:
         return Hint.QUEUE
     had, had_pods = _capacity(old)
     grew = pods > had_pods or any(has.get(name, 0) > had.get(name, 0) for name in request)
