@@ -3,8 +3,9 @@
 Users import from here; what is not re-exported here or in `bayplan.client` and `bayplan.testing` may change.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
     from bayplan.cluster.nodes import NodeInfo, Nodes
@@ -62,13 +63,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name from where it lives."""
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-    return value
+__getattr__ = lazily(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

@@ -126,3 +126,32 @@ def test_which_resources_count(name, scalar, extended):
 def test_counted_ignores_what_is_neither_native_nor_scalar():
     amounts = requests.parse_amounts({"cpu": "1500m", "memory": "1Ki", "widgets": "3", "example.com/gpu": "2"})
     assert requests.counted(amounts) == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2}
+
+
+def limited(name, *, restart=None, **amounts):
+    return {"name": name, "resources": {"limits": amounts}, **({"restartPolicy": restart} if restart else {})}
+
+
+@pytest.mark.parametrize(
+    ("made", "milli_cpu"),
+    [
+        pytest.param(pod([container(cpu="1")]), 0, id="requests are none"),
+        pytest.param(pod([limited("a", cpu="1"), limited("b", cpu="250m")]), 1250, id="containers add up"),
+        pytest.param(
+            pod([limited("a", cpu="1")], init=[limited("s", cpu="2", restart="Always"), limited("i", cpu="5")]),
+            7000,
+            id="an init container beside a sidecar peaks",
+        ),
+        pytest.param(pod([limited("a", cpu="1")], overhead={"cpu": "1"}), 2000, id="with overhead"),
+        pytest.param(pod([container()], overhead={"cpu": "1"}), 0, id="overhead limits nothing of itself"),
+        pytest.param(
+            pod([limited("a", cpu="1")], resources={"limits": {"cpu": "3", "example.com/x": "1"}}),
+            3000,
+            id="the pod's own",
+        ),
+    ],
+)
+def test_limits(made, milli_cpu):
+    amounts = requests.pod_limits(made)
+    assert cpu(amounts) == milli_cpu
+    assert "example.com/x" not in amounts

@@ -97,7 +97,7 @@ def test_a_flag_that_makes_no_sense_is_refused_with_the_reason(flag, tmp_path):
 
 @pytest.mark.parametrize(
     "argument",
-    ["--profiling=false", "--secure-port=0", "--leader-elect=false", "--kube-api-content-type=application/json"],
+    ["--profiling=false", "--leader-elect=false", "--kube-api-content-type=application/json"],
 )
 def test_what_asks_for_nothing_needs_no_warning(argument, tmp_path):
     done = run(argument, "--write-config-to", tmp_path / "written.yaml")
@@ -106,16 +106,16 @@ def test_what_asks_for_nothing_needs_no_warning(argument, tmp_path):
 
 def test_warnings_of_one_reason_are_one_line(tmp_path):
     flags = (
-        "--authentication-kubeconfig=x",
-        "--authorization-kubeconfig=x",
-        "--bind-address=127.0.0.1",
+        "--requestheader-group-headers=x",
+        "--requestheader-allowed-names=x",
+        "--requestheader-uid-headers=x",
         "--kube-api-content-type=x",
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
         (
-            "bayplan run: warning: --bind-address, --authentication-kubeconfig, --authorization-kubeconfig have no "
-            "effect: no endpoints are served yet"
+            "bayplan run: warning: --requestheader-allowed-names, --requestheader-group-headers, "
+            "--requestheader-uid-headers have no effect: requests are not taken from a front proxy"
         ),
         "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
     ]
@@ -152,6 +152,11 @@ def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
     ("arguments", "said"),
     [
         (["--secure-port=many"], "'many' is not a valid integer"),
+        (["--secure-port=70000"], "--secure-port: must be 0 (to serve nothing) to 65535, not 70000"),
+        (["--bind-address=here"], "--bind-address: 'here' does not appear to be an IPv4 or IPv6 address"),
+        (["--tls-min-version=VersionTLS10"], "expected VersionTLS12 or VersionTLS13, got 'VersionTLS10'"),
+        (["--tls-cert-file=x"], "--tls-cert-file and --tls-private-key-file must be given together"),
+        (["--authorization-always-allow-paths=/a,/b*c"], "only a trailing * is allowed, not '/b*c'"),
         (["--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),
         (["--leader-elect-lease-duration=15"], "'15': expected a duration such as 10s, 1m30s or 250ms"),
         (["--leader-elect", "false"], "Got unexpected extra argument (false)"),

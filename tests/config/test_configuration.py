@@ -200,11 +200,11 @@ def test_the_registry_is_the_default_order():
 
 
 def test_plugins_that_do_not_exist_yet_are_told():
-    text = HEAD + "profiles: [{plugins: {filter: {enabled: [{name: GangScheduling}]}}}]\n"
+    text = HEAD + "profiles: [{plugins: {filter: {enabled: [{name: PodGroupPodsCount}]}}}]\n"
     profile = parse_configuration(parse_yaml(text)).profiles[0]
-    assert missing_plugins(profile, explicit=True) == ["GangScheduling"]
+    assert missing_plugins(profile, explicit=True) == ["PodGroupPodsCount"]
     assert set(missing_plugins(profile)) == {each.name for each in DEFAULT_PLUGINS if each.factory is None} | {
-        "GangScheduling"
+        "PodGroupPodsCount"
     }
     assert Point.FILTER in build_profile(profile, handle()).plugins
 

@@ -53,6 +53,7 @@ async def bayplan_run(*arguments: str | Path, environ: dict[str, str] | None = N
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).with_name("bayplan"),
         "run",
+        *(() if any(str(each).startswith("--secure-port") for each in arguments) else ("--secure-port=0",)),
         *map(str, arguments),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,

@@ -11,7 +11,10 @@ from bayplan.testing import check_contract
 EXAMPLE = str(EXAMPLES / "sample_scheduler.py")
 CONFIGURATION = str(EXAMPLES / "sample-scheduler-config.yaml")
 WAYS = [
-    pytest.param(["-m", "bayplan", "run", "--config", CONFIGURATION, "--plugin", EXAMPLE, "-v"], id="as a plugin"),
+    pytest.param(
+        ["-m", "bayplan", "run", "--secure-port=0", "--config", CONFIGURATION, "--plugin", EXAMPLE, "-v"],
+        id="as a plugin",
+    ),
     pytest.param([EXAMPLE], id="alone"),
 ]
 

@@ -5,7 +5,7 @@ from playground import EXAMPLES, manifest
 
 POLICY = str(EXAMPLES / "tier_policy.py")
 WAYS = [
-    pytest.param(["-m", "bayplan", "run", "--plugin", POLICY], id="as a plugin"),
+    pytest.param(["-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY], id="as a plugin"),
     pytest.param([POLICY], id="alone"),
 ]
 
@@ -39,7 +39,7 @@ async def test_pods_stay_on_their_tier(playground, command):
 
 async def test_a_pod_that_no_node_takes_waits_with_the_reason(playground):
     witness = playground.witness
-    async with playground.running("-m", "bayplan", "run", "--plugin", POLICY):
+    async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(pod("leader", nodeSelector={"tier": "control"}))
         event = (await witness.until(lambda: witness.events_of("default/leader", "FailedScheduling")))[0]
     assert witness.node_of("default/leader") == ""
@@ -49,7 +49,7 @@ async def test_a_pod_that_no_node_takes_waits_with_the_reason(playground):
 
 async def test_chance_decides_among_the_rest(playground):
     witness = playground.witness
-    async with playground.running("-m", "bayplan", "run", "--plugin", POLICY):
+    async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(*(pod(f"pod-{number}") for number in range(20)))
         await witness.until(lambda: len(witness.pods) == 20 and all(map(witness.node_of, witness.pods)))
     counts = [sum(witness.node_of(key) == node for key in witness.pods) for node in ("node-a", "node-b")]

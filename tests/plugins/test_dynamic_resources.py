@@ -1,5 +1,7 @@
 """DynamicResources: which devices claims get on a node, and what is said where they get none."""
 
+# ruff: noqa: E501 - a case reads better on a line or two than on nine
+
 from __future__ import annotations
 
 import numpy as np
@@ -239,10 +241,12 @@ def test_a_claim_that_is_not_there_holds_the_pod_back():
     ("owner", "status", "expected"),
     [
         pytest.param("uid-p", "c", None, id="made for the pod"),
-        pytest.param("other", "c", "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)", id="other"),
+        pytest.param(
+            "other", "c", "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)", id="other"
+        ),
         pytest.param("uid-p", None, 'pod "default/p": ResourceClaim not created yet', id="not yet"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.feature("DynamicResources: templates")
 def test_claims_from_templates(owner, status, expected):
     owners = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": owner, "controller": True}]

@@ -8,13 +8,15 @@ import pytest
 from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.labels import FieldSelector, LabelSelector
 from bayplan.client import ApiError
+from bayplan.client.history import Scope
 from bayplan.client.in_process import InProcessClient
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
-from bayplan.testing.documents import document_of
+from bayplan.testing.documents import document_of, known
 
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
 
@@ -39,15 +41,11 @@ def world(*objects, slices=("a", "b"), classes=None, args=None, clock=None, node
     return cluster, client
 
 
-async def refresh(cluster, client):
-    """Tell the cluster what the server has."""
-    store = cluster.state.objects[RESOURCE_CLAIM]
-    page = await client.list(RESOURCE_CLAIM)
-    there = {f"{each.metadata.namespace}/{each.metadata.name}": each for each in page.items}
-    for key in set(store) - set(there):
-        store.remove(key)
-    for key, each in there.items():
-        store.set(key, each)
+def tell(cluster, client):
+    """The watch brings the claims that the server has."""
+    for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+        _, key, each = known(document)
+        cluster.state.objects[RESOURCE_CLAIM].set(key, each)
 
 
 async def bind(cluster, pod, node="n1"):
@@ -156,8 +154,8 @@ CONDITIONAL = device("a", bindingConditions=["ready"], bindingFailureConditions=
 
 
 def conditions(*them):
-    return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [
-        {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "so", **each} for each in them]}]  # fmt: skip
+    often = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "so"}
+    return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [{**often, **each} for each in them]}]
 
 
 @pytest.mark.parametrize(
@@ -262,9 +260,8 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
     clock = Clock()
     cluster, client = world(pod, classes=device_class(extendedResourceName="example.com/gpu"), clock=clock)
     cluster.reserve(pod)
-    arrive = asyncio.ensure_future(refresh_when_created(cluster, client))
+    clock.on_sleep.append(lambda: tell(cluster, client))
     assert await cluster.plugin.pre_bind(cluster.cycle, pod, "n1") is None
-    await arrive
     (made,) = (await client.list(RESOURCE_CLAIM)).items
     assert made.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
     assert [each.device for each in made.status.allocation.devices.results] == ["a", "b"]
@@ -276,12 +273,6 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
     await settled()
     assert (await client.list(RESOURCE_CLAIM)).items == []
-
-
-async def refresh_when_created(cluster, client):
-    while not any(request.verb == "create" for request in client.requests):
-        await asyncio.sleep(0)
-    await refresh(cluster, client)
 
 
 async def settled():

@@ -21,6 +21,7 @@ def typed(document):
 
 
 FREE, HELD = claim("c", request()), claim("c", request(), status=allocated("a"))
+LABELLED = {**FREE, "metadata": {**FREE["metadata"], "labels": {"a": "b"}}}
 OTHER_FREE, OTHER_HELD = claim("d", request()), claim("d", request(), status=allocated("a"))
 
 
@@ -32,7 +33,7 @@ OTHER_FREE, OTHER_HELD = claim("d", request()), claim("d", request(), status=all
         pytest.param(FREE, None, OTHER_FREE, Hint.SKIP, id="another claim is new"),
         pytest.param(FREE, OTHER_HELD, OTHER_FREE, Hint.QUEUE, id="another claim gives devices back"),
         pytest.param(HELD, FREE, HELD, Hint.QUEUE, id="its claim is allocated"),
-        pytest.param(FREE, FREE, {**FREE, "metadata": {**FREE["metadata"], "labels": {"a": "b"}}}, Hint.SKIP, id="labels"),
+        pytest.param(FREE, FREE, LABELLED, Hint.SKIP, id="its claim gets a label"),
         pytest.param(None, OTHER_HELD, OTHER_FREE, Hint.SKIP, id="its claim is not there"),
     ],
 )  # fmt: skip
@@ -112,7 +113,7 @@ SIDECAR = {"restartPolicy": "Always"}
          ["s:container-0-request-1", "a:container-2-request-1", "i:container-2-request-1"]),
         ([], [("a", None)], [], []),
     ],
-    ids=["each its own", "one uses what comes later", "the largest of those that end", "a sidecar keeps its own", "none"],
+    ids=["each its own", "uses what comes later", "the largest of those that end", "a sidecar keeps its own", "none"],
 )  # fmt: skip
 def test_what_containers_request_of_devices(first, then, requests, uses):
     init = [container(name, amount, **(more[0] if more else {})) for name, amount, *more in first]

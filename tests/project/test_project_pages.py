@@ -39,7 +39,7 @@ def commands():
 
 @pytest.mark.parametrize("line", list(commands()))
 def test_every_command_of_the_pages_can_be_called_so(line):
-    words = shlex.split(line, comments=True)[1:]
+    words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     command = main.get_command(click.Context(main), words[0])
     assert command is not None, f"there is no bayplan {words[0]}"
     known = {option: each for each in command.params for option in each.opts + each.secondary_opts}

@@ -162,7 +162,7 @@ def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
         raise RuntimeError("out of order")
 
     with watched.intake.held():
-        watched.intake.take(breaks)
+        watched.intake.take("NodeAdd", breaks)
         watched.pods.added(WAITING)
     assert watched.where() == "active"
     assert "out of order" in caplog.text

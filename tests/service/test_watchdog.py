@@ -2,7 +2,7 @@ import asyncio
 import threading
 import time
 
-from bayplan.framework.runner import call
+from bayplan.framework.calling import call
 from bayplan.service.watchdog import Watchdog
 
 

@@ -5,7 +5,7 @@ Mirrors component-helpers' resource/helpers.go. Amounts are nano-units (see `qua
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lightkube.models.core_v1 import Container, Pod
@@ -50,16 +50,34 @@ def pod_requests(
     return requests
 
 
+def pod_limits(pod: Pod) -> Amounts:
+    """The pod's effective limits, as they are asked for. Raises InvalidQuantity. Mirrors PodLimits."""
+
+    def limits(container: Container) -> Amounts:
+        return parse_amounts(container.resources.limits if container.resources else None)
+
+    spec = pod.spec
+    assert spec is not None
+    total = _over_containers(pod, limits, limits)
+    if spec.resources is not None:
+        stated = parse_amounts(spec.resources.limits)
+        total.update({name: nanos for name, nanos in stated.items() if _at_pod_level(name)})
+    for name, nanos in parse_amounts(spec.overhead).items():
+        if total.get(name):
+            total[name] += nanos
+    return total
+
+
 def pod_level_requests(pod: Pod) -> Amounts:
     """`spec.resources.requests` as far as pods may state them: cpu, memory and huge pages."""
     spec = pod.spec
     if spec is None or spec.resources is None or not spec.resources.requests:
         return {}
-    return {
-        name: quantity.parse(amount)
-        for name, amount in spec.resources.requests.items()
-        if name in {CPU, MEMORY} or name.startswith("hugepages-")
-    }
+    return {name: quantity.parse(amount) for name, amount in spec.resources.requests.items() if _at_pod_level(name)}
+
+
+def _at_pod_level(name: str) -> bool:
+    return name in {CPU, MEMORY} or name.startswith("hugepages-")
 
 
 def parse_amounts(resources: Mapping[str, str] | None) -> Amounts:
@@ -96,24 +114,37 @@ def counted(amounts: Amounts) -> dict[str, int]:
 
 
 def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] | None) -> Amounts:
+    statuses = _statuses(pod) if use_status else {}
+    return _over_containers(
+        pod,
+        lambda container: _one(pod, container, statuses, missing),
+        lambda container: _one(pod, container, {}, missing),
+    )
+
+
+def _over_containers(
+    pod: Pod, lasting: Callable[[Container], Amounts], passing: Callable[[Container], Amounts]
+) -> Amounts:
+    """The most that the pod takes at any time. `lasting` and `passing`: what a container takes that stays, sidecars
+    among them, and what an init container takes that ends.
+    """
     spec = pod.spec
     assert spec is not None
-    statuses = _statuses(pod) if use_status else {}
     total: Amounts = {}
     for container in spec.containers or ():
-        _add(total, _one(pod, container, statuses, missing))
+        _add(total, lasting(container))
     if not spec.initContainers:
         return total
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.initContainers:
         if container.restartPolicy == "Always":
-            own = _one(pod, container, statuses, missing)
+            own = lasting(container)
             _add(total, own)
             _add(sidecars, own)
             _raise_to(peak, sidecars)
         else:
-            running = _one(pod, container, {}, missing)
+            running = passing(container)
             _add(running, sidecars)
             _raise_to(peak, running)
     _raise_to(total, peak)

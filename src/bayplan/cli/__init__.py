@@ -15,6 +15,7 @@ COMMANDS = {
     "demo": ("demo:demo", "Show the scheduler at work on an embedded cluster."),
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and any client."),
     "run": ("run:run", "Schedule the pods of a cluster."),
+    "manifests": ("manifests:manifests", "Print the objects that run the scheduler in a cluster."),
     "extender": ("extender:extender", "Lend plugins to the stock kube-scheduler, over HTTP."),
     "new": ("new:new", "Start a project for a scheduler with plugins of your own."),
     "conformance": ("conformance:conformance", "Compare decisions with those recorded of kube-scheduler."),

@@ -47,6 +47,11 @@ class _Quantity(click.ParamType[str]):
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
 @click.option("--tls", is_flag=True, help="Serve HTTPS, with a certificate made for this run.")
 @click.option(
+    "--rbac",
+    is_flag=True,
+    help="Enforce RBAC, with the roles that every cluster has; the kubeconfig is an administrator's. Implies --tls.",
+)
+@click.option(
     "-f",
     "--filename",
     "files",
@@ -81,6 +86,7 @@ def cluster(
     pods: int,
     port: int,
     tls: bool,
+    rbac: bool,
     files: tuple[Path, ...],
     kubeconfig: Path | None,
     clock_rate: float,
@@ -101,7 +107,8 @@ def cluster(
             make_nodes(nodes, shape, zones=zones),
             clock=RunningClock(clock_rate),
             port=port,
-            tls=tls,
+            tls=tls or rbac,  # kubectl sends a token over HTTPS only
+            rbac=rbac,
             controllers=controllers,
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),

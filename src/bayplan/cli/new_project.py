@@ -11,6 +11,12 @@ from importlib.metadata import requires, version
 from importlib.resources import files
 from pathlib import Path
 
+from bayplan.cli.manifests_documents import CONFIGURATION_FILE, Deployed, documents
+from bayplan.cli.manifests_text import stream
+
+MANIFESTS = "manifests"
+"""In place of a template: the manifests are made."""
+
 FILES: Mapping[str, tuple[str, str]] = {
     "src/__MODULE__/plugins.py": ("plugins.py", "the plugins: a function, and a class with arguments"),
     "src/__MODULE__/__init__.py": ("package.py", ""),
@@ -20,7 +26,7 @@ FILES: Mapping[str, tuple[str, str]] = {
     "pods.yaml": ("pods.yaml", "two pods to schedule"),
     "Dockerfile": ("Dockerfile", "the image of Bayplan with the plugins"),
     ".dockerignore": ("dockerignore", ""),
-    "deploy/__NAME__.yaml": ("manifests.yaml", "account, rights, configuration and deployment"),
+    "deploy/__NAME__.yaml": (MANIFESTS, "account, rights, configuration and deployment"),
     "pyproject.toml": ("pyproject.toml", "the package, with the plugins as entry points"),
     "README.md": ("README.md", "all commands"),
     ".gitignore": ("gitignore", ""),
@@ -96,13 +102,26 @@ class Project:
         return written
 
     def _rendered(self, template: str) -> str:
+        if template == MANIFESTS:
+            return self._manifests()
         folder = files("bayplan.cli") / "templates" / "project"
         return self._filled((folder / f"{template}.tmpl").read_text(encoding="utf-8"))
 
+    def _manifests(self) -> str:
+        """What `bayplan manifests` prints for the project's image and configuration."""
+        deployed = Deployed(
+            image=f"registry.example/{self.name}:0.1.0",
+            name=self.name,
+            lease=("kube-system", self.name),
+            files={CONFIGURATION_FILE: self._rendered("scheduler.yaml")},
+            arguments=(f"--plugin={self.module}.plugins",),
+        )
+        what = (
+            f"{self.name}, whose pods ask for it with schedulerName: {self.name}. Build its image with the Dockerfile."
+        )
+        return stream(documents(deployed), what)
+
     def _filled(self, text: str) -> str:
-        if "__CONFIGURATION__" in text:
-            indented = "".join(f"    {line}\n" for line in self._rendered("scheduler.yaml").splitlines())
-            text = text.replace("__CONFIGURATION__\n", indented)
         values = {"NAME": self.name, "MODULE": self.module, "PREFIX": self.prefix, "VERSION": version("bayplan")}
         for key, value in values.items():
             text = text.replace(f"__{key}__", value)

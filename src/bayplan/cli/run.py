@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -16,8 +17,11 @@ from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flag
 if TYPE_CHECKING:  # all that takes time to import is imported when it is known that something will run
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import HttpClient
+    from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
+    from bayplan.service.leader_election import Leadership
+    from bayplan.service.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -108,13 +112,14 @@ def _schedule(
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
     from bayplan.service.leader_election import LeaseLostError
+    from bayplan.service.serving.options import ServingError
 
     keep_heap()
     try:
         asyncio.run(_run(prepared, extenders, master, context, seed))
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
-    except (ConfigError, PluginLoadError, RefusedError) as error:
+    except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
     except LeaseLostError as error:
         click.echo(f"bayplan run: {error}: another instance may decide now; start this one again", err=True)
@@ -126,13 +131,14 @@ async def _run(
 ) -> None:
     from bayplan.cli.serving import check_access, stop_on_signals
     from bayplan.service.leader_election import LeaderElection
+    from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
 
-    def open_client() -> HttpClient:
-        return _client(prepared.configuration, master, context)
+    def open_client(observer: RequestObserver | None = None) -> HttpClient:
+        return _client(prepared.configuration, master, context, observer)
 
-    stop = stop_on_signals("what is being bound")
-    async with open_client() as client, extenders or nullcontext():
+    stop, metrics = stop_on_signals("what is being bound"), Metrics()
+    async with open_client(metrics) as client, extenders or nullcontext():
         await check_access(client)
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
@@ -142,11 +148,46 @@ async def _run(
                 prepared.settings(seed),
                 extenders=extenders,
                 leadership=leadership,
+                metrics=metrics,
             )
-            await scheduler.run(stop)
+            if election is not None and leadership is not None:
+                metrics.leading[election.name] = leadership.leads
+            with _endpoints(prepared, scheduler, open_client, leadership):
+                await scheduler.run(stop)
 
 
-def _client(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> HttpClient:
+def _endpoints(
+    prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient], leadership: Leadership | None
+) -> AbstractContextManager[object]:
+    """The endpoints that flags ask for. `connect` opens the client that tokens and access are reviewed with."""
+    if prepared.serving is None:
+        return nullcontext()
+    import yaml
+
+    from bayplan.client import HttpClient, load_kubeconfig
+    from bayplan.config.writing import written
+    from bayplan.service.serving.endpoints import Endpoints
+
+    def connect_with(kubeconfig: str) -> Callable[[], HttpClient]:
+        return (lambda: HttpClient(load_kubeconfig(kubeconfig))) if kubeconfig else connect
+
+    return Endpoints(
+        prepared.serving.options,
+        scheduler,
+        connect_with(prepared.serving.authentication_kubeconfig),
+        connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
+        configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
+        flags=prepared.flags,
+        leadership=leadership,
+    )
+
+
+def _client(
+    configuration: KubeSchedulerConfiguration,
+    master: str | None,
+    context: str | None,
+    observer: RequestObserver | None = None,
+) -> HttpClient:
     """The client that flags and configuration ask for. Raises ConfigError.
 
     A server given alone is asked without credentials: those that lie about are another one's. Mirrors
@@ -164,4 +205,6 @@ def _client(configuration: KubeSchedulerConfiguration, master: str | None, conte
         if master:
             access = replace(access, server=master, source=f"--master and {access.source}")
     limit = configuration.clientConnection.limit
-    return HttpClient(access) if limit is None else HttpClient(access, qps=limit[0], burst=limit[1])
+    if limit is None:
+        return HttpClient(access, observer=observer)
+    return HttpClient(access, qps=limit[0], burst=limit[1], observer=observer)

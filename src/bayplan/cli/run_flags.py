@@ -53,8 +53,10 @@ class Flag:
 
 WORKS, WARNED, REFUSED = Treatment.WORKS, Treatment.WARNED, Treatment.REFUSED
 
-NO_ENDPOINTS = "no endpoints are served yet"
-NO_METRICS = "no metrics are served yet"
+NO_LOOKUP = "only --client-ca-file says whose client certificates are believed, not the cluster"
+NO_FRONT_PROXY = "requests are not taken from a front proxy"
+NO_PROFILING = "there is no Go program to profile"
+ALL_METRICS = "all metrics are served, with all of their labels"
 UNBUFFERED = "log lines are written at once, to standard error"
 
 _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
@@ -70,15 +72,27 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
         ),
     ),
     "Secure serving flags": (
-        ("bind-address", Kind.STRING, WARNED, NO_ENDPOINTS, "0.0.0.0"),  # noqa: S104 - upstream's default
-        ("cert-dir", Kind.STRING, WARNED, NO_ENDPOINTS, ""),
+        ("bind-address", Kind.STRING, WORKS, "Serve endpoints on this address.", "0.0.0.0"),  # noqa: S104 - upstream's
+        ("cert-dir", Kind.STRING, WARNED, "a certificate of our own making is in memory only", ""),
         ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is not served anyway", ""),
         ("http2-max-streams-per-connection", Kind.INT, REFUSED, "HTTP/2 is not served", ""),
-        ("permit-address-sharing", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
-        ("permit-port-sharing", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
-        ("secure-port", Kind.INT, WARNED, NO_ENDPOINTS, "10259"),
-        ("tls-cert-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("tls-cipher-suites", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+        ("permit-address-sharing", Kind.BOOL, WARNED, "the address is shared in any case", ""),
+        ("permit-port-sharing", Kind.BOOL, WORKS, "Let several processes serve on the same port.", ""),
+        ("secure-port", Kind.INT, WORKS, "Serve endpoints on this port over HTTPS; 0: serve none.", "10259"),
+        (
+            "tls-cert-file",
+            Kind.FILE,
+            WORKS,
+            "Serve with this certificate, read again when it changes. Default: one of our own making.",
+            "",
+        ),
+        (
+            "tls-cipher-suites",
+            Kind.STRINGS,
+            WORKS,
+            "Offer these cipher suites only, by their names in Go. TLS 1.3 has its own, and always does.",
+            "",
+        ),
         (
             "tls-curve-preferences",
             Kind.STRINGS,
@@ -86,31 +100,73 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "its values number the curves of Go's TLS library, and Python's lets nobody choose several",
             "",
         ),
-        ("tls-min-version", Kind.STRING, WARNED, NO_ENDPOINTS, ""),
-        ("tls-private-key-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("tls-sni-cert-key", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
+        ("tls-min-version", Kind.STRING, WORKS, "VersionTLS12 or VersionTLS13.", "VersionTLS12"),
+        ("tls-private-key-file", Kind.FILE, WORKS, "The key of --tls-cert-file.", ""),
+        ("tls-sni-cert-key", Kind.STRINGS, WARNED, "whatever name is asked for, --tls-cert-file is served", ""),
     ),
     "Authentication flags": (
-        ("authentication-kubeconfig", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("authentication-skip-lookup", Kind.BOOL, WARNED, NO_ENDPOINTS, ""),
-        ("authentication-token-webhook-cache-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
-        ("authentication-tolerate-lookup-failure", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
-        ("client-ca-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("requestheader-allowed-names", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
-        ("requestheader-client-ca-file", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("requestheader-extra-headers-prefix", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-extra-"),
-        ("requestheader-group-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-group"),
-        ("requestheader-uid-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, ""),
-        ("requestheader-username-headers", Kind.STRINGS, WARNED, NO_ENDPOINTS, "x-remote-user"),
+        (
+            "authentication-kubeconfig",
+            Kind.FILE,
+            WORKS,
+            "Ask the API server of this kubeconfig whose a token is. Default: the scheduler's.",
+            "",
+        ),
+        ("authentication-skip-lookup", Kind.BOOL, WARNED, NO_LOOKUP, ""),
+        (
+            "authentication-token-webhook-cache-ttl",
+            Kind.DURATION,
+            WORKS,
+            "How long it is remembered whose a token is.",
+            "10s",
+        ),
+        ("authentication-tolerate-lookup-failure", Kind.BOOL, WARNED, NO_LOOKUP, "true"),
+        (
+            "client-ca-file",
+            Kind.FILE,
+            WORKS,
+            "Believe client certificates of these authorities; read again when it changes.",
+            "",
+        ),
+        ("requestheader-allowed-names", Kind.STRINGS, WARNED, NO_FRONT_PROXY, ""),
+        ("requestheader-client-ca-file", Kind.FILE, WARNED, NO_FRONT_PROXY, ""),
+        ("requestheader-extra-headers-prefix", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-extra-"),
+        ("requestheader-group-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-group"),
+        ("requestheader-uid-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, ""),
+        ("requestheader-username-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-user"),
     ),
     "Authorization flags": (
-        ("authorization-always-allow-paths", Kind.STRINGS, WARNED, NO_ENDPOINTS, "/healthz,/readyz,/livez"),
-        ("authorization-kubeconfig", Kind.FILE, WARNED, NO_ENDPOINTS, ""),
-        ("authorization-webhook-cache-authorized-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
-        ("authorization-webhook-cache-unauthorized-ttl", Kind.DURATION, WARNED, NO_ENDPOINTS, "10s"),
+        (
+            "authorization-always-allow-paths",
+            Kind.STRINGS,
+            WORKS,
+            "Serve these paths to anybody; a trailing * stands for any rest.",
+            "/healthz,/readyz,/livez",
+        ),
+        (
+            "authorization-kubeconfig",
+            Kind.FILE,
+            WORKS,
+            "Ask the API server of this kubeconfig who may see what. Default: the scheduler's.",
+            "",
+        ),
+        (
+            "authorization-webhook-cache-authorized-ttl",
+            Kind.DURATION,
+            WORKS,
+            "How long it is remembered that somebody may see something.",
+            "10s",
+        ),
+        (
+            "authorization-webhook-cache-unauthorized-ttl",
+            Kind.DURATION,
+            WORKS,
+            "How long it is remembered that somebody may not.",
+            "10s",
+        ),
     ),
     "Deprecated flags": (
-        ("contention-profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
+        ("contention-profiling", Kind.BOOL, WARNED, NO_PROFILING, "true"),
         (
             "kube-api-burst",
             Kind.INT,
@@ -140,7 +196,7 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "Try a pod that nothing has helped again after so long.",
             "5m0s",
         ),
-        ("profiling", Kind.BOOL, WARNED, NO_ENDPOINTS, "true"),
+        ("profiling", Kind.BOOL, WARNED, NO_PROFILING, "true"),
     ),
     "Leader election flags": (
         ("leader-elect", Kind.BOOL, WORKS, "Decide only while holding a lease. Without --config: not.", "true"),
@@ -175,10 +231,10 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
         ),
     ),
     "Metrics flags": (
-        ("allow-metric-labels", Kind.STRINGS, WARNED, NO_METRICS, ""),
-        ("allow-metric-labels-manifest", Kind.FILE, WARNED, NO_METRICS, ""),
-        ("disabled-metrics", Kind.STRINGS, WARNED, NO_METRICS, ""),
-        ("show-hidden-metrics-for-version", Kind.STRING, WARNED, NO_METRICS, ""),
+        ("allow-metric-labels", Kind.STRINGS, WARNED, ALL_METRICS, ""),
+        ("allow-metric-labels-manifest", Kind.FILE, WARNED, ALL_METRICS, ""),
+        ("disabled-metrics", Kind.STRINGS, WARNED, ALL_METRICS, ""),
+        ("show-hidden-metrics-for-version", Kind.STRING, WARNED, "no metric is hidden", ""),
     ),
     "Logs flags": (
         ("log-flush-frequency", Kind.DURATION, WARNED, UNBUFFERED, "5s"),

@@ -12,6 +12,7 @@ from bayplan.api import durations
 from bayplan.cli import run_feature_gates
 from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
 from bayplan.cli.run_logging import FORMATS
+from bayplan.cli.run_serving import Serving, flag_values, serving
 from bayplan.config import (
     Catalog,
     ConfigurationError,
@@ -63,6 +64,10 @@ class Preparation:
     document: Document | None = None
     """The file that the profiles come from."""
     unschedulable_timeout: float = 300.0
+    serving: Serving | None = None
+    """How endpoints are served, if they are."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """Every flag that is of effect, as it stands."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -121,6 +126,8 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
         prepared.problems.append(f"bayplan run: {error}")
         prepared.plugins, loaded = [], False
     values = {flag.name: value for flag, value in given}
+    prepared.serving = serving(values, prepared.problems)
+    prepared.flags = flag_values(flags)
     if "config" in values:
         _read_configuration(Path(values["config"]), loaded, prepared)
         _name_the_profile(values["config"], scheduler_name, prepared)
@@ -162,7 +169,7 @@ def _asks_for_nothing(flag: Flag, value: Any) -> bool:
     """Whether a flag only says what is so without it."""
     if flag.kind is Kind.BOOL:
         return value is False
-    return (flag.name, value) in {("secure-port", 0), ("kube-api-content-type", "application/json")}
+    return (flag.name, value) == ("kube-api-content-type", "application/json")
 
 
 def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation) -> None:

@@ -2,8 +2,9 @@
 Usable without the rest of Bayplan.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
     from bayplan.client.access import ClusterAccess
@@ -51,11 +52,5 @@ _HOMES = {
     "reflector": ("Handler", "Reflector"),
     "store": ("Store",),
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports what is asked for when it is: aiohttp and the kubeconfig reader take longer than a short command."""
-    if name not in _HOME_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+__getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
+"""aiohttp and the kubeconfig reader take longer than a short command."""

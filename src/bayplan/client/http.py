@@ -10,7 +10,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import quote
 
 import aiohttp
@@ -28,7 +28,23 @@ STREAM_SLACK = 30.0
 LONGEST_SERVER_WAIT = 5.0
 """Seconds: a longer Retry-After is the caller's to wait for, who may have something better to do."""
 
+NO_ANSWER = "<error>"
+"""What stands for the status of a request that was not answered."""
+
 _BACKOFF = Backoff(initial=0.1)
+
+
+class RequestObserver(Protocol):
+    """Is told of requests, repeated ones too; `host` is the server's, with its port."""
+
+    def requested(self, method: str, host: str, code: str, seconds: float, sent: int, received: int) -> None:
+        """A request is over. `code`: the status, or NO_ANSWER. `seconds`: until the answer began, or did not come.
+
+        `sent` and `received`: bytes, where they are known.
+        """
+
+    def waited(self, method: str, host: str, seconds: float) -> None:
+        """A request had its turn in the client's own rate limit."""
 
 
 class HttpClient(Client):
@@ -41,7 +57,7 @@ class HttpClient(Client):
     A request is repeated, up to `retries` times, if it surely has not been carried out (no connection, 429 with
     Retry-After), and a GET after any failure in between too (and on 503 with Retry-After).
     PUT and DELETE may be repeated once by aiohttp when a pooled connection breaks: they say the same thing twice.
-    `sleep` and `rng` are there for tests.
+    `observer` is told of every request. `sleep` and `rng` are there for tests.
     """
 
     def __init__(
@@ -55,6 +71,7 @@ class HttpClient(Client):
         backoff: Backoff = _BACKOFF,
         qps: float = 0.0,
         burst: int = 1,
+        observer: RequestObserver | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
     ) -> None:
@@ -66,6 +83,8 @@ class HttpClient(Client):
         self._retries = retries
         self._backoff = backoff
         self._limit = RateLimit(qps, burst, sleep=sleep) if qps else None
+        self._observer = observer
+        self._host = URL(self._base).authority
         self._sleep = sleep
         self._rng = rng or random.Random()
         self._session: aiohttp.ClientSession | None = None
@@ -83,8 +102,7 @@ class HttpClient(Client):
         """The body of a successful answer; see the class for what is repeated."""
         waits = self._backoff.waits(self._rng)
         for attempts_left in range(self._retries, -1, -1):
-            if self._limit is not None:
-                await self._limit.acquire()
+            await self._wait_for_turn(method)
             try:
                 async with self._slots, self._send(method, path, params, body, content_type, self._limits) as response:
                     return await response.read()
@@ -103,8 +121,7 @@ class HttpClient(Client):
         self, path: str, *, params: Params | None = None, seconds: float | None = None
     ) -> AsyncGenerator[bytes, None]:
         """The body of a GET as it comes; never repeated. Leaving it early closes its connection."""
-        if self._limit is not None:
-            await self._limit.acquire()
+        await self._wait_for_turn("GET")
         total = None if seconds is None else seconds + STREAM_SLACK
         limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect)
         async with self._send("GET", path, params, None, JSON, limits) as response:
@@ -116,6 +133,14 @@ class HttpClient(Client):
         self._closed = True
         if self._session is not None:
             await self._session.close()
+
+    async def _wait_for_turn(self, method: str) -> None:
+        if self._limit is None:
+            return
+        began = _now()
+        await self._limit.acquire()
+        if self._observer is not None:
+            self._observer.waited(method, self._host, _now() - began)
 
     @asynccontextmanager
     async def _send(
@@ -131,8 +156,10 @@ class HttpClient(Client):
         url = URL(self._base + _target(path, params), encoded=True)
         headers = {"Content-Type": content_type} if body is not None else {}
         response: aiohttp.ClientResponse | None = None
+        began, seconds, status = _now(), None, NO_ANSWER
         try:
             response = await self._exchange(method, url, headers, body, limits)
+            seconds, status = _now() - began, str(response.status)
             if response.status == 401 and await self.access.credentials.refresh(headers):
                 # Another connection for the second try: a client certificate belongs to its connection.
                 response.close()
@@ -143,6 +170,10 @@ class HttpClient(Client):
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise _transport_error(error, method, self._base + path, self.access) from error
         finally:
+            if self._observer is not None:
+                size = (response.content_length or 0) if response is not None else 0
+                seconds = _now() - began if seconds is None else seconds
+                self._observer.requested(method, self._host, status, seconds, len(body or b""), size)
             if response is not None:
                 _let_go(response)
 
@@ -189,6 +220,10 @@ class HttpClient(Client):
                 auto_decompress=False,
             )
         return self._session
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _let_go(response: aiohttp.ClientResponse) -> None:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import Kind
 
+Listener = Callable[[Any, Any], None]
+"""Told what readers saw of an object before and see now, None where there was or is none."""
 V = TypeVar("V")
 
 
@@ -25,7 +27,14 @@ class ObjectStore(Mapping[str, Any]):
         """Grows with every change."""
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
+        self._listeners: list[Listener] = []
         self._views: dict[Callable[[ObjectStore], Any], Any] = {}
+
+    def listen(self, listener: Listener) -> None:
+        """Have a listener told of every object that is known, and of every change from now on: to keep an index."""
+        for obj in self.values():
+            listener(None, obj)
+        self._listeners.append(listener)
 
     def view(self, make: Callable[[ObjectStore], V]) -> V:
         """What `make` makes of this store: the same at every call, for all who look up things in a way of their own."""
@@ -35,29 +44,33 @@ class ObjectStore(Mapping[str, Any]):
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""
+        before = self.get(key)
         self._known[key] = obj
         assumed = self._assumed.get(key)
         if assumed is not None and _version(obj) >= _version(assumed):
             del self._assumed[key]
-        self.version += 1
+        self._changed(before, key)
 
     def remove(self, key: str) -> None:
         """The object is gone."""
+        before = self.get(key)
         self._known.pop(key, None)
         self._assumed.pop(key, None)
-        self.version += 1
+        self._changed(before, key)
 
     def assume(self, key: str, obj: Any) -> None:
         """Let readers see a version that is not written yet. Raises KeyError for an object that is not known."""
         if key not in self._known:
             raise KeyError(key)
+        before = self[key]
         self._assumed[key] = obj
-        self.version += 1
+        self._changed(before, key)
 
     def restore(self, key: str) -> None:
         """Give up an assumption."""
-        if self._assumed.pop(key, None) is not None:
-            self.version += 1
+        before = self._assumed.pop(key, None)
+        if before is not None:
+            self._changed(before, key)
 
     def __getitem__(self, key: str) -> Any:
         return self._assumed[key] if key in self._assumed else self._known[key]
@@ -67,6 +80,11 @@ class ObjectStore(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def _changed(self, before: Any, key: str) -> None:
+        self.version += 1
+        for listener in self._listeners:
+            listener(before, self.get(key))
 
 
 class Objects:

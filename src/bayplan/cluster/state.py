@@ -5,6 +5,9 @@ Mirrors pkg/scheduler/backend/cache/cache.go.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from lightkube.models.core_v1 import Node
 
 from bayplan.cluster.affinity_terms import bound_terms
@@ -41,6 +44,8 @@ class ClusterState:
         self.preemptions = Preemptions(self.pod)
         self._pods: dict[str, PodInfo] = {}
         self._assumed: set[str] = set()
+        self._thought_gone: dict[str, tuple[PodInfo, bool]] = {}
+        """The pods that are thought to be gone for now, and whether they are assumed."""
 
     @property
     def nodes(self) -> Nodes:
@@ -74,6 +79,7 @@ class ClusterState:
 
     def remove_pod(self, uid: str) -> None:
         """A pod is gone. Unknown pods are ignored."""
+        self._thought_gone.pop(uid, None)
         pod = self._pods.pop(uid, None)
         if pod is not None:
             self.table.remove_pod(pod)
@@ -96,8 +102,33 @@ class ClusterState:
 
     def forget(self, uid: str) -> None:
         """Undo `assume`. A pod that the server has confirmed meanwhile stays."""
-        if uid in self._assumed:
+        if uid in self._assumed or self._thought_gone.get(uid, (None, False))[1]:
             self.remove_pod(uid)
+
+    # What is thought through
+
+    @contextmanager
+    def in_thought(self) -> Iterator[Thought]:
+        """Change the state to see what would be; in the end it is as before, but for what happened meanwhile.
+
+        One thought at a time. What the server tells has to wait until it is over; a pod that is forgotten meanwhile
+        stays forgotten.
+        """
+        thought = Thought(self, self._thought_gone)
+        try:
+            yield thought
+        finally:
+            for uid, nominated in reversed(thought.placed.items()):
+                self.forget(uid)
+                if nominated is not None:
+                    self.nominations.add(*nominated)
+            gone = list(self._thought_gone.values())
+            self._thought_gone.clear()
+            for pod, assumed in gone:
+                self.table.add_pod(pod)
+                self._pods[pod.uid] = pod
+                if assumed:
+                    self._assumed.add(pod.uid)
 
     # Looking up
 
@@ -118,6 +149,32 @@ class ClusterState:
     def pod_count(self) -> int:
         """How many pods are on nodes, assumed ones included."""
         return len(self._pods)
+
+
+class Thought:
+    """Changes of a cluster state that will be undone. `placed`: the pods that are thought to be on nodes, by uid, each
+    with the nomination that it had before.
+    """
+
+    def __init__(self, state: ClusterState, gone: dict[str, tuple[PodInfo, bool]]) -> None:
+        self.placed: dict[str, tuple[PodInfo, str] | None] = {}
+        self._state = state
+        self._gone = gone
+
+    def place(self, pod: PodInfo, node_name: str) -> None:
+        """Count a pod on a node."""
+        nominations = self._state.nominations
+        nominated = nominations.node_of(pod.uid)
+        self._state.assume(pod, node_name)
+        self.placed[pod.uid] = None if nominated is None else (pod, nominated)
+        nominations.remove(pod.uid)
+
+    def remove(self, uid: str) -> None:
+        """Count a pod as gone."""
+        pod, assumed = self._state.pod(uid), self._state.is_assumed(uid)
+        if pod is not None:
+            self._state.remove_pod(uid)
+            self._gone[uid] = (pod, assumed)
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:

@@ -13,7 +13,7 @@ from typing import Self
 
 from bayplan.api.kinds import NODE
 from bayplan.client import ClusterAccess, HttpClient
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.tls import Tls
 from bayplan.devcluster.clock import Clock, RunningClock
 from bayplan.devcluster.controllers.informers import Informers
@@ -33,8 +33,9 @@ class DevCluster:
     """A Kubernetes cluster in this process, on loopback, while its context is entered.
 
     `nodes` is how many nodes there are, or the nodes themselves (see `kubelet.make_node`). `clock` is everybody's; with
-    a `ManualClock` nothing happens later unless a test moves it. `port` 0 takes a free one. Controllers and kubelets
-    talk to the server over HTTP as any client does, and every node is served by a kubelet, whoever creates it.
+    a `ManualClock` nothing happens later unless a test moves it. `port` 0 takes a free one. With `rbac`, roles and
+    bindings decide who may do what, and the kubeconfig is an administrator's. Controllers and kubelets, administrators
+    too, talk to the server over HTTP as any client does, and every node is served by a kubelet, whoever creates it.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class DevCluster:
         clock: Clock | None = None,
         port: int = 0,
         tls: bool = False,
+        rbac: bool = False,
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
@@ -51,9 +53,9 @@ class DevCluster:
         self.clock: Clock = clock or RunningClock()
         self._tls = Tls.create() if tls else None
         # Over TLS, kubectl asks for a password where the kubeconfig has no credentials.
-        self._token = secrets.token_urlsafe() if tls else None
-        tokens = {self._token: "system:admin"} if self._token else None
-        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens)
+        self._token = secrets.token_urlsafe() if tls or rbac else None
+        tokens = {self._token: ADMIN} if self._token else None
+        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac)
         self.port = port
         """The port that was asked for."""
         self.kubelets: Kubelets | None = None
@@ -116,10 +118,9 @@ class DevCluster:
         path.write_text(self.kubeconfig(), encoding="utf-8")
 
     def _access(self) -> ClusterAccess:
-        if self._tls is None:
-            return ClusterAccess(server=self.url)
-        trust = ssl.create_default_context(cadata=self._tls.authority.decode())
-        return ClusterAccess(server=self.url, tls=trust, headers=(("Authorization", f"Bearer {self._token}"),))
+        trust = ssl.create_default_context(cadata=self._tls.authority.decode()) if self._tls is not None else None
+        headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
+        return ClusterAccess(server=self.url, tls=trust, headers=headers)
 
     def _make_parts(self) -> None:
         self.informers = Informers(self.client)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import Kind
@@ -43,6 +44,10 @@ class UnconnectedHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: that is the business of the scheduler in front."""
         return self._state.preemptions.going_on(uid)
+
+    def now(self) -> datetime:
+        """The time."""
+        return datetime.now(UTC)
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Nothing: pods wait in the scheduler in front."""

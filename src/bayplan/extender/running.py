@@ -81,8 +81,9 @@ async def running_extender(
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
-        recorder = EventRecorder(client, SystemClock())
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate)
+        clock = SystemClock()
+        recorder = EventRecorder(client, clock)
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
         profiles = build(handle)
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)

@@ -27,6 +27,7 @@ _CALLED = {
 }
 """Every method that a point calls, with the names of what it is called with."""
 _MAY_WAIT = {"pre_bind", "bind"}
+_MUST_WAIT = {"background"}
 _UPSTREAM_NAMES = {
     "less": "sort_key",
     "eventstoregister": "events",
@@ -89,7 +90,9 @@ def _check_arguments(plugin: type[Plugin] | Plugin) -> None:
 
 def _check_method(plugin: str, name: str, method: Any) -> None:
     wanted = _CALLED[name]
-    if name not in _MAY_WAIT and inspect.iscoroutinefunction(method):
+    if name in _MUST_WAIT and not inspect.iscoroutinefunction(method):
+        raise InvalidPlugin(f"plugin {plugin!r}: {name} is a task of its own: make it an `async def`")
+    if name not in _MAY_WAIT | _MUST_WAIT and inspect.iscoroutinefunction(method):
         raise InvalidPlugin(
             f"plugin {plugin!r}: {name} is asynchronous, but nobody waits for it: make it a plain `def`, and do what "
             f"takes time in {' or '.join(sorted(_MAY_WAIT))}"

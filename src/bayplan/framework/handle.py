@@ -6,6 +6,7 @@ A plugin gets it by an argument `handle` of its `__init__`. Mirrors fwk.Handle (
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, Protocol
 
 from bayplan.api.kinds import Kind
@@ -49,6 +50,9 @@ class Handle(Protocol):
     @property
     def waiting_pods(self) -> WaitingPods:
         """The pods that wait in Permit."""
+
+    def now(self) -> datetime:
+        """The time by the scheduler's clock, in UTC."""
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Have pods tried soon, whatever they wait for. Those that are not waiting are left alone."""

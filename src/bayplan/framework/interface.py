@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import EventHint
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
@@ -42,17 +43,18 @@ class Plugin:
 class CycleState:
     """What plugins remember of one pod between the points of one cycle. Mirrors fwk.CycleState.
 
-    `data` is keyed by plugin name, or by whatever else plugins agree on.
+    `data` is keyed by plugin name, or by whatever else plugins agree on. `call` is how the cycle calls its plugins.
     """
 
     data: dict[Hashable, Any] = field(default_factory=dict)
     skip_filter: set[str] = field(default_factory=set)
     skip_score: set[str] = field(default_factory=set)
+    call: Caller = field(default=call, repr=False, compare=False)
 
     def clone(self) -> CycleState:
         """A copy for a what-if: values that have a `clone` method are cloned, others are shared."""
         data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
-        return CycleState(data, set(self.skip_filter), set(self.skip_score))
+        return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,23 @@ class PostFilterResult:
     status: Status
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are placed together or not at all: `needed` of the `members`, in the order in which to try them.
+
+    `placed`: how many more of the gang are on nodes already.
+    """
+
+    name: str
+    members: tuple[PodInfo, ...]
+    needed: int
+    placed: int = 0
+
+
+PLACED_WITH = "placed with"
+"""Where a CycleState has the Gang that the pod is placed with, from Reserve on, if it is placed with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +237,16 @@ class Permit(Protocol):
 
 
 @runtime_checkable
+class GangOf(Protocol):
+    """Which gang a pod is to be placed with, now; None for a pod that is decided on its own.
+
+    For plugins that also have a Permit, which is what keeps the members from being bound one without the others.
+    """
+
+    def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
 class PreBind(Protocol):
     """Work to be done before the pod is bound. May be asynchronous."""
 
@@ -243,6 +272,13 @@ class PostBind(Protocol):
     """Told when a pod was bound."""
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
+
+
+@runtime_checkable
+class Background(Protocol):
+    """Work beside all decisions, from when the cluster is known until the scheduler stops."""
+
+    async def background(self) -> None: ...
 
 
 @runtime_checkable

@@ -1,7 +1,7 @@
 """The runner: calls a profile's plugins at one point and brings their answers together.
 
 The order, the early ends and the texts are upstream's (pkg/scheduler/framework/runtime/framework.go). Every call goes
-through `call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
+through the cycle's `call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
     narrowed_by: set[str] = set()
     refusal: Status | None = None
     for plugin in profile.at(Point.PRE_FILTER):
-        answer = call(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
+        answer = cycle.call(plugin, "PreFilter", plugin.pre_filter, cycle, pod, nodes)
         if isinstance(answer, NodeNames):
             narrowed_by.add(plugin.name)
             names = answer.names if names is None else names & answer.names
@@ -76,7 +76,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
         if plugin.name in cycle.skip_filter:
             continue
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
-            rejections = call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
+            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
             if rejections is None:
                 continue
             if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
@@ -94,7 +94,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
 def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
     """The first refusal of plugins that are all asked in their per-node form; None where the node stands."""
     for plugin in plugins:
-        answer = call(plugin, "Filter", plugin.filter, cycle, pod, node)
+        answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, node)
         if answer is not None:
             status = _status(answer, plugin, "Filter")
             if status.rejected:
@@ -108,7 +108,7 @@ def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodIn
     """The weighted sum of plugins (with their weights) that do not normalise, all asked in their per-node form."""
     total = 0
     for plugin, weight in plugins:
-        score = call(plugin, "Score", plugin.score, cycle, pod, node)
+        score = cycle.call(plugin, "Score", plugin.score, cycle, pod, node)
         if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
             raise PluginError(plugin.name, "Score", f"expected an integer from 0 to {MAX_NODE_SCORE}, got {score!r}")
         total += score * weight
@@ -131,9 +131,9 @@ def run_post_filter(
     """
     refusals: list[PostFilterResult] = []
     for plugin in profile.at(Point.POST_FILTER):
-        result = call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
+        result = cycle.call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
         if isinstance(result, Shortlist):
-            result = yield from _choose(plugin, pod, result, ask_extenders=ask_extenders)
+            result = yield from _choose(plugin, cycle, pod, result, ask_extenders=ask_extenders)
         if not isinstance(result, PostFilterResult):
             raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
         result = replace(result, status=result.status.by(plugin.name))
@@ -150,7 +150,7 @@ def run_post_filter(
 
 
 def _choose(
-    plugin: Any, pod: PodInfo, shortlist: Shortlist, *, ask_extenders: bool
+    plugin: Any, cycle: CycleState, pod: PodInfo, shortlist: Shortlist, *, ask_extenders: bool
 ) -> Generator[ExtenderPreempt, Answer, Any]:
     """What the plugin makes of the candidates that extenders leave."""
     left = shortlist.candidates
@@ -161,13 +161,13 @@ def _choose(
             return PostFilterResult(Status.error(f"preemption: {error}"))
         assert isinstance(answer, tuple)
         left = answer
-    return call(plugin, "PostFilter", shortlist.choose, left)
+    return cycle.call(plugin, "PostFilter", shortlist.choose, left)
 
 
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
     """Tell every PreScore of the feasible nodes."""
     for plugin in profile.at(Point.PRE_SCORE):
-        status = _status(call(plugin, "PreScore", plugin.pre_score, cycle, pod, nodes), plugin, "PreScore")
+        status = _status(cycle.call(plugin, "PreScore", plugin.pre_score, cycle, pod, nodes), plugin, "PreScore")
         if status.code is Code.SKIP:
             cycle.skip_score.add(plugin.name)
         elif status.code is not Code.SUCCESS:
@@ -187,13 +187,13 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
 def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None = None) -> Int64:
     """One plugin's scores before normalisation. `feasible`: which nodes matter (None: all); others may get anything."""
     if _whole_table(plugin, interface.ScoreNodes, interface.Score, nodes):
-        raw = call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
+        raw = cycle.call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
         if not isinstance(raw, np.ndarray) or raw.shape != (len(nodes),) or raw.dtype.kind not in "iu":
             raise PluginError(plugin.name, "Score", f"expected an array of {len(nodes)} integers, got {_shape(raw)}")
         return raw.astype(np.int64, copy=False)
     raw = np.zeros(len(nodes), dtype=np.int64)
     for position in range(len(nodes)) if feasible is None else np.flatnonzero(feasible).tolist():
-        score = call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position))
+        score = cycle.call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position))
         if not isinstance(score, int):
             raise PluginError(plugin.name, "Score", f"expected an integer, got {score!r}")
         raw[position] = score
@@ -203,14 +203,14 @@ def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasi
 def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: Nodes) -> Int64:
     """One plugin's scores, 0 to 100, of nodes that are all feasible."""
     if implements(plugin, interface.NormalizeScores):
-        raw = call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
+        raw = cycle.call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
     return checked(raw, plugin, len(nodes))
 
 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Let every Reserve set aside what the pod needs, up to the first refusal, which the caller undoes."""
     for plugin in profile.at(Point.RESERVE):
-        status = _status(call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name), plugin, "Reserve")
+        status = _status(cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name), plugin, "Reserve")
         if status.code is not Code.SUCCESS:
             return status
     return Status(Code.SUCCESS)
@@ -221,7 +221,7 @@ def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: 
     errors = []
     for plugin in reversed(profile.at(Point.RESERVE)):
         try:
-            call(plugin, "Unreserve", plugin.unreserve, cycle, pod, node_name)
+            cycle.call(plugin, "Unreserve", plugin.unreserve, cycle, pod, node_name)
         except PluginError as error:
             errors.append(error)
     return errors
@@ -231,7 +231,7 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
     """Ask every Permit. Returns the first refusal, or WAIT with the seconds that each plugin wants to wait at most."""
     waits: dict[str, float] = {}
     for plugin in profile.at(Point.PERMIT):
-        answer = call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
+        answer = cycle.call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.seconds
             continue
@@ -244,7 +244,7 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
 async def run_pre_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Let every PreBind do its work, one after the other, up to the first that does not succeed."""
     for plugin in profile.at(Point.PRE_BIND):
-        status = await _finished(plugin, "PreBind", plugin.pre_bind, cycle, pod, node_name)
+        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
     return Status(Code.SUCCESS)
@@ -257,7 +257,7 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
         if not implements(plugin, interface.PreBindPreFlight):
             works = True
             continue
-        answer = call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
+        answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
         status = _status(answer, plugin, "PreBindPreFlight")
         if status.code not in {Code.SUCCESS, Code.SKIP}:
             raise PluginError(plugin.name, "PreBindPreFlight", status.message or str(status.code))
@@ -268,7 +268,7 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
 async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Ask the Bind plugins until one does not skip. Raises PluginError where all skip: nobody bound the pod."""
     for plugin in profile.at(Point.BIND):
-        status = await _finished(plugin, "Bind", plugin.bind, cycle, pod, node_name)
+        status = await _finished(cycle, plugin, "Bind", plugin.bind, pod, node_name)
         if status.code is not Code.SKIP:
             return status
     raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
@@ -279,7 +279,7 @@ def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: 
     errors = []
     for plugin in profile.at(Point.POST_BIND):
         try:
-            call(plugin, "PostBind", plugin.post_bind, cycle, pod, node_name)
+            cycle.call(plugin, "PostBind", plugin.post_bind, cycle, pod, node_name)
         except PluginError as error:
             errors.append(error)
     return errors
@@ -290,12 +290,12 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
     return _status(answer, plugin, point)
 
 
-async def _finished(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
+async def _finished(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
     """The answer of a method that may be asynchronous.
 
     What an awaited method raises passes, with a note of the plugin: errors of the API client are for the caller.
     """
-    answer = call(plugin, point, method, *arguments)
+    answer = cycle.call(plugin, point, method, cycle, *arguments)
     if isawaitable(answer):
         try:
             answer = await answer
@@ -312,7 +312,7 @@ def _whole_table(plugin: Any, whole_form: type[Any], node_form: type[Any], nodes
 
 def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, verdicts: Verdicts) -> None:
     for position in verdicts.feasible().tolist():
-        answer = call(plugin, "Filter", plugin.filter, cycle, pod, nodes.info(position))
+        answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, nodes.info(position))
         if answer is None:
             continue
         status = _status(answer, plugin, "Filter")
@@ -320,16 +320,6 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
             verdicts.set(position, status)
         elif status.code is not Code.SUCCESS:
             raise PluginError(plugin.name, "Filter", f"answered {status.code}, expected success or a refusal")
-
-
-def call(plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a plugin; whatever it raises becomes a PluginError. Whoever finds this frame on a stack sees who blocks."""
-    try:
-        return method(*arguments)
-    except PluginError:
-        raise
-    except Exception as error:
-        raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
 
 
 def _status(answer: object, plugin: Any, point: str) -> Status:

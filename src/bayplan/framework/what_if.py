@@ -18,7 +18,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.runner import call, run_filter, status_of
+from bayplan.framework.runner import run_filter, status_of
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Verdicts
 
@@ -97,7 +97,7 @@ def _tell(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -
         point = "AddPod" if sign > 0 else "RemovePod"
         for plugin in plugins:
             method = plugin.add_pod if sign > 0 else plugin.remove_pod
-            status = status_of(call(plugin, point, method, cycle, pod, other, node), plugin, point)
+            status = status_of(cycle.call(plugin, point, method, cycle, pod, other, node), plugin, point)
             if status.code is not Code.SUCCESS:
                 problem = f'running {point} on PreFilter plugin "{plugin.name}": {status.message}'
                 return Status(Code.ERROR, (problem,), plugin.name)

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.plugins import arguments
+from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
+from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
+from bayplan.plugins.gang_scheduling import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -77,7 +80,10 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
 )
 
 OTHER_PLUGINS: tuple[Entry, ...] = (
-    Entry("GangScheduling", None),
+    # Of the scheduler-plugins project: pods of a group together or not at all.
+    Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
+    # Alpha, and behind a feature gate upstream; here it is enabled by naming it.
+    Entry("GangScheduling", GangScheduling),
     Entry("TopologyPlacementGenerator", None),
     Entry("PodGroupPodsCount", None),
 )

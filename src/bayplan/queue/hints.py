@@ -63,10 +63,20 @@ class Requeue(Enum):
 _ALWAYS: Sequence[HintFunction | None] = (None,)
 
 
-class Hints:
-    """The hints of all profiles, found by event."""
+AskHint = Callable[[HintFunction, str, PodInfo, ClusterEvent, Any, Any], object]
+"""(hint, plugin, pod, event, old, new) -> the hint's answer. Raises what the hint raises."""
 
-    def __init__(self, profiles: Mapping[str, QueueProfile]) -> None:
+
+def ask_hint(hint: HintFunction, _plugin: str, pod: PodInfo, _event: ClusterEvent, old: object, new: object) -> object:
+    """Just ask."""
+    return hint(pod, old, new)
+
+
+class Hints:
+    """The hints of all profiles, found by event. `ask_hint` is how one is asked."""
+
+    def __init__(self, profiles: Mapping[str, QueueProfile], ask_hint: AskHint = ask_hint) -> None:
+        self._ask_hint = ask_hint
         self._registered: dict[Rejector, list[EventHint]] = {
             (scheduler_name, plugin): _with_taints(hints)
             for scheduler_name, profile in profiles.items()
@@ -99,7 +109,7 @@ class Hints:
             for plugin in plugins:
                 rejector = (queued.pod.scheduler_name, plugin)
                 hints = matching.get(rejector, () if rejector in self._registered else _ALWAYS)
-                if any(hint is None or _queues(hint, plugin, queued.pod, event, old, new) for hint in hints):
+                if any(hint is None or self._queues(hint, plugin, queued.pod, event, old, new) for hint in hints):
                     return answer
         return Requeue.SKIP
 
@@ -126,6 +136,27 @@ class Hints:
             matching = self._matching[key] = {rejector: hints for rejector, hints in found.items() if hints}
         return matching
 
+    def _queues(
+        self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object
+    ) -> bool:
+        """Ask one hint. One that fails must not leave the pod waiting for ever, so it counts as help."""
+        try:
+            answer = self._ask_hint(hint, plugin, pod, event, old, new)
+        except Exception:
+            logger.exception(
+                "plugin %s: its hint about %s failed for pod %s, which is tried again", plugin, event.label, pod.key
+            )
+            return True
+        if not isinstance(answer, Hint):
+            logger.error(
+                "plugin %s: its hint about %s answered %r, expected Hint.QUEUE or Hint.SKIP; pod %s is tried again",
+                plugin,
+                event.label,
+                answer,
+                pod.key,
+            )
+        return answer is not Hint.SKIP
+
 
 def _with_taints(hints: Iterable[EventHint]) -> list[EventHint]:
     """A plugin that waits for new nodes also gets to hear of changed taints.
@@ -147,23 +178,3 @@ def _concerns_all(event: ClusterEvent) -> bool:
 
 def _same_pod(candidate: object, pod: PodInfo) -> bool:
     return isinstance(candidate, PodInfo) and candidate.uid == pod.uid
-
-
-def _queues(hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object) -> bool:
-    """Ask one hint. One that fails must not leave the pod waiting for ever, so it counts as help."""
-    try:
-        answer: object = hint(pod, old, new)
-    except Exception:
-        logger.exception(
-            "plugin %s: its hint about %s failed for pod %s, which is tried again", plugin, event.label, pod.key
-        )
-        return True
-    if not isinstance(answer, Hint):
-        logger.error(
-            "plugin %s: its hint about %s answered %r, expected Hint.QUEUE or Hint.SKIP; pod %s is tried again",
-            plugin,
-            event.label,
-            answer,
-            pod.key,
-        )
-    return answer is not Hint.SKIP

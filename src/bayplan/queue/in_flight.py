@@ -7,7 +7,7 @@ pkg/scheduler/backend/queue/active_queue.go.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -107,6 +107,10 @@ class InFlight:
         """A pod in flight."""
         attempt = self._attempts.get(uid)
         return attempt.queued if attempt else None
+
+    def event_labels(self) -> Counter[str]:
+        """How many events are kept, by label."""
+        return Counter(happened.event.label for happened in self._events)
 
     @property
     def event_count(self) -> int:

@@ -30,6 +30,8 @@ class QueuedPod:
     pod: PodInfo
     queued_at: float
     """When the pod came into the queue, or came back after its last attempt."""
+    popped_at: float = 0.0
+    """When the last attempt began."""
     attempts: int = 0
     initial_attempt_at: float | None = None
     """When the pod could be tried for the first time."""

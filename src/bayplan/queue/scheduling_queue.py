@@ -14,10 +14,11 @@ from typing import Any
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import changes
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.backoff import Backoff, BackoffQueue
 from bayplan.queue.gates import held_back
-from bayplan.queue.hints import Hints, QueueProfile, Requeue
+from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import Place, QueuedPod
@@ -73,6 +74,7 @@ class SchedulingQueue:
     bound, finished, or of a scheduler name without a profile are none of its business and are dropped. What a pod is
     nominated to is kept up to date in `nominations`, which the queue shares with the cluster state.
     `incoming` counts by place and cause how often pods came to a place. The backoffs and the timeout are in seconds.
+    `caller` says who calls the PreEnqueue plugins for a pod, `ask_hint` is how hints are asked.
     """
 
     def __init__(
@@ -83,6 +85,8 @@ class SchedulingQueue:
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         unschedulable_timeout: float = 300.0,
+        caller: Callable[[PodInfo], Caller] = lambda _: call,
+        ask_hint: AskHint = ask_hint,
     ) -> None:
         if not profiles:
             raise ValueError("a scheduling queue needs a profile at least")
@@ -90,7 +94,8 @@ class SchedulingQueue:
         self.incoming: Counter[tuple[Place, str]] = Counter()
         self._profiles = profiles
         self._unschedulable_timeout = unschedulable_timeout
-        self._hints = Hints(profiles)
+        self._caller = caller
+        self._hints = Hints(profiles, ask_hint)
         self._backoff_rule = Backoff(initial_backoff, max_backoff)
         sort_key = _sort_key(next(iter(profiles.values())).sort_key)
         self._active = PodHeap(sort_key)
@@ -184,9 +189,21 @@ class SchedulingQueue:
                 return None
             self.incoming[Place.ACTIVE, POPPED_FROM_BACKOFF] += 1
         del self._waiting[queued.uid]
-        queued.place = Place.IN_FLIGHT
-        queued.attempts += 1
-        self._in_flight.start(queued)
+        self._start(queued, now)
+        return queued
+
+    def take(self, uid: str, now: float) -> QueuedPod | None:
+        """Take a pod out of its turn, whatever it waits for; it is in flight then, as after `pop`.
+
+        None for one that is unknown, in flight, or held back by a PreEnqueue plugin.
+        """
+        queued = self._waiting.get(uid)
+        if queued is None:
+            return None
+        if queued.place is not Place.ACTIVE and not self._to_active(queued, changes.FORCE_ACTIVATE.label, now):
+            return None
+        self._leave(queued)
+        self._start(queued, now)
         return queued
 
     def stop_recording(self, uid: str) -> None:
@@ -289,6 +306,14 @@ class SchedulingQueue:
             in_flight=len(self._in_flight),
         )
 
+    def in_flight_events(self) -> Counter[str]:
+        """How many events are remembered for pods in flight, by label."""
+        return self._in_flight.event_labels()
+
+    def waiting(self) -> list[QueuedPod]:
+        """The pods that are not in flight, in no particular order."""
+        return list(self._waiting.values())
+
     def __iter__(self) -> Iterator[QueuedPod]:
         """Every pod, with its place and what it waits for, in no particular order."""
         yield from self._waiting.values()
@@ -343,6 +368,12 @@ class SchedulingQueue:
 
     # How pods move
 
+    def _start(self, queued: QueuedPod, now: float) -> None:
+        queued.place = Place.IN_FLIGHT
+        queued.popped_at = now
+        queued.attempts += 1
+        self._in_flight.start(queued)
+
     def _requeue(self, queued: QueuedPod, requeue: Requeue, cause: str, now: float) -> bool:
         """Move a pod that waits for an event or comes from an attempt. Returns whether it waits for time only."""
         if requeue is Requeue.SKIP:
@@ -364,7 +395,7 @@ class SchedulingQueue:
         was_gated = queued.gated
         if queued.place is not None:
             self._leave(queued)
-        if held_back(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue):
+        if held_back(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._caller(queued.pod)):
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)

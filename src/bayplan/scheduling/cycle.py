@@ -18,6 +18,7 @@ from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.extenders import (
     EXTENDER,
     Answer,
@@ -56,13 +57,15 @@ class CycleOptions:
 
     `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
     `templates`: what may be reused of earlier decisions of the profile; it changes no decision. `rotation`: where to
-    begin to look for enough nodes (see `sampling`); without one, all nodes are looked at.
+    begin to look for enough nodes (see `sampling`); without one, all nodes are looked at. `call`: how plugins are
+    called.
     """
 
     ask_extenders: bool = False
     explain: bool = False
     templates: Templates | None = None
     rotation: Rotation | None = None
+    call: Caller = call
 
 
 def decide(
@@ -74,9 +77,10 @@ def decide(
     explain: bool = False,
     templates: Templates | None = None,
     rotation: Rotation | None = None,
+    call: Caller = call,
 ) -> Decision:
     """Run a cycle in which nobody outside is asked."""
-    options = CycleOptions(explain=explain, templates=templates, rotation=rotation)
+    options = CycleOptions(explain=explain, templates=templates, rotation=rotation, call=call)
     cycle = scheduling_cycle(profile, state, pod, rng, options)
     try:
         question = next(cycle)
@@ -95,7 +99,7 @@ def scheduling_cycle(
 ) -> Cycle:
     """Filter, score, select; what follows when nothing fits. The result says everything that happened."""
     diagnosis = Diagnosis(total=state.table.live_count)
-    decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(), diagnosis)
+    decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), diagnosis)
     if diagnosis.total == 0:
         decision.message, decision.nominated_node = NO_NODES, ""
         return decision
@@ -132,7 +136,7 @@ def _begin_again(state: ClusterState, pod: PodInfo, decision: Decision, options:
     """What is known from earlier pods, if anything is and it may be used."""
     if options.templates is None or options.explain or options.ask_extenders or pod.nominated_node_name:
         return None
-    begun = options.templates.begin(pod, state.nodes)
+    begun = options.templates.begin(pod, state.nodes, options.call)
     if begun is None:
         return None
     template, decision.cycle = begun

@@ -17,6 +17,7 @@ import numpy as np
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
@@ -138,9 +139,11 @@ class Template:
     """
 
     @classmethod
-    def build(cls, shared: Profile, each: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> Template | None:
+    def build(
+        cls, shared: Profile, each: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller
+    ) -> Template | None:
         """Ask about all rows. None for a pod whose PreFilter turns it down or narrows the nodes."""
-        cycle = CycleState()
+        cycle = CycleState(call=call)
         outcome = run_pre_filter(shared, cycle, pod, nodes)
         if outcome.refusal is not None or outcome.names is not None:
             return None
@@ -254,13 +257,23 @@ class Templates:
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
         """Decisions that rested on a template."""
+        self.unused = 0
+        """Decisions that might have, and did not."""
 
-    def begin(self, pod: PodInfo, nodes: Nodes) -> tuple[Template, CycleState] | None:
+    def begin(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> tuple[Template, CycleState] | None:
         """An up-to-date template for a pod, and what plugins remember of it; None where it is decided on its own.
 
         The first pod of a signature has to be: many signatures are never seen again. So has one with a plugin that
         fails, so that it fails as it would without templates.
         """
+        begun = self._begin(pod, nodes, call)
+        if begun is None:
+            self.unused += 1
+        else:
+            self.used += 1
+        return begun
+
+    def _begin(self, pod: PodInfo, nodes: Nodes, call: Caller) -> tuple[Template, CycleState] | None:
         signature = self._signature(pod)
         if signature is None:
             return None
@@ -272,7 +285,7 @@ class Templates:
                 signature = tuple([each for each in signature if each[0] not in apart])
                 rests_on = tuple([each for each in rests_on if each[0] not in apart])
             key = apart, signature
-            template = self._get(key, apart, pod, nodes, rests_on)
+            template = self._get(key, apart, pod, nodes, rests_on, call)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:
             self._templates.pop(key, None)
@@ -280,7 +293,6 @@ class Templates:
         if template is None or cycle is None:
             return None
         self._templates.move_to_end(key)
-        self.used += 1
         return template, cycle
 
     def _signature(self, pod: PodInfo) -> Signature | None:
@@ -291,18 +303,20 @@ class Templates:
         return signature
 
     def _get(
-        self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable
+        self, key: Hashable, apart: frozenset[str], pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller
     ) -> Template | None:
         template = self._templates.get(key)
-        if template is not None and template.refresh(pod, nodes, rests_on):
-            return template
+        if template is not None:
+            template.cycle.call = call
+            if template.refresh(pod, nodes, rests_on):
+                return template
         self._templates.pop(key, None)
         if key not in self._seen:
             _remember(self._seen, key, None, _SEEN_CAPACITY)
             return None
         if apart not in self._halves:
             self._halves[apart] = self._profile.split(apart)
-        template = Template.build(*self._halves[apart], pod, nodes, rests_on)
+        template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
         _remember(self._templates, key, template, CAPACITY)

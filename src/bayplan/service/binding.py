@@ -32,6 +32,8 @@ from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.extenders import Extenders
 from bayplan.service.failures import Failures
 from bayplan.service.informers import Intake
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPod, WaitingPods
 
@@ -49,6 +51,8 @@ class Binding:
     node_name: str
     profile: Profile
     cycle: CycleState
+    times: PluginTimes | None = None
+    """Where the plugins' times are noted, if they are measured this time."""
 
 
 @dataclass(slots=True)
@@ -79,6 +83,7 @@ class BindingCycles:
         intake: Intake,
         clock: Clock,
         extenders: Extenders | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._tasks = tasks
         self._client = client
@@ -91,6 +96,7 @@ class BindingCycles:
         self._intake = intake
         self._clock = clock
         self._extenders = extenders
+        self._metrics = metrics or Metrics(clock)
         self._running: set[asyncio.Task[None]] = set()
         self._pre_binding: dict[str, _PreBinding] = {}
         self.bound = 0
@@ -110,6 +116,11 @@ class BindingCycles:
         pre_binding.cancelled_because = why
         pre_binding.task.cancel()
         return True
+
+    @property
+    def under_way(self) -> int:
+        """How many pods are being bound."""
+        return len(self._running)
 
     async def drain(self, seconds: float) -> None:
         """Let the pods that are on their way arrive, so many seconds at most; turn down those that wait in Permit."""
@@ -132,6 +143,8 @@ class BindingCycles:
             self._bound(binding)
         else:
             self.undo(binding, status)
+        if binding.times is not None:
+            binding.times.finish()
 
     async def _bind(self, binding: Binding, waiting: WaitingPod | None) -> Status:
         pod, node_name, profile, cycle = binding.pod, binding.node_name, binding.profile, binding.cycle
@@ -139,10 +152,12 @@ class BindingCycles:
         if works or waiting is not None:
             self._status.nominate(binding.queued.pod, node_name)
         if waiting is not None:
+            began = self._metrics.now()
             try:
                 status = await waiting.verdict()
             finally:
                 self._waiting.remove(pod.uid)
+            self._metrics.permit_waited(status.code, began)
             if status.code is not Code.SUCCESS:
                 return status
         # From here on no plugin turns the pod down for what the cluster is like, so that no event can help it.
@@ -206,6 +221,7 @@ class BindingCycles:
     def _bound(self, binding: Binding) -> None:
         pod, profile = binding.pod, binding.profile
         self.bound += 1
+        self._metrics.bound(binding.queued)
         self._queue.done(pod.uid)
         self._status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):
@@ -220,7 +236,7 @@ class BindingCycles:
 
         Where a scheduling cycle is open, that has to wait for its end.
         """
-        self._intake.take(self._undo, binding, status)
+        self._intake.take(ASSIGNED_POD_DELETE.label, self._undo, binding, status)
 
     def _undo(self, binding: Binding, status: Status) -> None:
         pod = binding.pod

@@ -20,6 +20,7 @@ from bayplan.scheduling import Decision
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, rfc3339
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -50,6 +51,7 @@ class Evictions:
         status: PodStatusWriter,
         wake: Callable[[], None],
         clock: Clock,
+        metrics: Metrics | None = None,
     ) -> None:
         self._tasks = tasks
         self._client = client
@@ -61,6 +63,7 @@ class Evictions:
         self._status = status
         self._wake = wake
         self._clock = clock
+        self._metrics = metrics or Metrics(clock)
         self._running: set[asyncio.Task[None]] = set()
 
     def start(self, decision: Decision) -> None:
@@ -92,7 +95,7 @@ class Evictions:
 
     async def _run(self, decision: Decision, victims: list[PodInfo]) -> None:
         uid = decision.pod.uid
-        evicted = False
+        began, evicted = self._metrics.now(), False
         try:
             *others, last = victims
             evicted = await self._evict_all(decision, others)
@@ -100,6 +103,7 @@ class Evictions:
                 self._state.preemptions.only_left(uid, last.uid)
                 evicted = await self._evict_all(decision, [last])
         finally:
+            self._metrics.evicted(began, success=evicted)
             self._state.preemptions.end(uid)
             if not evicted or self._slept_through(decision, victims):
                 self._try_again(decision.pod)

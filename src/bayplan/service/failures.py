@@ -13,6 +13,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.metrics import measuring
+from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class Failures:
         status: PodStatusWriter,
         clock: Clock,
         current: Callable[[str], PodInfo | None],
+        metrics: Metrics | None = None,
     ) -> None:
         self._queue = queue
         self._nominations = nominations
@@ -39,6 +42,7 @@ class Failures:
         self._status = status
         self._clock = clock
         self._current = current
+        self._metrics = metrics or Metrics(clock)
 
     def unschedulable(
         self,
@@ -53,6 +57,7 @@ class Failures:
 
         `nominated_node`: where the pod is nominated to from now on; "" clears a nomination, None leaves it.
         """
+        self._metrics.failed(queued, measuring.UNSCHEDULABLE)
         queued.clear_rejectors()
         queued.unschedulable_plugins |= plugins
         queued.pending_plugins |= pending
@@ -60,6 +65,7 @@ class Failures:
 
     def error(self, queued: QueuedPod, message: str) -> None:
         """The attempt broke: the pod is tried again after a backoff."""
+        self._metrics.failed(queued, measuring.ERROR)
         queued.clear_rejectors()
         log.error("pod %s: %s", queued.pod.key, message)
         self._put_back(queued, SCHEDULER_ERROR, message, "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import NODE, POD, Kind
@@ -26,10 +27,12 @@ class SchedulerHandle:
         waiting_pods: WaitingPods,
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
+        now: Callable[[], datetime],
     ) -> None:
         self.client = client
         self.waiting_pods = waiting_pods
         self.activate = activate
+        self.now = now
         self.watched: set[Kind] = {POD, NODE}
         self._state = state
         self._recorder = recorder

@@ -21,8 +21,12 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
+    ASSIGNED_POD_UPDATE,
     NODE_ADD,
     NODE_DELETE,
+    UNSCHEDULED_POD_ADD,
+    UNSCHEDULED_POD_DELETE,
+    UNSCHEDULED_POD_UPDATE,
     node_changes,
     object_event,
     pod_changes,
@@ -31,10 +35,14 @@ from bayplan.framework.events import Action, ClusterEvent
 from bayplan.queue import SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
+
+_NODE_UPDATE = "NodeUpdate"
+"""What metrics call any update of a node, heartbeats too: what it means is found out while it is handled."""
 
 
 class SentNode(msgspec.Struct, frozen=True, gc=False):
@@ -57,36 +65,46 @@ class SentNode(msgspec.Struct, frozen=True, gc=False):
 class Intake:
     """The door through which changes reach the state: closed while a cycle is open, so that it sees one state.
 
-    `wake` is called after every change: the loop may have work to do.
+    `wake` is called after every change: the loop may have work to do. `metrics` notes how long each took.
     """
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[], None], metrics: Metrics | None = None) -> None:
         self._wake = wake
-        self._held = False
+        self._metrics = metrics or Metrics()
+        self._holders = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def take(self, change: Callable[..., None], *arguments: Any) -> None:
-        """Apply a change, now or when the door opens again."""
-        if self._held:
-            self._waiting.append(lambda: change(*arguments))
+    def take(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
+        """Apply a change, now or when the door opens again. `event` is what metrics call what happened."""
+        if self._holders:
+            self._waiting.append(lambda: self._apply(event, change, *arguments))
         else:
-            change(*arguments)
+            self._apply(event, change, *arguments)
             self._wake()
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Keep changes waiting."""
-        self._held = True
+        """Keep changes waiting; where several do so at a time, until the last one lets them pass."""
+        self._holders += 1
         try:
             yield
         finally:
-            self._held = False
-            while self._waiting:
-                try:
-                    self._waiting.popleft()()
-                except Exception:
-                    log.exception("a change that had waited for the end of a cycle could not be taken over")
-            self._wake()
+            self._holders -= 1
+            if not self._holders:
+                self._let_in()
+
+    def _let_in(self) -> None:
+        while self._waiting:
+            try:
+                self._waiting.popleft()()
+            except Exception:
+                log.exception("a change that had waited for the end of a cycle could not be taken over")
+        self._wake()
+
+    def _apply(self, event: str, change: Callable[..., None], *arguments: Any) -> None:
+        began = self._metrics.now()
+        change(*arguments)
+        self._metrics.handled(event, began)
 
 
 class PodHandler:
@@ -115,15 +133,15 @@ class PodHandler:
 
     def added(self, new: PodInfo) -> None:
         """A new pod."""
-        self._intake.take(self._add, new)
+        self._intake.take(_label(new, ASSIGNED_POD_ADD, UNSCHEDULED_POD_ADD), self._add, new)
 
     def updated(self, old: PodInfo, new: PodInfo) -> None:
         """A changed pod."""
-        self._intake.take(self._update, old, new)
+        self._intake.take(_label(new, ASSIGNED_POD_UPDATE, UNSCHEDULED_POD_UPDATE), self._update, old, new)
 
     def deleted(self, old: PodInfo) -> None:
         """A pod is gone."""
-        self._intake.take(self._delete, old)
+        self._intake.take(_label(old, ASSIGNED_POD_DELETE, UNSCHEDULED_POD_DELETE), self._delete, old)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A pod that cannot be read waits, and says so, if it is ours."""
@@ -208,15 +226,15 @@ class NodeHandler:
 
     def added(self, new: SentNode) -> None:
         """A new node."""
-        self._intake.take(self._add, new)
+        self._intake.take(NODE_ADD.label, self._add, new)
 
     def updated(self, old: SentNode, new: SentNode) -> None:
         """A changed node."""
-        self._intake.take(self._update, old, new)
+        self._intake.take(_NODE_UPDATE, self._update, old, new)
 
     def deleted(self, old: SentNode) -> None:
         """A node is gone."""
-        self._intake.take(self._delete, old)
+        self._intake.take(NODE_DELETE.label, self._delete, old)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A node that cannot be read is not used, or stays as it was known before."""
@@ -258,15 +276,15 @@ class ObjectHandler:
 
     def added(self, new: Any) -> None:
         """A new object."""
-        self._intake.take(self._set, None, new, Action.ADD)
+        self._intake.take(f"{self._kind.kind}Add", self._set, None, new, Action.ADD)
 
     def updated(self, old: Any, new: Any) -> None:
         """A changed object."""
-        self._intake.take(self._set, old, new, Action.UPDATE)
+        self._intake.take(f"{self._kind.kind}Update", self._set, old, new, Action.UPDATE)
 
     def deleted(self, old: Any) -> None:
         """An object is gone."""
-        self._intake.take(self._remove, old)
+        self._intake.take(f"{self._kind.kind}Delete", self._remove, old)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """An object that cannot be read is left out."""
@@ -280,6 +298,10 @@ class ObjectHandler:
     def _remove(self, old: Any) -> None:
         self._store.remove(_key(old))
         self._queue.move_on_event(object_event(self._kind.kind, Action.DELETE), old, None, self._clock.monotonic())
+
+
+def _label(pod: PodInfo, assigned: ClusterEvent, unscheduled: ClusterEvent) -> str:
+    return (assigned if pod.node_name else unscheduled).label
 
 
 def _name(obj: Any) -> str:

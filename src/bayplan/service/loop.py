@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.calling import Caller, call
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
@@ -23,7 +24,10 @@ from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.extenders import Extenders, drive
 from bayplan.service.failures import Failures
+from bayplan.service.gangs import GangCycles
 from bayplan.service.informers import Intake
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.plugin_times import PluginTimes
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
@@ -50,6 +54,7 @@ class SchedulingLoop:
         clock: Clock,
         rng: random.Random,
         extenders: Extenders | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._profiles = profiles
         self._rotation = Rotation()
@@ -66,8 +71,25 @@ class SchedulingLoop:
         self._clock = clock
         self._rng = rng
         self._extenders = extenders
+        self._metrics = metrics or Metrics(clock)
+        self._gangs = GangCycles(
+            state,
+            queue,
+            evictions,
+            waiting,
+            failures,
+            intake,
+            clock,
+            self._decide,
+            self._assume_member,
+            self._attempt_alone,
+        )
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
+
+    def templates_used(self) -> dict[str, tuple[int, int]]:
+        """By profile: how many decisions rested on a template, and how many did not."""
+        return {name: (templates.used, templates.unused) for name, templates in self._templates.items()}
 
     async def run(self) -> None:
         """Decide until cancelled. A decision is never cut off in the middle, but while extenders are asked."""
@@ -96,12 +118,17 @@ class SchedulingLoop:
 
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
-        decision = await self._decide(profile, queued.pod)
-        self.decisions += 1
+        if not await self._gangs.attempt(queued, profile):
+            await self._attempt_alone(queued, profile)
+
+    async def _attempt_alone(self, queued: QueuedPod, profile: Profile) -> None:
+        times = self._metrics.sample(profile.scheduler_name)
+        decision = await self._decide(profile, queued.pod, call if times is None else times.call)
+        self._metrics.decided(queued, decision, times)
         if self._extenders is not None and self._overtaken(queued, decision):
             return
         if decision.outcome is Outcome.SCHEDULED:
-            self._assume(queued, profile, decision)
+            self._assume(queued, profile, decision, times)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
             if decision.victims:
                 self._evictions.start(decision)
@@ -114,13 +141,16 @@ class SchedulingLoop:
             )
         else:
             self._failures.error(queued, decision.message)
+        if times is not None:
+            times.finish()
 
-    async def _decide(self, profile: Profile, pod: PodInfo) -> Decision:
+    async def _decide(self, profile: Profile, pod: PodInfo, call: Caller = call) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
+        self.decisions += 1
         if self._extenders is None or not self._extenders.have_a_say(pod):
             templates = self._templates[profile.scheduler_name]
-            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation)
-        options = CycleOptions(ask_extenders=True, rotation=self._rotation)
+            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call)
+        options = CycleOptions(ask_extenders=True, rotation=self._rotation, call=call)
         cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
             return await drive(cycle, self._extenders)
@@ -137,11 +167,14 @@ class SchedulingLoop:
         self._failures.error(queued, f'node "{node}" went away while extenders were asked')
         return True
 
-    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision) -> None:
-        """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding."""
+    def _assume(self, queued: QueuedPod, profile: Profile, decision: Decision, times: PluginTimes | None) -> bool:
+        """From now on the pod counts on its node. Reserve what it needs, and let it go on to its binding.
+
+        Returns whether it does; a pod that a plugin turned down has been given back.
+        """
         assumed = self._state.assume(queued.pod, decision.node)
         self._state.nominations.remove(assumed.uid)
-        binding = Binding(queued, assumed, decision.node, profile, decision.cycle)
+        binding = Binding(queued, assumed, decision.node, profile, decision.cycle, times)
         status, waits = self._reserve_and_permit(binding)
         if status.code is Code.SUCCESS:
             self._bindings.start(binding, None)
@@ -149,6 +182,11 @@ class SchedulingLoop:
             self._bindings.start(binding, self._waiting.add(assumed, waits))
         else:
             self._bindings.undo(binding, status)
+        return status.code in {Code.SUCCESS, Code.WAIT}
+
+    def _assume_member(self, queued: QueuedPod, profile: Profile, decision: Decision) -> bool:
+        self._metrics.decided(queued, decision, None)
+        return self._assume(queued, profile, decision, None)
 
     def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:
         try:

@@ -20,6 +20,7 @@ from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.background import background_tasks
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.event_recorder import EventRecorder
@@ -31,6 +32,9 @@ from bayplan.service.handle import SchedulerHandle
 from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
+from bayplan.service.loop_reader import LoopReader
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 from bayplan.service.watchdog import Watchdog
@@ -82,6 +86,7 @@ class Scheduler:
         extenders: Extenders | None = None,
         leadership: Leadership | None = None,
         clock: Clock | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
@@ -91,11 +96,17 @@ class Scheduler:
         self._extenders = extenders
         self._leadership = leadership
         self._clock = clock or SystemClock()
+        self.metrics = metrics or Metrics(self._clock)
+        self.watchdog = Watchdog(settings.blocked_after)
+        self.reader = LoopReader()
+        """How other threads look into the scheduler."""
         self._work = asyncio.Event()
         self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
         self.waiting = WaitingPods()
-        self._handle = SchedulerHandle(self.state, client, self.waiting, self._recorder, self._activate)
+        self._handle = SchedulerHandle(
+            self.state, client, self.waiting, self._recorder, self._activate, self._clock.now
+        )
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
         self.queue = SchedulingQueue(
@@ -107,11 +118,19 @@ class Scheduler:
             initial_backoff=settings.initial_backoff,
             max_backoff=settings.max_backoff,
             unschedulable_timeout=settings.unschedulable_timeout,
+            caller=self.metrics.pre_enqueue_caller,
+            ask_hint=self.metrics.ask_hint,
         )
         self.synced = asyncio.Event()
         """Set when the scheduler knows the cluster and decides."""
+        self._stop: asyncio.Event | None = None
         self._loop: SchedulingLoop | None = None
         self._bindings: BindingCycles | None = None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it has been asked to stop."""
+        return self._stop is not None and self._stop.is_set()
 
     @property
     def decisions(self) -> int:
@@ -123,6 +142,28 @@ class Scheduler:
         """Pods bound so far."""
         return self._bindings.bound if self._bindings else 0
 
+    def snapshot(self) -> Snapshot:
+        """What metrics tell of the present state. For the scheduler's thread only; see `reader` for others."""
+        self.metrics.fold()
+        state = self.state
+        return Snapshot(
+            profiles=self.profiles,
+            pending=self.queue.pending_pods(),
+            incoming=dict(self.queue.incoming),
+            waiting=self.queue.waiting(),
+            in_flight_events=self.queue.in_flight_events(),
+            nodes=state.table.live_count,
+            pods=state.pod_count,
+            assumed_pods=state.assumed_count,
+            binding=self._bindings.under_way if self._bindings else 0,
+            templates=self._loop.templates_used() if self._loop else {},
+            dropped_events=self._recorder.dropped,
+        )
+
+    def pods(self) -> list[PodInfo]:
+        """All pods that are not done. For the scheduler's thread only."""
+        return list(self.state.objects[POD].values())
+
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish what is being bound, and end.
 
@@ -130,19 +171,21 @@ class Scheduler:
         """
         if self._settings.freeze:
             gc.disable()  # until the cluster is known: all of it would be looked at again and again while it comes in
-        watchdog = Watchdog(self._settings.blocked_after)
-        watchdog.start()
+        self._stop = stop
+        self.watchdog.start()
+        self.reader.open()
         try:
             async with asyncio.TaskGroup() as tasks:
                 await self._run(tasks, stop)
         except* LeaseLostError as lost:
             raise LeaseLostError(str(lost.exceptions[0])) from None
         finally:
-            watchdog.stop()
+            self.reader.close()
+            self.watchdog.stop()
 
     async def _run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
         work, recorder = self._work, self._recorder
-        intake = Intake(work.set)
+        intake = Intake(work.set, self.metrics)
         status = PodStatusWriter(self._client, self._clock)
         pods = Reflector(
             self._client,
@@ -153,7 +196,9 @@ class Scheduler:
             field_selector=LIVE_PODS,
             decode=PodInfo.from_raw,
         )
-        failures = Failures(self.queue, self.state.nominations, recorder, status, self._clock, pods.store.get)
+        failures = Failures(
+            self.queue, self.state.nominations, recorder, status, self._clock, pods.store.get, self.metrics
+        )
         self._bindings = BindingCycles(
             tasks,
             self._client,
@@ -166,6 +211,7 @@ class Scheduler:
             intake,
             self._clock,
             self._extenders,
+            self.metrics,
         )
         evictions = Evictions(
             tasks,
@@ -178,6 +224,7 @@ class Scheduler:
             status,
             work.set,
             self._clock,
+            self.metrics,
         )
         self._loop = SchedulingLoop(
             self.profiles,
@@ -193,6 +240,7 @@ class Scheduler:
             self._clock,
             random.Random(self._settings.seed),
             self._extenders,
+            metrics=self.metrics,
         )
         services = [
             tasks.create_task(recorder.run(), name="event-recorder"),
@@ -207,6 +255,7 @@ class Scheduler:
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronised()
+                services += background_tasks(tasks, self.profiles.values())
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
                 await evictions.drain(self._settings.drain)

@@ -12,9 +12,10 @@ import sys
 import threading
 import time
 import traceback
+from collections import Counter
 from types import FrameType
 
-from bayplan.framework import runner
+from bayplan.framework import calling
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ class Watchdog:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._blocked_since: float | None = None
+        self.blocks: Counter[str] = Counter()
+        """How often somebody has blocked the loop so far, by name."""
+        self.blocked_by = ""
+        """Who blocked the loop the last time."""
 
     @property
     def blocked_seconds(self) -> float:
@@ -59,8 +64,10 @@ class Watchdog:
                 return
             if sign_of_life.wait(self._limit):
                 continue
-            self._blocked_since = asked_at
             culprit = _report(sys._current_frames().get(thread_id), self._limit)  # noqa: SLF001 - the documented way
+            self.blocked_by = culprit
+            self.blocks[culprit] += 1
+            self._blocked_since = asked_at
             while not sign_of_life.wait(self._limit) and not self._stopped.is_set():
                 log.warning("%s has been blocking for %.0f s", culprit, self.blocked_seconds)
             log.warning("%s blocked for %.1f s", culprit, self.blocked_seconds)
@@ -84,7 +91,7 @@ def _outwards(frame: FrameType | None) -> list[FrameType]:
 
 
 def _plugin_in(frame: FrameType) -> str:
-    if frame.f_code is not runner.call.__code__:
+    if frame.f_code is not calling.call.__code__:
         return ""
     called = frame.f_locals
     return f"plugin {called['plugin'].name} in {called['point']}"

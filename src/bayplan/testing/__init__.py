@@ -3,8 +3,9 @@
 What users need most is imported from here; nothing of it is imported before it is asked for.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
     from bayplan.testing.asking import ask_filter, ask_scores
@@ -60,13 +61,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import a name from where it lives."""
-    place = _PLACES.get(name)
-    if place is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{place}"), name)
-    return value
+__getattr__ = lazily(__name__, _PLACES)
 
 
 def __dir__() -> list[str]:

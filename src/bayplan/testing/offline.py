@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from bayplan.api import kinds
 from bayplan.api.custom_objects import kind_of
@@ -29,7 +30,7 @@ class RecordedEvent:
 class OfflineHandle:
     """What plugins may ask where nothing is written and nobody waits. Implements framework.handle.Handle.
 
-    `events` and `activated` are what plugins recorded and which pods they activated.
+    `events` and `activated` are what plugins recorded and which pods they activated; `time` is what their clock says.
     """
 
     client = None
@@ -39,6 +40,7 @@ class OfflineHandle:
         self.waiting_pods = WaitingPods()
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
+        self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
     @property
     def nodes(self) -> Nodes:
@@ -57,6 +59,10 @@ class OfflineHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: never, where nothing is written."""
         return self._state.preemptions.going_on(uid)
+
+    def now(self) -> datetime:
+        """The time."""
+        return self.time
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Note which pods a plugin activates."""

@@ -121,6 +121,11 @@ class Requests:
 
 
 @pytest.fixture
+def make_requests():
+    return Requests
+
+
+@pytest.fixture
 async def server():
     async with ApiServer(clock=StoppedClock()) as running:
         yield running

@@ -7,13 +7,15 @@ from dataclasses import replace
 from bayplan.api import kinds
 from bayplan.api.kinds import KINDS, Kind
 from bayplan.devcluster.apiserver import admission, events, pods
+from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import DEFINITIONS
 from bayplan.devcluster.apiserver.defaults import core as core_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
+from bayplan.devcluster.apiserver.defaults.rbac import default_binding
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES
-from bayplan.devcluster.apiserver.validation import core, workloads
+from bayplan.devcluster.apiserver.validation import core, rbac, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
@@ -113,9 +115,24 @@ RULES: tuple[Resource, ...] = (
         fields={"type": path("type")},
     ),
     Resource(kinds.SERVICE_ACCOUNT, returns_deleted=True),
+    Resource(kinds.ROLE, validate=rbac.validate_role, name_rule="path", create_on_update=True),
+    Resource(
+        kinds.CLUSTER_ROLE,
+        validate=rbac.validate_cluster_role,
+        name_rule="path",
+        create_on_update=True,
+        follow=aggregate,
+    ),
     *(
-        Resource(kind, name_rule="path", create_on_update=True)
-        for kind in (kinds.ROLE, kinds.ROLE_BINDING, kinds.CLUSTER_ROLE, kinds.CLUSTER_ROLE_BINDING)
+        Resource(
+            kind,
+            default=default_binding,
+            validate=rbac.binding_rules(namespaced=kind.namespaced),
+            validate_update=rbac.validate_binding_update,
+            name_rule="path",
+            create_on_update=True,
+        )
+        for kind in (kinds.ROLE_BINDING, kinds.CLUSTER_ROLE_BINDING)
     ),
     Resource(kinds.LEASE, validate=core.validate_lease, create_on_update=True, unconditional_update=False),
     Resource(

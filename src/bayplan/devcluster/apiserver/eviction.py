@@ -6,18 +6,17 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.devcluster.apiserver.binding import SUCCESS, set_condition
 from bayplan.devcluster.apiserver.clock import timestamp
 from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete, read_options
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.selectors import label_selector
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, forbidden, internal
 from bayplan.devcluster.apiserver.store import Entry
 
 MOST_DISRUPTED = 2000
-_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
 
 
 def evict(registry: Registry, pods: Resource, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
@@ -61,17 +60,7 @@ def _budgets(registry: Registry, pod: Object) -> list[Entry]:
     """The budgets of the pod's namespace whose selectors match it."""
     labels = pod["metadata"].get("labels", {})
     found = registry.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
-    return [entry for entry in found if _selector(entry.load()["spec"].get("selector")).matches(labels)]
-
-
-def _selector(selector: Object | None) -> LabelSelector:
-    if selector is None:
-        return LabelSelector((Requirement("", "in"),))  # without a selector, a budget is for no pod
-    terms = [Requirement(key, "=", frozenset({value})) for key, value in selector.get("matchLabels", {}).items()]
-    for expression in selector.get("matchExpressions", ()):
-        operator, values = _OPERATORS[expression["operator"]], frozenset(expression.get("values", ()))
-        terms.append(Requirement(expression["key"], operator, values))
-    return LabelSelector(tuple(terms))
+    return [entry for entry in found if label_selector(entry.load()["spec"].get("selector")).matches(labels)]
 
 
 def _is_ready(pod: Object) -> bool:

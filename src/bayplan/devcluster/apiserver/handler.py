@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
+from bayplan.devcluster.apiserver.authorization.attributes import Attributes
+from bayplan.devcluster.apiserver.authorization.escalation import check_escalation
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_object, warning_header
 from bayplan.devcluster.apiserver.deletion import OPTIONS, delete, read_options
 from bayplan.devcluster.apiserver.faults import Faults
@@ -133,6 +135,7 @@ class Handler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         obj = read_object(resource.shape, request.body, request.content_type, validation)
+        check_escalation(self._registry.access, request.user, resource, request.info.namespace, obj)
         entry = self._registry.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
         return Answer(201, renderer.object(entry), warnings=_warnings(validation))
 
@@ -143,11 +146,19 @@ class Handler:
         new = read_object(resource.shape, request.body, request.content_type, validation)
         if resource.create_on_update and not info.subresource and self._is_missing(request, resource):
             place(resource, info.namespace, new["metadata"], info.name)
+            self._check_creation(request, resource, new)
             entry = self._registry.create(resource, info.namespace, new, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
+        check_escalation(self._registry.access, request.user, resource, info.namespace, new, old)
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
+
+    def _check_creation(self, request: Request, resource: Resource, new: Object) -> None:
+        """Who updates what is not there creates it, and has to be allowed to. Raises 403."""
+        info, access = request.info, self._registry.access
+        access.check(request.user, Attributes("create", info.group, info.resource, "", info.namespace, info.name))
+        check_escalation(access, request.user, resource, info.namespace, new)
 
     def _is_missing(self, request: Request, resource: Resource) -> bool:
         key = key_of(request.info.namespace, request.info.name)
@@ -162,10 +173,12 @@ class Handler:
                 raise not_found(resource.kind, info.name)
             obj = accept(resource.shape, request.patch(resource.shape), validation)
             place(resource, info.namespace, obj["metadata"], info.name)
+            self._check_creation(request, resource, obj)
             entry = self._registry.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
         new = self._accept_patched(request, resource, old, validation)
+        check_escalation(self._registry.access, request.user, resource, info.namespace, new, old)
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 

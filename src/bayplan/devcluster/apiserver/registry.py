@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
@@ -40,18 +41,12 @@ class Registry:
     store: Store
     clock: Clock
     served: Served
+    access: Access
     on_removed: list[Callable[[Resource, Entry], None]] = field(default_factory=list)
     """Told of every object that has gone, and of every one that waits for its dependents or its contents."""
     on_owned: list[Callable[[str, str], None]] = field(default_factory=list)
     """Told (resource, key) of every object that is written with an owner that does not exist (any more)."""
-    users_by_token: dict[str, str] = field(default_factory=dict)
-    """Who the bearer tokens belong to; without any, everybody may do everything."""
     random: random.Random = field(default_factory=random.Random)
-
-    @property
-    def users(self) -> set[str]:
-        """Everybody who may do everything, nobody in particular if there are no tokens."""
-        return set(self.users_by_token.values())
 
     def resource(self, group: str, version: str, plural: str) -> Resource | None:
         """The served resource of that name."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_document
 from bayplan.devcluster.apiserver.patch import (
     APPLY_PATCH,
@@ -57,7 +58,7 @@ class Request:
     body: bytes = b""
     content_type: str = JSON_TYPE
     accept: str = ""
-    user: str = "system:admin"
+    user: User = ADMIN
 
     @property
     def media(self) -> str:

@@ -1,52 +1,78 @@
-"""Who may do what, as far as an embedded server knows: whoever it knows may do everything, nobody else anything.
+"""Questions about who somebody is and what they may do: Kubernetes' authentication.k8s.io and authorization.k8s.io.
 
-Mirrors the shape of Kubernetes' authentication.k8s.io and authorization.k8s.io reviews.
+Mirrors pkg/registry/authentication and pkg/registry/authorization.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from bayplan.devcluster.apiserver.authorization.attributes import Attributes
+from bayplan.devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError
+from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import (
+    FieldError,
+    StatusError,
+    bad_request,
+    invalid_value,
+    quoted,
+)
 
-GROUPS = ["system:masters", "system:authenticated"]
 
-
-def review_access(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
+def review_access(registry: Registry, info: RequestInfo, _user: User, document: Object) -> Object:
     """Answers a SubjectAccessReview or LocalSubjectAccessReview, whether somebody may do something."""
     spec = _spec(document)
-    named = [spec.get("user", ""), *spec.get("groups", ())]
-    allowed = not registry.users or any(name in registry.users or name == "system:masters" for name in named)
-    return _answer(info, spec, {"allowed": allowed})
+    errors = _wrong_questions(spec)
+    name, groups = spec.get("user", ""), tuple(spec.get("groups") or ())
+    if not name and not groups:
+        errors.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+    if info.resource == "localsubjectaccessreviews":
+        errors += _wrong_places(spec, info.namespace)
+    _refuse(info, errors)
+    asked = User(name, groups, spec.get("uid", ""), spec.get("extra") or {})
+    return _judged(registry, info, asked, spec)
 
 
-def review_own_access(_registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
-    """Answers a SelfSubjectAccessReview: whoever gets this far may do everything."""
-    return _answer(info, _spec(document), {"allowed": True})
+def review_own_access(registry: Registry, info: RequestInfo, user: User, document: Object) -> Object:
+    """Answers a SelfSubjectAccessReview, whether the asker may do something."""
+    spec = _spec(document)
+    _refuse(info, _wrong_questions(spec))
+    return _judged(registry, info, user, spec)
 
 
-def review_own_rules(_registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
-    """Answers a SelfSubjectRulesReview, what the asker may do."""
-    rules = {
-        "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+def review_own_rules(registry: Registry, info: RequestInfo, user: User, document: Object) -> Object:
+    """Answers a SelfSubjectRulesReview, what the asker may do in a namespace."""
+    spec = _spec(document)
+    if not spec.get("namespace"):
+        raise bad_request("no namespace on request")
+    rules, problem = registry.access.rules(user, spec["namespace"])
+    status = {
+        "resourceRules": [rule.as_resource_rule() for rule in rules if rule.resources],
+        "nonResourceRules": [rule.as_path_rule() for rule in rules if rule.urls],
         "incomplete": False,
     }
-    return _answer(info, _spec(document), rules)
+    return _answer(info, spec, {**status, "evaluationError": problem} if problem else status)
 
 
-def review_self(_registry: Registry, info: RequestInfo, user: str, _document: Object) -> Object:
+def review_self(_registry: Registry, info: RequestInfo, user: User, _document: Object) -> Object:
     """Answers a SelfSubjectReview, who the asker is."""
-    return _head(info) | {"status": {"userInfo": {"username": user, "groups": GROUPS}}}
+    return _head(info) | {"status": {"userInfo": user.info()}}
 
 
-def review_token(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
+def review_token(registry: Registry, info: RequestInfo, _user: User, document: Object) -> Object:
     """Answers a TokenReview, whose token it is."""
     spec = _spec(document)
-    owner = registry.users_by_token.get(spec.get("token", ""))
-    if owner is None:
-        return _answer(info, spec, {"user": {}, "error": "invalid bearer token"})
-    return _answer(info, spec, {"authenticated": True, "user": {"username": owner, "groups": GROUPS}})
+    if not spec.get("token"):
+        raise bad_request("token is required for TokenReview in authentication")
+    try:
+        owner, audiences = registry.access.user_of_token(spec["token"], spec.get("audiences") or ())
+    except InvalidTokenError as error:
+        return _answer(info, spec, {"user": {}, "error": str(error)})
+    known = {"authenticated": True, "user": owner.info()}
+    return _answer(info, spec, {**known, "audiences": audiences} if audiences else known)
 
 
 _KINDS = {
@@ -59,8 +85,53 @@ _KINDS = {
 }
 
 
+def _wrong_questions(spec: Object) -> list[FieldError]:
+    of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if of_resource is not None and of_path is not None:
+        what = "cannot be specified in combination with resourceAttributes"
+        return [invalid_value("spec.nonResourceAttributes", of_path, what)]
+    if of_resource is None and of_path is None:
+        what = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        return [invalid_value("spec.resourceAttributes", None, what)]
+    return []
+
+
+def _wrong_places(spec: Object, namespace: str) -> list[FieldError]:
+    of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if of_path is not None:
+        return [invalid_value("spec.nonResourceAttributes", of_path, "disallowed on this kind of request")]
+    asked = (of_resource or {}).get("namespace", "")
+    if asked != namespace:
+        return [invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")]
+    return []
+
+
+def _refuse(info: RequestInfo, errors: list[FieldError]) -> None:
+    """Raises 422 for a question that is none."""
+    if not errors:
+        return
+    told = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    details: dict[str, Any] = {"group": info.group, "kind": _KINDS[info.resource], "causes": causes}
+    message = f"{_KINDS[info.resource]}.{info.group} {quoted('')} is invalid: {told}"
+    raise StatusError(422, "Invalid", message, details)
+
+
+def _judged(registry: Registry, info: RequestInfo, user: User, spec: Object) -> Object:
+    asked = spec.get("resourceAttributes")
+    if asked is not None:
+        fields = ("verb", "group", "resource", "subresource", "namespace", "name")
+        attributes = Attributes(*(asked.get(field) or "" for field in fields))
+    else:
+        path = spec["nonResourceAttributes"]
+        attributes = Attributes(path.get("verb") or "", path=path.get("path") or "")
+    verdict = registry.access.authorize(user, attributes)
+    status: Object = {"allowed": verdict.allowed}
+    return _answer(info, spec, status | ({"reason": verdict.reason} if verdict.reason else {}))
+
+
 def _spec(document: Object) -> Object:
-    spec: Object = document.get("spec", {})
+    spec: Object = document.get("spec") or {}
     return spec
 
 

@@ -214,6 +214,8 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
             return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner, structs=True)
         case "dict" | "Dict" if name in QUANTITY_MAPS:
             return _map(_quantity, owner)
+        case "dict" if name == "extra":  # what else is known of a user: several values a key
+            return _map(_list(_text(owner, keep_empty=True), owner, "str"), owner)
         case "dict" if name not in {"fieldsV1", "dependencies"}:
             return _map(_text(owner, keep_empty=True), owner)
         case "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray":

@@ -17,6 +17,9 @@ from typing import Any, Self
 import yaml
 from aiohttp import web
 
+from bayplan.devcluster.apiserver.authorization.access import Access
+from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MASTERS, User
 from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
@@ -32,7 +35,7 @@ from bayplan.devcluster.apiserver.requests import read_request
 from bayplan.devcluster.apiserver.response import DirectResponse
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.served import Served
-from bayplan.devcluster.apiserver.status import StatusError, too_large, unauthorized
+from bayplan.devcluster.apiserver.status import StatusError, too_large
 from bayplan.devcluster.apiserver.store import Store, encode
 from bayplan.devcluster.apiserver.tls import Tls
 
@@ -44,9 +47,12 @@ BODY_LIMIT = 3 * 1024 * 1024
 class ApiServer:
     """An embedded kube-apiserver on one address.
 
-    `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to user names; without tokens
-    everybody may do everything. `clock` gives the times that it writes, `history` is how many changes of a kind are
-    kept for watches to resume from, `advertise` the address that discovery tells if it is not the one served.
+    `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
+    everybody may do everything, with them whoever has one. With `rbac`, roles and bindings decide that, and a cluster's
+    own are there from the start: a user that is given by name has no groups but `system:authenticated` then, and
+    `ADMIN` is somebody who may do everything. `clock` gives the times that it writes, `history` is how many changes
+    of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is not the one
+    served.
     """
 
     def __init__(
@@ -55,7 +61,8 @@ class ApiServer:
         host: str = "127.0.0.1",
         port: int = 0,
         tls: Tls | None = None,
-        tokens: Mapping[str, str] | None = None,
+        tokens: Mapping[str, str | User] | None = None,
+        rbac: bool = False,
         clock: Clock | None = None,
         history: int = 50_000,
         advertise: str = "",
@@ -63,20 +70,24 @@ class ApiServer:
         self.clock = clock or SystemClock()
         self.faults = Faults()
         self.store = Store(history)
-        self.registry = Registry(self.store, self.clock, Served(catalog()))
-        self.registry.users_by_token = dict(tokens or {})
+        groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)
+        users = {token: User(who, groups) if isinstance(who, str) else who for token, who in (tokens or {}).items()}
+        self.access = Access(self.store, self.clock, users, rbac=rbac)
+        self.registry = Registry(self.store, self.clock, Served(catalog()), self.access)
         self._handler = Handler(self.registry, self.faults)
         self._pages = Pages(self.registry.served)
         self._host = host
         self._port = port
         self._advertise = advertise
         self._tls = tls
-        self._tokens = dict(tokens or {})
+        self._first_token = next(iter(users), None)
         self._garbage = GarbageCollector(self.registry)
         self._collecting: asyncio.Task[None] | None = None
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self._create_initial_objects()
+        if rbac:
+            self.load(bootstrap_policy())
 
     # Serving
 
@@ -136,7 +147,7 @@ class ApiServer:
         cluster: Object = {"server": self.url}
         if self._tls is not None:
             cluster["certificate-authority-data"] = base64.b64encode(self._tls.authority).decode()
-        user = {"token": next(iter(self._tokens))} if self._tokens else {}
+        user = {"token": self._first_token} if self._first_token is not None else {}
         context = {"cluster": "bayplan", "user": "bayplan", "namespace": "default"}
         config = {
             "apiVersion": "v1",
@@ -154,7 +165,8 @@ class ApiServer:
         info, parameters = read_request(http.method, http.raw_path)
         fault = None
         try:
-            user = self._authenticate(http)
+            user = self.access.authenticate(http.headers.get("Authorization", ""))
+            user = self.access.admit(user, info, parameters, http.headers.items())
             if self.faults.active:
                 fault = await self.faults.before(info)
             body = await http.read()
@@ -187,15 +199,6 @@ class ApiServer:
         if answer.stream is not None:
             return await self._stream(http, answer.stream)
         return DirectResponse(http, answer)
-
-    def _authenticate(self, http: web.BaseRequest) -> str:
-        if not self._tokens:
-            return "system:admin"
-        scheme, _, token = http.headers.get("Authorization", "").partition(" ")
-        user = self._tokens.get(token.strip()) if scheme == "Bearer" else None
-        if user is None:
-            raise unauthorized()
-        return user
 
     def _answer(self, request: Request) -> Answer:
         if request.info.resource:

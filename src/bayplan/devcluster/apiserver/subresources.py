@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import NAMESPACE, POD, Kind
 from bayplan.devcluster.apiserver import reviews
+from bayplan.devcluster.apiserver.authorization.service_account_tokens import TOKEN_REQUEST
+from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.apiserver.binding import bind
 from bayplan.devcluster.apiserver.eviction import evict
 from bayplan.devcluster.apiserver.registry import Registry
@@ -127,6 +129,11 @@ def _finalize(registry: Registry, resource: Resource, request: Request) -> Objec
     return {"kind": NAMESPACE.kind, "apiVersion": "v1", **registry.decoded(resource, entry)}
 
 
+def _create_token(registry: Registry, _resource: Resource, request: Request) -> Object:
+    info = request.info
+    return registry.access.tokens.create(info.namespace, info.name, request.document(TOKEN_REQUEST))
+
+
 def _no_log(registry: Registry, resource: Resource, request: Request) -> Object:
     registry.find(resource, request.info.namespace, request.info.name)
     message = "the embedded API server simulates pods: nothing runs in their containers, so there is no log"
@@ -143,6 +150,7 @@ SUBRESOURCES: dict[str, dict[str, Subresource]] = {
         "log": Subresource({"get": _no_log}, "Pod"),
         "resize": Subresource({"update": _write_part, "patch": _write_part}, "Pod"),
     },
+    "serviceaccounts": {"token": Subresource({"create": _create_token}, "TokenRequest", "authentication.k8s.io/v1")},
     "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},
     "deployments.apps": {"scale": _SCALE},
     "replicasets.apps": {"scale": _SCALE},
@@ -152,7 +160,7 @@ SUBRESOURCES: dict[str, dict[str, Subresource]] = {
 """By resource and name, besides `status`."""
 
 
-def _bind_from_collection(registry: Registry, info: RequestInfo, _user: str, document: Object) -> Object:
+def _bind_from_collection(registry: Registry, info: RequestInfo, _user: User, document: Object) -> Object:
     pods = registry.resource("", "v1", POD.plural)
     name = document["metadata"].get("name", "")
     if pods is None or not name:
@@ -165,7 +173,7 @@ class VirtualResource:
     """A resource of which nothing is stored: a create is a question, and its answer is all there is."""
 
     kind: str
-    answer: Callable[[Registry, RequestInfo, str, Object], Object]
+    answer: Callable[[Registry, RequestInfo, User, Object], Object]
     """(registry, the request, the user who asks, the body) -> the answer. Raises StatusError."""
     namespaced: bool = False
 

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""What measuring costs: decisions with metrics and without, turn and turn about, in one run.
+
+    benchmarks/metrics.py                      # 5,000 nodes
+    benchmarks/metrics.py --nodes 100
+
+A decision here is what the scheduling loop does of it: take a pod from the queue, decide, assume. Batches of pods
+alternate, so that both sides meet the same machine and the same cluster. Reported are the medians of the batches' means
+(means, for what is sampled is in them), and the median of the ratios of two batches that follow each other; all in CPU
+time of this thread. Two cases: pods that are all alike, and rest on what is known of each other, and pods of which no
+two are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import random
+import time
+from collections.abc import Callable, Iterator
+from statistics import mean, median
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.config import KubeSchedulerConfiguration, build_profile
+from bayplan.framework.calling import call
+from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
+from bayplan.scheduling import Rotation, Templates, decide
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+BATCH = 50
+
+
+def main() -> None:
+    """Decide, alternate, report."""
+    options = _options()
+    for name, pods in (("pods alike", _alike()), ("no two alike", _different())):
+        off, on = _alternate(options.nodes, options.batches, pods)
+        ratio = median(after / before for before, after in zip(off, on, strict=True))
+        print(
+            f"{name:14} {options.nodes} nodes   without {median(off):7.1f} us   with {median(on):7.1f} us   "
+            f"{100 * (ratio - 1):+.1f} %"
+        )
+
+
+def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[float], list[float]]:
+    """What each batch of each side took, in microseconds a decision."""
+    state = ClusterState()
+    for number in range(nodes):
+        state.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi", pods=500))
+    profile = build_profile(KubeSchedulerConfiguration().profiles[0], OfflineHandle(state))
+    metrics, templates, rng, rotation = Metrics(), Templates(profile), random.Random(0), Rotation()
+    queue = SchedulingQueue({profile.scheduler_name: QueueProfile.of(profile)}, state.nominations)
+    measured = SchedulingQueue(
+        {profile.scheduler_name: QueueProfile.of(profile)},
+        state.nominations,
+        caller=metrics.pre_enqueue_caller,
+        ask_hint=metrics.ask_hint,
+    )
+
+    def without(queued: QueuedPod) -> None:
+        decision = decide(profile, state, queued.pod, rng, templates=templates, rotation=rotation)
+        state.assume(queued.pod, decision.node)
+
+    def with_metrics(queued: QueuedPod) -> None:
+        times = metrics.sample(queued.pod.scheduler_name)
+        caller = call if times is None else times.call
+        decision = decide(profile, state, queued.pod, rng, templates=templates, rotation=rotation, call=caller)
+        metrics.decided(queued, decision, times)
+        state.assume(queued.pod, decision.node)
+        metrics.bound(queued)
+        if times is not None:
+            times.finish()
+
+    figures: tuple[list[float], list[float]] = [], []
+    gc.disable()
+    for batch in range(2 * batches + 2):
+        side = (batch + batch // 2) % 2  # off, on, on, off: what changes steadily meanwhile favours none
+        taken = _batch(measured if side else queue, pods, with_metrics if side else without)
+        if batch >= 2:
+            figures[side].append(taken)
+    gc.enable()
+    return figures
+
+
+def _batch(queue: SchedulingQueue, pods: Iterator[PodInfo], attempt: Callable[[QueuedPod], None]) -> float:
+    batch = [next(pods) for _ in range(BATCH)]
+    taken = []
+    for pod in batch:
+        queue.add(pod, time.monotonic())
+        began = time.thread_time()
+        queued = queue.pop(time.monotonic())
+        assert queued is not None
+        attempt(queued)
+        queue.done(queued.uid)
+        taken.append(1e6 * (time.thread_time() - began))
+    return mean(taken)
+
+
+def _alike() -> Iterator[PodInfo]:
+    number = 0
+    while True:
+        number += 1
+        yield make_pod(f"alike-{number}", cpu="100m", memory="100Mi", labels={"app": "web"})
+
+
+def _different() -> Iterator[PodInfo]:
+    number = 0
+    while True:
+        number += 1
+        yield make_pod(f"other-{number}", cpu=f"{100 + number % 997}m", memory=f"{100 + number}Mi")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--batches", type=int, default=60, help="batches of each side")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,178 @@
+"""The Kubernetes objects that run Bayplan in a cluster: its account, rights, configuration and Deployment.
+
+This is the one place where they are written down: `deploy/` holds what comes out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Document = dict[str, Any]
+
+STOCK_LEASE = ("kube-system", "kube-scheduler")
+"""(namespace, name) of the lease of a cluster's own scheduler, which `system:kube-scheduler` lets its holders renew."""
+CONFIGURATION_FILE = "scheduler.yaml"
+FOLDER = "/etc/bayplan"
+"""Where the ConfigMap is in the container."""
+PORT = 10259
+USER = 65532
+
+_RBAC = "rbac.authorization.k8s.io"
+_CLUSTER_ROLES = {
+    "system:kube-scheduler": "What a scheduler reads and writes: Kubernetes' own role for it.",
+    "system:volume-scheduler": "Volumes and claims, which a scheduler brings together.",
+    "system:auth-delegator": "To ask the API server who wants to see the metrics, and whether they may.",
+}
+_READER = "extension-apiserver-authentication-reader"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployed:
+    """What is to run, and where."""
+
+    image: str
+    name: str = "bayplan-scheduler"
+    namespace: str = "kube-system"
+    replicas: int = 2
+    lease: tuple[str, str] | None
+    """(namespace, name) of the lease that its replicas elect their leader by; None if there is only ever one."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The configuration, and plugins, by the name of their file."""
+    arguments: tuple[str, ...] = ()
+    """Arguments of `bayplan run` beside the configuration."""
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What its pods are found by."""
+        return {"app.kubernetes.io/name": "bayplan", "app.kubernetes.io/instance": self.name}
+
+
+def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
+    """The objects in the order in which they are to be created, each with a line that says what it is for."""
+    yield "", _object("v1", "ServiceAccount", deployed) | {"automountServiceAccountToken": False}
+    for role, purpose in _CLUSTER_ROLES.items():
+        yield purpose, _bound(deployed, f"{deployed.name}:{role}", "ClusterRole", role)
+    purpose = "The authorities of the cluster's client certificates, which may be shown to the endpoints."
+    yield purpose, _bound(deployed, f"{deployed.name}:{_READER}", "Role", _READER, "kube-system")
+    yield from _lease_rights(deployed)
+    yield "", _object("v1", "ConfigMap", deployed) | {"data": dict(deployed.files)}
+    budget = {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": {"matchLabels": deployed.labels},
+    }
+    yield "", _object("policy/v1", "PodDisruptionBudget", deployed) | {"spec": budget}
+    yield "", _object("apps/v1", "Deployment", deployed) | {"spec": _deployment(deployed)}
+
+
+def _object(api_version: str, kind: str, deployed: Deployed, name: str = "", namespace: str | None = None) -> Document:
+    """The head of an object. Without a name it is called like what is deployed; with namespace "" it has none."""
+    metadata: Document = {"name": name or deployed.name}
+    home = deployed.namespace if namespace is None else namespace
+    if home:
+        metadata["namespace"] = home
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata | {"labels": deployed.labels}}
+
+
+def _bound(deployed: Deployed, name: str, kind: str, role: str, namespace: str = "") -> Document:
+    binding = _object(f"{_RBAC}/v1", "RoleBinding" if namespace else "ClusterRoleBinding", deployed, name, namespace)
+    subject = {"kind": "ServiceAccount", "name": deployed.name, "namespace": deployed.namespace}
+    return binding | {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role}, "subjects": [subject]}
+
+
+def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
+    """Its own lease: to create one, `system:kube-scheduler` is enough; to renew it, only for the stock scheduler's."""
+    if deployed.lease is None or deployed.lease == STOCK_LEASE:
+        return
+    namespace, name = deployed.lease
+    role = f"{deployed.name}:lease"
+    rule = {
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "resourceNames": [name],
+        "verbs": ["get", "update"],
+    }
+    yield (
+        "The lease by which the replicas elect their leader.",
+        _object(f"{_RBAC}/v1", "Role", deployed, role, namespace) | {"rules": [rule]},
+    )
+    yield "", _bound(deployed, role, "Role", role, namespace)
+
+
+def _deployment(deployed: Deployed) -> Document:
+    checksum = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sorted(deployed.files.items())).encode()).hexdigest()
+    # Without an election, a new pod may not start before the old one is gone.
+    strategy = {} if deployed.lease is not None else {"strategy": {"type": "Recreate"}}
+    return {
+        "replicas": deployed.replicas,
+        **strategy,
+        "selector": {"matchLabels": deployed.labels},
+        "template": {
+            "metadata": {
+                "labels": deployed.labels,
+                # A changed configuration makes other pods.
+                "annotations": {"checksum/configuration": checksum[:16]},
+            },
+            "spec": _pod(deployed),
+        },
+    }
+
+
+def _pod(deployed: Deployed) -> Document:
+    spread = [
+        {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": deployed.labels},
+            "matchLabelKeys": ["pod-template-hash"],
+        }
+        for key in ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+    ]
+    return {
+        "serviceAccountName": deployed.name,
+        "automountServiceAccountToken": True,
+        "priorityClassName": "system-cluster-critical",
+        "topologySpreadConstraints": spread,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER,
+            "runAsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(deployed)],
+        "volumes": [
+            {"name": "configuration", "configMap": {"name": deployed.name}},
+            # Nothing else can be written to.
+            {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
+        ],
+    }
+
+
+def _container(deployed: Deployed) -> Document:
+    return {
+        "name": "scheduler",
+        "image": deployed.image,
+        "args": ["run", f"--config={FOLDER}/{CONFIGURATION_FILE}", *deployed.arguments, "--v=2"],
+        "ports": [{"name": "https", "containerPort": PORT}],
+        "startupProbe": _probe("/livez", periodSeconds=5, failureThreshold=24),
+        "livenessProbe": _probe("/livez", periodSeconds=10, failureThreshold=6, timeoutSeconds=15),
+        "readinessProbe": _probe("/readyz", periodSeconds=5, failureThreshold=3),
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "configuration", "mountPath": FOLDER, "readOnly": True},
+            {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - a path in the container
+        ],
+    }
+
+
+def _probe(path: str, **limits: int) -> Document:
+    return {"httpGet": {"path": path, "port": "https", "scheme": "HTTPS"}, **limits}

@@ -1,0 +1,104 @@
+"""The flags about endpoints, as what serves them understands."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bayplan.api import durations
+from bayplan.cli.run_flags import FLAGS, Treatment
+from bayplan.service.serving.options import ServingOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How endpoints are served, and the kubeconfigs that tokens and access are reviewed with ("": the scheduler's)."""
+
+    options: ServingOptions
+    authentication_kubeconfig: str = ""
+    authorization_kubeconfig: str = ""
+
+
+def serving(values: Mapping[str, Any], problems: list[str]) -> Serving | None:
+    """What given flags, by name, say of endpoints; None where none are to be served. What is wrong is added."""
+    asked: dict[str, Any] = {}
+    for flag, (option, read) in _OPTIONS.items():
+        if flag in values:
+            try:
+                asked[option] = read(values[flag])
+            except ValueError as error:
+                problems.append(f"bayplan run: --{flag}: {error}")
+    if ("tls-cert-file" in values) is not ("tls-private-key-file" in values):
+        problems.append("bayplan run: --tls-cert-file and --tls-private-key-file must be given together")
+    if asked.get("port") == 0:
+        return None
+    return Serving(
+        replace(ServingOptions(), **asked),
+        values.get("authentication-kubeconfig", ""),
+        values.get("authorization-kubeconfig", ""),
+    )
+
+
+def flag_values(flags: Mapping[str, Any]) -> dict[str, str]:
+    """Every flag that is of effect as it stands: what was given, or the default."""
+    values = {}
+    for flag in FLAGS:
+        if flag.treatment is Treatment.WORKS:
+            given = flags.get(flag.parameter)
+            if isinstance(given, tuple):
+                given = ",".join(given) or None
+            if isinstance(given, bool):
+                given = str(given).lower()
+            values[flag.name] = flag.default if given is None else str(given)
+    return values
+
+
+def _port(value: int) -> int:
+    if not 0 <= value <= 65535:
+        raise ValueError(f"must be 0 (to serve nothing) to 65535, not {value}")
+    return value
+
+
+def _address(value: str) -> str:
+    return str(ipaddress.ip_address(value))
+
+
+def _paths(values: tuple[str, ...]) -> tuple[str, ...]:
+    paths = _list(values)
+    for path in paths:
+        if "*" in path[:-1]:
+            raise ValueError(f"only a trailing * is allowed, not {path!r}")
+    return paths
+
+
+def _list(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(each.strip() for value in values for each in value.split(",") if each.strip())
+
+
+def _choice(*allowed: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected {' or '.join(allowed)}, got {value!r}")
+        return value
+
+    return read
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "secure-port": ("port", _port),
+    "bind-address": ("bind_address", _address),
+    "tls-cert-file": ("tls_cert_file", Path),
+    "tls-private-key-file": ("tls_private_key_file", Path),
+    "tls-min-version": ("tls_min_version", _choice("VersionTLS12", "VersionTLS13")),
+    "tls-cipher-suites": ("tls_cipher_suites", _list),
+    "client-ca-file": ("client_ca_file", Path),
+    "permit-port-sharing": ("permit_port_sharing", bool),
+    "authentication-token-webhook-cache-ttl": ("token_cache_ttl", durations.parse),
+    "authorization-webhook-cache-authorized-ttl": ("authorized_cache_ttl", durations.parse),
+    "authorization-webhook-cache-unauthorized-ttl": ("unauthorized_cache_ttl", durations.parse),
+    "authorization-always-allow-paths": ("always_allow_paths", _paths),
+}
+"""By flag: the option of ServingOptions, and how its value is read. Readers raise ValueError."""

@@ -1,0 +1,177 @@
+"""Who sends a request, and whether it may be carried out: what the server and its reviews ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
+from urllib.parse import unquote
+
+from bayplan.devcluster.apiserver.authorization.attributes import (
+    Attributes,
+    Verdict,
+    attributes_of,
+    forbidden_request,
+)
+from bayplan.devcluster.apiserver.authorization.rbac import Rbac
+from bayplan.devcluster.apiserver.authorization.rules import Rule
+from bayplan.devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError, ServiceAccountTokens
+from bayplan.devcluster.apiserver.authorization.users import (
+    ADMIN,
+    ANONYMOUS,
+    ANONYMOUS_NAME,
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    User,
+    service_account_groups,
+    service_account_of,
+)
+from bayplan.devcluster.apiserver.clock import Clock
+from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.status import bad_request, unauthorized
+from bayplan.devcluster.apiserver.store import Store
+
+Audit = Callable[[User, Attributes, Verdict], None]
+"""Told of every request: who wanted what, and what was decided."""
+
+_AUTHENTICATION = "authentication.k8s.io"
+
+
+Headers = Iterable[tuple[str, str]]
+"""Names, in any case, and values."""
+
+
+class Authorizer(Protocol):
+    """Decides what users may do."""
+
+    def authorize(self, user: User, asked: Attributes) -> Verdict:
+        """Whether a user may do something."""
+        ...
+
+    def rules(self, user: User, namespace: str) -> tuple[Sequence[Rule], str]:
+        """What a user may do in a namespace, and what kept it from being known in full."""
+        ...
+
+
+class Access:
+    """Authentication and authorization of one server.
+
+    `users` are those of static bearer tokens. With `rbac`, roles decide, and whoever shows no credentials is anonymous.
+    Without, whoever the server knows may do everything; and if it knows nobody, everybody may.
+    """
+
+    def __init__(self, store: Store, clock: Clock, users: Mapping[str, User], *, rbac: bool) -> None:
+        self.tokens = ServiceAccountTokens(store, clock)
+        self.audit: list[Audit] = []
+        self.rbac = Rbac(store) if rbac else None
+        self._users = users
+        self._authorizer: Authorizer = self.rbac or _Everybody({user.name for user in users.values()})
+
+    def authenticate(self, authorization: str) -> User:
+        """Whose request it is, by its Authorization header. Raises 401."""
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            try:
+                return self.user_of_token(token.strip())[0]
+            except InvalidTokenError:
+                if self._users or self.rbac is not None:
+                    raise unauthorized() from None
+        if self.rbac is not None:
+            return ANONYMOUS
+        if self._users:
+            raise unauthorized()
+        return ADMIN
+
+    def user_of_token(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
+        """Whose a bearer token is, and for which audiences, if it is for any. Raises InvalidTokenError."""
+        known = self._users.get(token)
+        return (known, []) if known is not None else self.tokens.user_of(token, audiences)
+
+    def admit(self, user: User, info: RequestInfo, parameters: Mapping[str, str], headers: Headers) -> User:
+        """On whose behalf a request is carried out: the user, or whom they impersonate. Raises 403."""
+        if self.rbac is None and not self.audit:
+            return user
+        if self.rbac is not None:
+            user = self._impersonated(user, headers)
+        self.check(user, attributes_of(info, parameters))
+        return user
+
+    def check(self, user: User, asked: Attributes) -> None:
+        """Raises 403 if a user may not do something."""
+        verdict = self._authorizer.authorize(user, asked)
+        for told in self.audit:
+            told(user, asked, verdict)
+        if not verdict.allowed:
+            raise forbidden_request(user, asked, verdict.reason)
+
+    def authorize(self, user: User, asked: Attributes) -> Verdict:
+        """Whether a user may do something; nobody is told that it was asked."""
+        return self._authorizer.authorize(user, asked)
+
+    def rules(self, user: User, namespace: str) -> tuple[Sequence[Rule], str]:
+        """What a user may do in a namespace, and what kept it from being known in full."""
+        return self._authorizer.rules(user, namespace)
+
+    def _impersonated(self, user: User, headers: Headers) -> User:
+        """Mirrors apiserver's pkg/endpoints/filters/impersonation."""
+        asked, extra = _impersonation(headers)
+        name, groups, uid = "".join(asked["user"][:1]), tuple(asked["group"]), "".join(asked["uid"][:1])
+        if not name:
+            if groups or extra or uid:
+                raise bad_request("requested groups, extra or uid without impersonating a user")
+            return user
+        account = service_account_of(name)
+        if account is not None:
+            self._check_impersonation(user, "serviceaccounts", account[1], namespace=account[0])
+        else:
+            self._check_impersonation(user, "users", name)
+        for group in groups:
+            self._check_impersonation(user, "groups", group)
+        for key, values in extra.items():
+            for value in values:
+                self._check_impersonation(user, "userextras", value, group=_AUTHENTICATION, subresource=key)
+        if uid:
+            self._check_impersonation(user, "uids", uid, group=_AUTHENTICATION)
+        if account is not None and not groups:
+            groups = service_account_groups(account[0])
+        return User(name, _completed(name, groups), uid, extra)
+
+    def _check_impersonation(
+        self, user: User, resource: str, name: str, *, group: str = "", subresource: str = "", namespace: str = ""
+    ) -> None:
+        self.check(user, Attributes("impersonate", group, resource, subresource, namespace, name))
+
+
+def _impersonation(headers: Headers) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """The values of the Impersonate headers: `user`, `group` and `uid`, and the extra ones by their key."""
+    asked: dict[str, list[str]] = {"user": [], "group": [], "uid": []}
+    extra: dict[str, list[str]] = {}
+    for header, value in headers:
+        prefix, _, what = header.lower().partition("-")
+        if prefix != "impersonate":
+            continue
+        if what in asked:
+            asked[what].append(value)
+        elif what.startswith("extra-"):
+            extra.setdefault(unquote(what.removeprefix("extra-")), []).append(value)
+    return asked, extra
+
+
+def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
+    """The groups of somebody impersonated, with the one that everybody is in."""
+    if name == ANONYMOUS_NAME:
+        return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
+    return groups if {AUTHENTICATED, UNAUTHENTICATED} & set(groups) else (*groups, AUTHENTICATED)
+
+
+class _Everybody:
+    """Allows everything to those whom the server knows: by name, or all if it knows nobody."""
+
+    def __init__(self, names: set[str]) -> None:
+        self._names = names
+
+    def authorize(self, user: User, asked: Attributes) -> Verdict:
+        known = user.is_master or service_account_of(user.name) is not None
+        return Verdict(known or not self._names or any(name in self._names for name in (user.name, *user.groups)))
+
+    def rules(self, user: User, namespace: str) -> tuple[Sequence[Rule], str]:
+        return (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",))), ""

@@ -1,0 +1,15 @@
+"""Defaults of roles' bindings. Mirrors pkg/apis/rbac/v1/defaults.go of Kubernetes."""
+
+from __future__ import annotations
+
+from bayplan.api.kinds import ROLE
+from bayplan.devcluster.apiserver.schema import Object
+
+
+def default_binding(binding: Object) -> None:
+    """Roles, users and groups are of RBAC's own API group."""
+    if ref := binding.get("roleRef"):
+        ref["apiGroup"] = ref.get("apiGroup") or ROLE.group
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in {"User", "Group"}:
+            subject["apiGroup"] = subject.get("apiGroup") or ROLE.group

@@ -1,0 +1,43 @@
+"""The forms of answers: Kubernetes' Status for refusals, and what clients are given in text or in JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+def answer(body: bytes | str, content_type: str = TEXT, status: int = 200) -> web.Response:
+    """An answer that no browser takes for anything else."""
+    headers = {"Content-Type": content_type, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache, private"}
+    return web.Response(body=body.encode() if isinstance(body, str) else body, status=status, headers=headers)
+
+
+def json_answer(document: Any) -> web.Response:
+    """A document as JSON."""
+    return answer(msgspec.json.encode(document), JSON)
+
+
+def refusal(status: int, reason: str, message: str) -> web.Response:
+    """A Status that says why not."""
+    document: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": status,
+    }
+    if reason == "Forbidden":
+        document["details"] = {}
+    return answer(msgspec.json.encode(document), JSON, status)
+
+
+def wants_json(request: web.BaseRequest) -> bool:
+    """Whether a client asks for JSON, and not for anything."""
+    return JSON in request.headers.get("Accept", "")

@@ -1,0 +1,180 @@
+"""The server's certificate, and whose client certificates are believed: from files that may change, or made in memory.
+
+Mirrors k8s.io/apiserver/pkg/server/dynamiccertificates.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import socket
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from bayplan.service.serving.options import ServingError, ServingOptions
+
+log = logging.getLogger(__name__)
+
+_LIFETIME = timedelta(days=365)
+_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+_CIPHERS = {
+    f"TLS_ECDHE_{key}_WITH_{theirs}": f"ECDHE-{key}-{ours}"
+    for key in ("ECDSA", "RSA")
+    for theirs, ours in (
+        ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
+        ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
+        ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
+        ("CHACHA20_POLY1305", "CHACHA20-POLY1305"),
+        ("AES_128_CBC_SHA", "AES128-SHA"),
+        ("AES_256_CBC_SHA", "AES256-SHA"),
+    )
+}
+_CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+
+Seen = tuple[tuple[int, int, int] | None, ...]
+
+
+class Certificates:
+    """`context` is what connections are accepted with: it hands each of them the certificates of the moment.
+
+    Raises ServingError for files that are no good at the start; when they turn bad later, those from before stay.
+    """
+
+    def __init__(self, options: ServingOptions) -> None:
+        self._options = options
+        if (options.tls_cert_file is None) is not (options.tls_private_key_file is None):
+            raise ServingError("--tls-cert-file and --tls-private-key-file must be given together")
+        if options.tls_min_version not in _VERSIONS:
+            raise ServingError(f"--tls-min-version must be one of {', '.join(_VERSIONS)}: {options.tls_min_version!r}")
+        files = (options.tls_cert_file, options.tls_private_key_file, options.client_ca_file)
+        self._files = [file for file in files if file is not None]
+        self._seen = self._look()
+        self._self_signed = None if options.tls_cert_file else _self_signed(options.bind_address)
+        self._current = self._load()
+        self.context = self._load()
+        self.context.sni_callback = self._hand_over  # asked on every connection, with a server name or without
+
+    def refresh(self) -> None:
+        """Read the files again if they have changed."""
+        seen = self._look()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._current = self._load()
+        except ServingError as error:
+            log.warning("the certificates from before stay in use: %s", error)
+        else:
+            log.info("read changed certificates: %s", ", ".join(map(str, self._files)))
+
+    def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _look(self) -> Seen:
+        return tuple(_version_of(file) for file in self._files)
+
+    def _load(self) -> ssl.SSLContext:
+        options = self._options
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = _VERSIONS[options.tls_min_version]
+        ciphers = ":".join(_openssl_names(options.tls_cipher_suites))
+        if ciphers:
+            context.set_ciphers(ciphers)
+        if self._self_signed is not None:
+            with _as_file(self._self_signed) as path:
+                context.load_cert_chain(path)
+        else:
+            assert options.tls_cert_file is not None
+            try:
+                context.load_cert_chain(options.tls_cert_file, options.tls_private_key_file)
+            except (OSError, ValueError) as error:
+                both = f"--tls-cert-file {options.tls_cert_file}, --tls-private-key-file {options.tls_private_key_file}"
+                raise ServingError(f"{both}: {_told(error)}") from error
+        if options.client_ca_file is not None:
+            try:
+                context.load_verify_locations(options.client_ca_file)
+            except (OSError, ValueError) as error:
+                raise ServingError(f"--client-ca-file {options.client_ca_file}: {_told(error)}") from error
+            context.verify_mode = ssl.CERT_OPTIONAL
+        return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Content under a path, for that is all that the standard library reads certificates from.
+
+    In memory where the system can: a container may have no file system that can be written to.
+    """
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate"), "wb") as memory:
+            memory.write(content)
+            memory.flush()
+            yield f"/proc/self/fd/{memory.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile("wb") as file:  # which nobody else may read
+            file.write(content)
+            file.flush()
+            yield file.name
+
+
+def _openssl_names(suites: Sequence[str]) -> Iterator[str]:
+    """What OpenSSL calls suites for TLS 1.2; TLS 1.3 has three, which are always on, as they are in Go."""
+    for suite in suites:
+        if suite in _CIPHERS_1_3:
+            continue
+        if suite not in _CIPHERS:
+            known = ", ".join((*_CIPHERS, *_CIPHERS_1_3))
+            raise ServingError(f"--tls-cipher-suites: {suite!r} is none of {known}")
+        yield _CIPHERS[suite]
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return f"is no good: {error.reason or error}"
+    return f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+
+
+def _version_of(file: Path) -> tuple[int, int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _self_signed(address: str) -> bytes:
+    """A key and a certificate of its own making for this machine, as PEM; good for a year from now."""
+    now = datetime.now(UTC)
+    key = ec.generate_private_key(ec.SECP256R1())
+    host = socket.gethostname()
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{host[:40]}@{int(now.timestamp())}")])
+    addresses = {ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address(address)}
+    names: list[x509.GeneralName] = [x509.DNSName(host), x509.DNSName("localhost")]
+    names += [x509.IPAddress(each) for each in addresses if not each.is_unspecified]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(minutes=5))
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return private + certificate.public_bytes(pem)

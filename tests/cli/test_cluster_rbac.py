@@ -1,0 +1,30 @@
+"""`bayplan cluster --rbac`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from test_cluster_command import serving
+
+from bayplan.api.kinds import NODE, SERVICE_ACCOUNT
+from bayplan.client import ApiError, connect
+
+
+async def test_its_kubeconfig_is_an_administrators_and_everybody_else_needs_rights(tmp_path):
+    kubeconfig = tmp_path / "kubeconfig"
+    with serving("--rbac", "--nodes", "1", "--kubeconfig", str(kubeconfig)) as (_, _, printed):
+        assert "serves at https://127.0.0.1:" in printed
+        async with connect(kubeconfig) as client:
+            assert len((await client.list(NODE)).items) == 1
+            path = SERVICE_ACCOUNT.path("default", "default", "token")
+            token = json.loads(await client.request("POST", path, body=b"{}"))["status"]["token"]
+        config = yaml.safe_load(kubeconfig.read_text())
+        config["users"][0]["user"] = {"token": token}
+        kubeconfig.write_text(json.dumps(config))
+        async with connect(kubeconfig) as client:
+            with pytest.raises(ApiError) as refused:
+                await client.list(NODE)
+    told = 'nodes is forbidden: User "system:serviceaccount:default:default" cannot list resource "nodes"'
+    assert (refused.value.status, refused.value.message.partition(" in API")[0]) == (403, told)

@@ -1,0 +1,259 @@
+"""What `bayplan manifests` prints, and what it refuses."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from bayplan.cli.manifests import manifests
+from bayplan.cli.run import run
+from bayplan.config import read_configuration
+
+IMAGE = ("--image", "registry.example/bayplan:1")
+POLICY = """
+from bayplan import filter_plugin
+
+@filter_plugin
+def tier(pod, node):
+    return "no" if node.labels.get("tier") == "control" else None
+"""
+CONFIGURATION = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: gold, resourceNamespace: locks}
+profiles:
+- schedulerName: gold
+"""
+
+
+def printed(*arguments, status=0):
+    result = CliRunner().invoke(manifests, [*map(str, arguments)])
+    assert result.exit_code == status, result.output
+    return result
+
+
+def objects(*arguments):
+    found = list(yaml.safe_load_all(printed(*IMAGE, *arguments).stdout))
+    by_name = {(each["kind"], each["metadata"]["name"]): each for each in found}
+    assert len(by_name) == len(found), "no two objects are the same"
+    return by_name
+
+
+def pod_of(found):
+    (deployment,) = (each for (kind, _), each in found.items() if kind == "Deployment")
+    return deployment["spec"]["template"]["spec"]
+
+
+def configuration_of(found, tmp_path):
+    (config_map,) = (each for (kind, _), each in found.items() if kind == "ConfigMap")
+    for name, text in config_map["data"].items():
+        (tmp_path / name).write_text(text)
+    return config_map["data"]
+
+
+def test_all_is_called_by_the_name_and_lies_in_the_namespace():
+    found = objects("--name", "gold", "--namespace", "shop", "--replicas", "3")
+    kinds = sorted({kind for kind, _ in found})
+    assert kinds == [
+        "ClusterRoleBinding",
+        "ConfigMap",
+        "Deployment",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "ServiceAccount",
+    ]
+    for (kind, name), each in found.items():
+        assert name.partition(":")[0] == "gold", (kind, name)
+        elsewhere = {"gold:extension-apiserver-authentication-reader": "kube-system"}
+        home = None if kind == "ClusterRoleBinding" else elsewhere.get(name, "shop")
+        assert each["metadata"].get("namespace") == home
+        for subject in each.get("subjects", ()):
+            assert (subject["name"], subject["namespace"]) == ("gold", "shop")
+    assert found["Deployment", "gold"]["spec"]["replicas"] == 3
+    assert pod_of(found)["containers"][0]["image"] == "registry.example/bayplan:1"
+
+
+def test_the_configuration_that_is_made_is_one(tmp_path):
+    configuration_of(objects("--name", "gold", "--namespace", "shop"), tmp_path)
+    reading = read_configuration(tmp_path / "scheduler.yaml")
+    assert reading.warnings == []
+    assert [profile.schedulerName for profile in reading.configuration.profiles] == ["gold"]
+    election = reading.configuration.leaderElection
+    assert (election.leaderElect, election.resourceNamespace, election.resourceName) == (True, "shop", "gold")
+
+
+def test_the_scheduler_may_have_another_name(tmp_path):
+    configuration_of(objects("--scheduler-name", "silver"), tmp_path)
+    (profile,) = read_configuration(tmp_path / "scheduler.yaml").configuration.profiles
+    assert profile.schedulerName == "silver"
+
+
+def test_a_plugin_is_deployed_and_takes_part(tmp_path):
+    (tmp_path / "policy.py").write_text(POLICY)
+    found = objects("--plugin", tmp_path / "policy.py")
+    data = configuration_of(found, tmp_path)
+    assert data["policy.py"] == POLICY
+    assert "--plugin=/etc/bayplan/policy.py" in pod_of(found)["containers"][0]["args"]
+    (profile,) = yaml.safe_load(data["scheduler.yaml"])["profiles"]
+    assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "tier"}]}}
+
+
+def test_a_configuration_is_deployed_as_it_stands(tmp_path):
+    file = tmp_path / "gold.yaml"
+    file.write_text(CONFIGURATION)
+    found = objects("--config", file, "--scheduler-name", "silver")
+    assert configuration_of(found, tmp_path)["scheduler.yaml"] == CONFIGURATION
+    assert "--scheduler-name=silver" in pod_of(found)["containers"][0]["args"]
+    role = found["Role", "bayplan-scheduler:lease"]
+    assert role["metadata"]["namespace"] == "locks"
+    assert role["rules"] == [
+        {
+            "apiGroups": ["coordination.k8s.io"],
+            "resources": ["leases"],
+            "resourceNames": ["gold"],
+            "verbs": ["get", "update"],
+        }
+    ]
+
+
+def test_a_module_of_the_image_is_only_named(tmp_path):
+    file = tmp_path / "gold.yaml"
+    file.write_text(CONFIGURATION)
+    found = objects("--config", file, "--plugin", "my_policies:tier")
+    assert "--plugin=my_policies:tier" in pod_of(found)["containers"][0]["args"]
+    assert list(configuration_of(found, tmp_path)) == ["scheduler.yaml"]
+
+
+def test_the_lease_of_the_stock_scheduler_needs_no_role(tmp_path):
+    file = tmp_path / "default.yaml"
+    file.write_text(CONFIGURATION.replace("gold, resourceNamespace: locks", "kube-scheduler"))
+    result = printed(*IMAGE, "--config", file)
+    assert not [each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "Role"]
+    assert "is the lease of the stock kube-scheduler: while that one leads, Bayplan waits" in result.stderr
+
+
+def test_one_replica_without_an_election_has_no_lease_and_never_a_second(tmp_path):
+    file = tmp_path / "alone.yaml"
+    file.write_text(CONFIGURATION.replace("leaderElect: true", "leaderElect: false"))
+    found = objects("--config", file, "--replicas", "1")
+    assert ("Role", "bayplan-scheduler:lease") not in found
+    assert found["Deployment", "bayplan-scheduler"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert "strategy" not in objects()["Deployment", "bayplan-scheduler"]["spec"]
+
+
+def test_a_plugin_that_no_profile_names_is_warned_of(tmp_path):
+    (tmp_path / "gold.yaml").write_text(CONFIGURATION)
+    (tmp_path / "policy.py").write_text(POLICY)
+    result = printed(*IMAGE, "--config", tmp_path / "gold.yaml", "--plugin", tmp_path / "policy.py")
+    assert "plugin 'tier' is in no profile: enable it in plugins.multiPoint" in result.stderr
+
+
+def test_a_changed_configuration_makes_other_pods(tmp_path):
+    def checksum(*arguments):
+        (deployment,) = (each for (kind, _), each in objects(*arguments).items() if kind == "Deployment")
+        return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/configuration"]
+
+    assert checksum() == checksum("--replicas", "5")
+    assert checksum() != checksum("--scheduler-name", "silver")
+
+
+@pytest.mark.parametrize("more", [(), ("--plugin", "policy.py"), ("--config", "gold.yaml", "--scheduler-name", "s")])
+def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "policy.py").write_text(POLICY)
+    (tmp_path / "gold.yaml").write_text(CONFIGURATION)
+    found = objects(*more)
+    configuration_of(found, tmp_path)
+    name, *arguments = pod_of(found)["containers"][0]["args"]
+    assert name == "run"
+    here = [argument.replace("/etc/bayplan", str(tmp_path)) for argument in arguments]
+    result = CliRunner().invoke(run, [*here, "--write-config-to", str(tmp_path / "written.yaml")])
+    assert result.exit_code == 0, result.output
+    (profile,) = yaml.safe_load((tmp_path / "written.yaml").read_text())["profiles"]
+    assert profile["schedulerName"] == ("s" if "--config" in more else "bayplan-scheduler")
+    names = [plugin["name"] for plugin in profile["plugins"]["multiPoint"]["enabled"]]
+    assert ("tier" in names) is ("--plugin" in more)
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments", "problem"),
+    [
+        pytest.param({}, (), "Missing option '--image'", id="no image"),
+        pytest.param({}, ("--image", "a b"), "'a b' is no image", id="no image's name"),
+        pytest.param({}, (*IMAGE, "--name", "My_Scheduler"), "expected at most 63 of a-z", id="a bad name"),
+        pytest.param({}, (*IMAGE, "--replicas", "0"), "is not in the range", id="no replica"),
+        pytest.param({}, (*IMAGE, "--plugin", "no.py"), "no.py: no such file", id="no such plugin"),
+        pytest.param({}, (*IMAGE, "--config", "no.yaml"), "no.yaml", id="no such configuration"),
+        pytest.param(
+            {}, (*IMAGE, "--plugin", "nowhere"), "needs a --config that names its plugins", id="a module from nowhere"
+        ),
+        pytest.param(
+            {"p.py": f"# -*- coding: latin-1 -*-\n# caf\xe9\n{POLICY}".encode("latin-1")},
+            (*IMAGE, "--plugin", "p.py"),
+            "is not written in UTF-8",
+            id="a plugin in another encoding",
+        ),
+        pytest.param({"p.py": "x = ("}, (*IMAGE, "--plugin", "p.py"), "p.py: line 1", id="a broken plugin"),
+        pytest.param(
+            {"a/p.py": POLICY, "b/p.py": POLICY.replace("tier", "other")},
+            (*IMAGE, "--plugin", "a/p.py", "--plugin", "b/p.py"),
+            "another plugin file called p.py",
+            id="two files of a name",
+        ),
+        pytest.param(
+            {"my policy.py": POLICY}, (*IMAGE, "--plugin", "my policy.py"), "a ConfigMap takes names of", id="a space"
+        ),
+        pytest.param(
+            {"p.py": f"{POLICY}\n# {'x' * 1024 * 1024}\n"}, (*IMAGE, "--plugin", "p.py"), "a ConfigMap holds", id="big"
+        ),
+        pytest.param(
+            {"c.yaml": CONFIGURATION.replace("leaderElect: true", "leaderElect: false")},
+            (*IMAGE, "--config", "c.yaml"),
+            "2 replicas would decide about the same pods",
+            id="replicas without an election",
+        ),
+        pytest.param(
+            {"c.yaml": CONFIGURATION + "- schedulerName: silver\n"},
+            (*IMAGE, "--config", "c.yaml", "--scheduler-name", "s"),
+            "has 2 profiles, each with its own name (gold, silver)",
+            id="one name for two profiles",
+        ),
+        pytest.param(
+            {"c.yaml": CONFIGURATION + "clientConnection: {kubeconfig: /somewhere/config}\n"},
+            (*IMAGE, "--config", "c.yaml"),
+            "is no file of the pod's",
+            id="a kubeconfig of this machine",
+        ),
+        pytest.param(
+            {"c.yaml": CONFIGURATION.replace("profiles", "profles")},
+            (*IMAGE, "--config", "c.yaml"),
+            "c.yaml:5",
+            id="a broken configuration",
+        ),
+    ],
+)
+def test_what_is_refused(files, arguments, problem, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    result = printed(*arguments, status=2)
+    assert problem in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.kubectl
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
+def test_kubectl_reads_it(tmp_path):
+    (tmp_path / "policy.py").write_text(POLICY)
+    text = printed(*IMAGE, "--plugin", tmp_path / "policy.py").stdout
+    (tmp_path / "kustomization.yaml").write_text("resources: [bayplan.yaml]\n")
+    (tmp_path / "bayplan.yaml").write_text(text)
+    built = subprocess.run(["kubectl", "kustomize", tmp_path], capture_output=True, text=True, check=True).stdout
+    (config_map,) = (each for each in yaml.safe_load_all(built) if each["kind"] == "ConfigMap")
+    assert config_map["data"]["policy.py"] == POLICY

@@ -1,0 +1,395 @@
+"""A server that enforces RBAC: requests, reviews, impersonation, aggregation and escalation."""
+
+import aiohttp
+import pytest
+
+from bayplan.devcluster.apiserver import ADMIN, ApiServer, User
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+REVIEWS = "/apis/authorization.k8s.io/v1"
+PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
+JANE = {"Authorization": "Bearer janes"}
+READ_PODS = {"verbs": ["get", "list", "watch"], "apiGroups": [""], "resources": ["pods"]}
+
+
+@pytest.fixture
+async def server():
+    tokens = {"admins": ADMIN, "janes": User("jane", ("dev", "system:authenticated")), "joes": "joe"}
+    async with ApiServer(tokens=tokens, rbac=True) as running:
+        yield running
+
+
+@pytest.fixture
+async def api(server, make_requests):
+    """An administrator."""
+    async with aiohttp.ClientSession(server.url, headers={"Authorization": "Bearer admins"}) as session:
+        yield make_requests(session)
+
+
+@pytest.fixture
+async def jane(server, make_requests):
+    async with aiohttp.ClientSession(server.url, headers=JANE) as session:
+        yield make_requests(session)
+
+
+def role_ref(kind, name):
+    return {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+
+
+async def grant(api, *rules, subject=None, namespace="", name="test"):
+    """A role of these rules and its binding: in a namespace, or across the cluster."""
+    at, kind = (f"{RBAC}/namespaces/{namespace}", "Role") if namespace else (RBAC, "ClusterRole")
+    await api.create(f"{at}/{kind.lower()}s", {"metadata": {"name": name}, "rules": list(rules)})
+    binding = {"roleRef": role_ref(kind, name), "subjects": [subject or {"kind": "User", "name": "jane"}]}
+    await api.create(f"{at}/{kind.lower()}bindings", {"metadata": {"name": name}, **binding})
+
+
+async def test_who_has_no_rule_may_nothing(jane):
+    answer = await jane.get(PODS, 403)
+    message = 'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"'
+    assert answer == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": "Forbidden",
+        "details": {"kind": "pods"},
+        "code": 403,
+    }
+    answer = await jane.get("/metrics", 403)
+    assert (answer["message"], answer["details"]) == ('forbidden: User "jane" cannot get path "/metrics"', {})
+    await jane.get("/apis")
+    await jane.get("/version")
+
+
+async def test_what_is_not_served_is_forbidden_first(jane):
+    assert (await jane.get("/apis/nowhere/v1/things", 403))["details"] == {"group": "nowhere", "kind": "things"}
+
+
+@pytest.mark.parametrize(
+    ("subject", "allowed"),
+    [
+        pytest.param({"kind": "User", "name": "jane"}, True, id="the user"),
+        pytest.param({"kind": "User", "name": "joe"}, False, id="another user"),
+        pytest.param({"kind": "Group", "name": "dev"}, True, id="a group"),
+        pytest.param({"kind": "Group", "name": "jane"}, False, id="a group called like the user"),
+        pytest.param({"kind": "Group", "name": "system:authenticated"}, True, id="everybody"),
+        pytest.param({"kind": "ServiceAccount", "name": "jane", "namespace": "default"}, False, id="an account"),
+    ],
+)
+@pytest.mark.parametrize("namespace", ["", "default"])
+async def test_subjects(api, jane, subject, namespace, allowed):
+    await grant(api, READ_PODS, subject=subject, namespace=namespace)
+    await jane.get(PODS, 200 if allowed else 403)
+
+
+async def test_a_namespaces_role_ends_with_it(api, jane):
+    await grant(api, READ_PODS, namespace="default")
+    await jane.get(PODS)
+    await jane.get("/api/v1/namespaces/kube-system/pods", 403)
+    await jane.get("/api/v1/pods", 403)
+    await jane.create(PODS, {}, 403)
+
+
+async def test_a_cluster_role_bound_in_a_namespace(api, jane):
+    body = {"metadata": {"name": "v"}, "roleRef": role_ref("ClusterRole", "view")}
+    subjects = {"subjects": [{"kind": "User", "name": "jane"}]}
+    await api.create(f"{RBAC}/namespaces/default/rolebindings", {**body, **subjects})
+    await jane.get(PODS)
+    await jane.get("/api/v1/namespaces/default")
+    await jane.get("/api/v1/namespaces", 403)
+    await jane.get("/api/v1/namespaces/default/secrets", 403)
+
+
+async def test_changes_count_at_once(api, jane):
+    await grant(api, READ_PODS)
+    await jane.get(PODS)
+    await api.patch(f"{RBAC}/clusterroles/test", {"rules": [{**READ_PODS, "verbs": ["get"]}]})
+    await jane.get(PODS, 403)
+    await api.patch(f"{RBAC}/clusterroles/test", {"rules": [READ_PODS]})
+    await jane.get(PODS)
+    await api.delete(f"{RBAC}/clusterrolebindings/test")
+    await jane.get(PODS, 403)
+
+
+async def test_a_role_that_is_missing_is_told(api, jane):
+    await grant(api, READ_PODS)
+    await api.delete(f"{RBAC}/clusterroles/test")
+    told = (await jane.get(PODS, 403))["message"]
+    assert told.endswith('the namespace "default": RBAC: clusterrole.rbac.authorization.k8s.io "test" not found')
+
+
+async def test_names_and_subresources(api, jane, make_pod, make_config_map):
+    named = {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["m"]}
+    bind = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/binding"]}
+    await grant(api, named, bind)
+    await api.create("/api/v1/namespaces/default/configmaps", make_config_map("m"))
+    await api.create("/api/v1/namespaces/default/configmaps", make_config_map("other"))
+    await api.create(PODS, make_pod("p"))
+    await jane.get("/api/v1/namespaces/default/configmaps/m")
+    await jane.get("/api/v1/namespaces/default/configmaps/other", 403)
+    await jane.get("/api/v1/namespaces/default/configmaps", 403)
+    async with jane.watch("/api/v1/namespaces/default/configmaps?watch=1&fieldSelector=metadata.name%3Dm") as seen:
+        assert (await seen())["object"]["metadata"]["name"] == "m"
+    binding = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}}
+    await jane.create(f"{PODS}/p/binding", binding)
+    await jane.get(f"{PODS}/p", 403)
+
+
+async def test_who_updates_what_is_not_there_has_to_be_allowed_to_create_it(api, jane):
+    leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+    rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+    await grant(api, {**rule, "verbs": ["update", "patch"]})
+    lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "jane"}}
+    told = (await jane.put(f"{leases}/l", lease, 403))["message"]
+    assert 'User "jane" cannot create resource "leases" in API group "coordination.k8s.io"' in told
+    await api.patch(f"{RBAC}/clusterroles/test", {"rules": [{**rule, "verbs": ["update", "create"]}]})
+    await jane.put(f"{leases}/l", lease, 201)
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "status"),
+    [
+        pytest.param({}, "/livez", 200, id="health is for everybody"),
+        pytest.param({}, "/version", 200, id="so is the version"),
+        pytest.param({}, "/api", 403, id="discovery is not"),
+        pytest.param({}, PODS, 403, id="nor are objects"),
+        pytest.param({"Authorization": "Bearer wrong"}, "/livez", 401, id="a wrong token"),
+        pytest.param({"Authorization": "Bearer e30.e30.e30"}, "/livez", 401, id="a token of somebody else's making"),
+        pytest.param({"Authorization": "Bearer é.é.é"}, "/livez", 401, id="a token that is none"),
+        pytest.param({"Authorization": "Basic eDp5"}, "/livez", 200, id="a password is no credential here"),
+        pytest.param({"Authorization": "Bearer admins"}, "/metrics", 404, id="an administrator may everything"),
+    ],
+)
+async def test_credentials(server, make_requests, headers, path, status):
+    async with aiohttp.ClientSession(server.url) as session:
+        found, answer = await make_requests(session)("GET", path, **headers)
+    assert found == status
+    if status == 403:
+        assert 'User "system:anonymous" cannot' in answer["message"]
+
+
+async def test_reviews(api, jane):
+    await grant(api, READ_PODS)
+    asked = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}
+    answer = await jane.create(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": asked})
+    assert answer["status"] == {
+        "allowed": True,
+        "reason": 'RBAC: allowed by ClusterRoleBinding "test" of ClusterRole "test" to User "jane"',
+    }
+    denied = {"nonResourceAttributes": {"verb": "get", "path": "/metrics"}}
+    answer = await jane.create(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": denied})
+    assert answer["status"] == {"allowed": False}
+    await jane.create(f"{REVIEWS}/subjectaccessreviews", {"spec": {**asked, "user": "jane"}}, 403)
+    for user, allowed in (("jane", True), ("joe", False)):
+        extra = {"authentication.kubernetes.io/credential-id": ["JTI=1", "JTI=2"]}
+        spec = {**asked, "user": user, "extra": extra}
+        answer = await api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": spec})
+        assert answer["spec"]["extra"] == extra
+        assert answer["status"]["allowed"] is allowed
+    answer = await api.create(f"{REVIEWS}/subjectaccessreviews", {"spec": {**asked, "groups": ["system:masters"]}})
+    assert answer["status"] == {"allowed": True}
+    rules = await jane.create(f"{REVIEWS}/selfsubjectrulesreviews", {"spec": {"namespace": "default"}})
+    assert READ_PODS in rules["status"]["resourceRules"]
+    assert {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]} in rules[
+        "status"
+    ]["resourceRules"]
+    assert any("/openapi" in rule["nonResourceURLs"] for rule in rules["status"]["nonResourceRules"])
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "problem"),
+    [
+        pytest.param("subjectaccessreviews", {"user": "a"}, "spec.resourceAttributes: Invalid value", id="no question"),
+        pytest.param(
+            "subjectaccessreviews",
+            {"nonResourceAttributes": {"verb": "get", "path": "/"}},
+            "spec.user: Invalid value",
+            id="about nobody",
+        ),
+        pytest.param(
+            "subjectaccessreviews",
+            {"user": "a", "resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get"}},
+            "cannot be specified in combination with resourceAttributes",
+            id="two questions",
+        ),
+        pytest.param(
+            "namespaces/default/localsubjectaccessreviews",
+            {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}},
+            "spec.resourceAttributes.namespace: Invalid value",
+            id="about elsewhere",
+        ),
+    ],
+)
+async def test_questions_that_are_none(api, resource, spec, problem):
+    assert problem in (await api.create(f"{REVIEWS}/{resource}", {"spec": spec}, 422))["message"]
+
+
+async def test_impersonation(api, jane, server, make_requests):
+    await grant(api, READ_PODS, subject={"kind": "Group", "name": "readers"})
+    whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+    async def as_somebody(requests, **headers):
+        headers = {
+            "Content-Type": "application/json",
+            **{f"Impersonate-{key}": value for key, value in headers.items()},
+        }
+        return await requests("POST", whoami, {}, **headers)
+
+    _, answer = await as_somebody(api, User="joe", Group="readers", Uid="7", **{"Extra-Scopes%2fa": "x"})
+    assert answer["status"]["userInfo"] == {
+        "username": "joe",
+        "uid": "7",
+        "groups": ["readers", "system:authenticated"],
+        "extra": {"scopes/a": ["x"]},
+    }
+    _, answer = await as_somebody(api, User="system:serviceaccount:a:b")
+    assert answer["status"]["userInfo"]["groups"] == [
+        "system:serviceaccounts",
+        "system:serviceaccounts:a",
+        "system:authenticated",
+    ]
+    assert (await as_somebody(api, Group="readers"))[0] == 400
+    status, answer = await as_somebody(jane, User="joe")
+    assert status == 403
+    assert answer["message"].startswith('users "joe" is forbidden: User "jane" cannot impersonate resource "users"')
+    await api.get(PODS, **{"Impersonate-User": "joe", "Impersonate-Group": "readers"})
+    await api.get(PODS, 403, **{"Impersonate-User": "joe"})
+
+
+async def test_roles_made_of_others(api, jane):
+    admin = await api.get(f"{RBAC}/clusterroles/admin")
+    resources = {resource for rule in admin["rules"] for resource in rule.get("resources", ())}
+    assert {"pods/log", "pods/eviction", "rolebindings"} <= resources, "view, edit and its own"
+    gangs = {"verbs": ["get"], "apiGroups": ["example.com"], "resources": ["gangs"]}
+    label = {"rbac.authorization.k8s.io/aggregate-to-view": "true"}
+    await api.create(f"{RBAC}/clusterroles", {"metadata": {"name": "gangs", "labels": label}, "rules": [gangs]})
+    for role in ("view", "edit", "admin"):
+        assert gangs in (await api.get(f"{RBAC}/clusterroles/{role}"))["rules"], role
+    await api.delete(f"{RBAC}/clusterroles/gangs")
+    for role in ("view", "edit", "admin"):
+        assert gangs not in (await api.get(f"{RBAC}/clusterroles/{role}"))["rules"], role
+
+
+ROLES = f"{RBAC}/namespaces/default/roles"
+WRITE_ROLES = {
+    "verbs": ["create", "update", "patch"],
+    "apiGroups": ["rbac.authorization.k8s.io"],
+    "resources": ["roles", "rolebindings", "clusterroles"],
+}
+
+
+async def test_nobody_grants_what_they_have_not(api, jane):
+    await grant(api, READ_PODS, WRITE_ROLES)
+    await jane.create(ROLES, {"metadata": {"name": "less"}, "rules": [{**READ_PODS, "verbs": ["get"]}]})
+    more = {"metadata": {"name": "more"}, "rules": [{**READ_PODS, "verbs": ["get", "delete"]}]}
+    expected = (
+        'roles.rbac.authorization.k8s.io "more" is forbidden: user "jane" (groups=["dev" "system:authenticated"]) '
+        "is attempting to grant RBAC permissions not currently held:\n"
+        '{APIGroups:[""], Resources:["pods"], Verbs:["delete"]}'
+    )
+    assert (await jane.create(ROLES, more, 403))["message"] == expected
+    await jane.put(f"{ROLES}/more", more, 403)
+    await jane.patch(f"{ROLES}/less", {"rules": more["rules"]}, 403)
+    await jane.patch(f"{ROLES}/less", {"metadata": {"labels": {"a": "b"}}})
+    await api.create(ROLES, more)
+    await jane.patch(f"{ROLES}/more", {"metadata": {"labels": {"a": "b"}}}, 403)
+    await jane.patch(f"{ROLES}/more", {"metadata": {"finalizers": ["example.com/held"]}})
+    aggregated = {"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
+    told = (await jane.create(f"{RBAC}/clusterroles", aggregated, 403))["message"]
+    assert told.endswith("must have cluster-admin privileges to use the aggregationRule")
+    binding = {"metadata": {"name": "b"}, "roleRef": role_ref("ClusterRole", "cluster-admin"), "subjects": []}
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    await jane.create(bindings, binding, 403)
+    await jane.create(bindings, {**binding, "roleRef": role_ref("Role", "less")})
+    await jane.create(bindings, {**binding, "roleRef": role_ref("Role", "missing")}, 404)
+
+
+async def test_escalate_and_bind(api, jane):
+    rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}
+    bind = {**rule, "verbs": ["bind"], "resources": ["clusterroles"], "resourceNames": ["view"]}
+    await grant(api, WRITE_ROLES, {**rule, "verbs": ["escalate"]}, bind)
+    await jane.create(ROLES, {"metadata": {"name": "more"}, "rules": [READ_PODS]})
+    bindings = f"{RBAC}/namespaces/default/rolebindings"
+    await jane.create(bindings, {"metadata": {"name": "v"}, "roleRef": role_ref("ClusterRole", "view")})
+    await jane.create(bindings, {"metadata": {"name": "e"}, "roleRef": role_ref("ClusterRole", "edit")}, 403)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "problem"),
+    [
+        pytest.param("clusterroles", {"rules": [{}]}, "rules[0].verbs: Required value", id="no verbs"),
+        pytest.param(
+            "clusterroles",
+            {"rules": [{**READ_PODS, "nonResourceURLs": ["/x"]}]},
+            "rules cannot apply to both regular resources and non-resource URLs",
+            id="resources and paths",
+        ),
+        pytest.param(
+            "clusterroles",
+            {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}},
+            "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value",
+            id="a selector with an unknown operator",
+        ),
+        pytest.param(
+            "namespaces/default/roles",
+            {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]},
+            "namespaced rules cannot apply to non-resource URLs",
+            id="paths in a namespace",
+        ),
+        pytest.param(
+            "clusterrolebindings",
+            {"roleRef": {"kind": "Role", "name": "r"}},
+            'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
+            id="a role across the cluster",
+        ),
+        pytest.param(
+            "clusterrolebindings",
+            {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "ServiceAccount", "name": "a"}]},
+            "subjects[0].namespace: Required value",
+            id="an account of no namespace",
+        ),
+        pytest.param(
+            "clusterrolebindings",
+            {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "Robot", "name": "a"}]},
+            'subjects[0].kind: Unsupported value: "Robot"',
+            id="a subject of an unknown kind",
+        ),
+    ],
+)
+async def test_roles_and_bindings_that_are_invalid(api, path, body, problem):
+    assert problem in (await api.create(f"{RBAC}/{path}", {"metadata": {"name": "x"}, **body}, 422))["message"]
+
+
+async def test_bindings_say_whose_they_are(api):
+    await grant(api, READ_PODS)
+    binding = await api.get(f"{RBAC}/clusterrolebindings/test")
+    assert binding["subjects"] == [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]
+    changed = {"roleRef": role_ref("ClusterRole", "view")}
+    told = (await api.patch(f"{RBAC}/clusterrolebindings/test", changed, 422))["message"]
+    assert told.endswith("cannot change roleRef")
+
+
+async def test_those_who_listen_hear_of_every_request(server, jane):
+    heard = []
+    server.access.audit.append(lambda user, asked, verdict: heard.append((user.name, asked.verb, verdict.allowed)))
+    await jane.get(NODES, 403)
+    await jane.get("/version")
+    assert heard == [("jane", "list", False), ("jane", "get", True)]
+
+
+async def test_without_rbac_everybody_may_everything(make_requests):
+    async with ApiServer() as open_server, aiohttp.ClientSession(open_server.url) as session:
+        api = make_requests(session)
+        await api.get(PODS)
+        await api.get(PODS, Authorization="Bearer of something")
+        assert (await api.get(f"{RBAC}/clusterroles"))["items"] == []
+        denied = {"spec": {"user": "nobody", "resourceAttributes": {"verb": "list", "resource": "pods"}}}
+        assert (await api.create(f"{REVIEWS}/subjectaccessreviews", denied))["status"] == {"allowed": True}
+        account = {"metadata": {"name": "bob"}}
+        await api.create("/api/v1/namespaces/default/serviceaccounts", account)
+        issued = await api.create("/api/v1/namespaces/default/serviceaccounts/bob/token", {})
+        token = {"spec": {"token": issued["status"]["token"]}}
+        answer = await api.create("/apis/authentication.k8s.io/v1/tokenreviews", token)
+        assert answer["status"]["user"]["username"] == "system:serviceaccount:default:bob"

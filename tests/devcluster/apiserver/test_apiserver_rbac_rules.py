@@ -1,0 +1,218 @@
+"""What rules allow, what they cover, and what the roles of every cluster say."""
+
+import pytest
+
+from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
+from bayplan.devcluster.apiserver.authorization.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
+from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
+from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
+from bayplan.devcluster.apiserver.requests import read_request
+
+READ_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
+
+
+def asked(verb="get", resource="pods", group="", subresource="", name=""):
+    return Attributes(verb, group, resource, subresource, "default", name)
+
+
+@pytest.mark.parametrize(
+    ("rule", "what", "allowed"),
+    [
+        pytest.param({}, asked(), True, id="what it says"),
+        pytest.param({}, asked("delete"), False, id="another verb"),
+        pytest.param({"verbs": ["*"]}, asked("approve"), True, id="every verb"),
+        pytest.param({}, asked(group="apps"), False, id="another group"),
+        pytest.param({"apiGroups": ["*"]}, asked(group="apps"), True, id="every group"),
+        pytest.param({}, asked(resource="nodes"), False, id="another resource"),
+        pytest.param({"resources": ["*"]}, asked(subresource="status"), True, id="every resource and subresource"),
+        pytest.param({}, asked(subresource="status"), False, id="a resource is not its subresources"),
+        pytest.param({"resources": ["pods/status"]}, asked(), False, id="a subresource is not its resource"),
+        pytest.param({"resources": ["pods/status"]}, asked(subresource="status"), True, id="a subresource"),
+        pytest.param({"resources": ["*/status"]}, asked(subresource="status"), True, id="a subresource of everything"),
+        pytest.param({"resources": ["*/status"]}, asked(subresource="log"), False, id="another subresource"),
+        pytest.param({"resources": ["pods/*"]}, asked(subresource="log"), False, id="no wildcard behind a slash"),
+        pytest.param({"resourceNames": ["a"]}, asked(name="a"), True, id="a name"),
+        pytest.param({"resourceNames": ["a"]}, asked(name="b"), False, id="another name"),
+        pytest.param({"resourceNames": ["a"]}, asked("list"), False, id="names do not allow lists of all"),
+        pytest.param({}, Attributes("get", path="/pods"), False, id="resources are not paths"),
+        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics"), True, id="a path"),
+        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics/slis"), False, id="below it"),
+        pytest.param({"nonResourceURLs": ["/m*"]}, Attributes("get", path="/metrics/slis"), True, id="a prefix"),
+        pytest.param({"nonResourceURLs": ["*"]}, Attributes("get", path="/anything"), True, id="every path"),
+        pytest.param({"nonResourceURLs": ["*"]}, Attributes("put", path="/x"), False, id="a path, another verb"),
+    ],
+)
+def test_what_a_rule_allows(rule, what, allowed):
+    whole = rule if "nonResourceURLs" in rule else {**READ_PODS, **rule}
+    assert Rule.of({"verbs": ["get"], **whole}).allows(what) is allowed
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "missing"),
+    [
+        pytest.param([READ_PODS], READ_PODS, [], id="the same"),
+        pytest.param([], READ_PODS, ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}'], id="nothing"),
+        pytest.param(
+            [{**READ_PODS, "verbs": ["get"]}],
+            READ_PODS,
+            ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'],
+            id="a verb is missing",
+        ),
+        pytest.param(
+            [{**READ_PODS, "verbs": ["get"]}, {**READ_PODS, "verbs": ["list"]}], READ_PODS, [], id="by several rules"
+        ),
+        pytest.param(
+            [{**READ_PODS, "resourceNames": ["a"]}],
+            {**READ_PODS, "verbs": ["get"]},
+            ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
+            id="one name is not all",
+        ),
+        pytest.param([READ_PODS], {**READ_PODS, "resourceNames": ["a"]}, [], id="all are one name"),
+        pytest.param(
+            [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*/scale"]}],
+            {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale", "deployments"]},
+            ['{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}'],
+            id="subresources of everything",
+        ),
+        pytest.param(
+            [{"verbs": ["get"], "nonResourceURLs": ["/healthz/*"]}],
+            {"verbs": ["get"], "nonResourceURLs": ["/healthz/ping", "/livez"]},
+            ['{NonResourceURLs:["/livez"], Verbs:["get"]}'],
+            id="paths",
+        ),
+    ],
+)
+def test_what_rules_do_not_cover(owned, wanted, missing):
+    assert [str(rule) for rule in not_covered([*map(Rule.of, owned)], [Rule.of(wanted)])] == missing
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "expected"),
+    [
+        ("GET", "/api/v1/namespaces/a/pods/p", Attributes("get", "", "pods", "", "a", "p")),
+        ("GET", "/api/v1/namespaces/a", Attributes("get", "", "namespaces", "", "a", "a")),
+        ("PUT", "/api/v1/namespaces/a/finalize", Attributes("update", "", "namespaces", "finalize", "a", "a")),
+        ("POST", "/api/v1/namespaces/a/pods/p/binding", Attributes("create", "", "pods", "binding", "a", "p")),
+        ("GET", "/apis/apps/v1/deployments?watch=1", Attributes("watch", "apps", "deployments")),
+        (
+            "GET",
+            "/api/v1/namespaces/a/configmaps?watch=true&fieldSelector=metadata.name%3Dm",
+            Attributes("watch", "", "configmaps", "", "a", "m"),
+        ),
+        ("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn", Attributes("list", "", "pods")),
+        ("DELETE", "/api/v1/namespaces/a/pods", Attributes("deletecollection", "", "pods", "", "a")),
+        ("GET", "/livez?verbose", Attributes("get", path="/livez")),
+    ],
+)
+def test_what_a_request_wants(method, target, expected):
+    assert attributes_of(*read_request(method, target)) == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "message", "details"),
+    [
+        pytest.param(
+            Attributes("list", "", "pods", "", "default"),
+            'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"',
+            {"kind": "pods"},
+            id="in a namespace",
+        ),
+        pytest.param(
+            Attributes("get", "apps", "deployments", "scale", "shop", "web"),
+            'deployments.apps "web" is forbidden: User "jane" cannot get resource "deployments/scale" '
+            'in API group "apps" in the namespace "shop"',
+            {"name": "web", "group": "apps", "kind": "deployments"},
+            id="a subresource of one",
+        ),
+        pytest.param(
+            Attributes("watch", "", "nodes"),
+            'nodes is forbidden: User "jane" cannot watch resource "nodes" in API group "" at the cluster scope',
+            {"kind": "nodes"},
+            id="across the cluster",
+        ),
+        pytest.param(
+            Attributes("get", path="/a<b>&c"),
+            'forbidden: User "jane" cannot get path "/a&lt;b&gt;&amp;c"',
+            {},
+            id="a path, harmless in a browser",
+        ),
+    ],
+)
+def test_how_a_refusal_is_told(what, message, details):
+    error = forbidden_request(User("jane"), what, "")
+    assert (error.code, error.reason, error.message, error.details) == (403, "Forbidden", message, details)
+    assert forbidden_request(User("jane"), what, "RBAC: why").message == f"{message}: RBAC: why"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("system:serviceaccount:a:b", ("a", "b")),
+        ("system:serviceaccount:a", None),
+        ("system:serviceaccount::b", None),
+        ("system:serviceaccount:a:b:c", None),
+        ("jane", None),
+    ],
+)
+def test_names_of_service_accounts(name, expected):
+    assert service_account_of(name) == expected
+
+
+def allows(role, verb, resource, group="", name=""):
+    resource, _, subresource = resource.partition("/")
+    what = Attributes(verb, group, resource, subresource, "", name)
+    return any(Rule.of(rule).allows(what) for rule in CLUSTER_ROLES[role])
+
+
+SCHEDULER, VOLUMES = "system:kube-scheduler", "system:volume-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "resource", "group", "allowed"),
+    [
+        (SCHEDULER, "create", "pods/binding", "", True),
+        (SCHEDULER, "patch", "pods/status", "", True),
+        (SCHEDULER, "delete", "pods", "", True),
+        (SCHEDULER, "create", "pods", "", False),
+        (SCHEDULER, "update", "pods", "", False),
+        (SCHEDULER, "update", "nodes", "", False),
+        (SCHEDULER, "list", "secrets", "", False),
+        (SCHEDULER, "list", "configmaps", "", False),
+        (SCHEDULER, "patch", "events", "events.k8s.io", True),
+        (SCHEDULER, "list", "events", "events.k8s.io", False),
+        (SCHEDULER, "create", "leases", "coordination.k8s.io", True),
+        (SCHEDULER, "update", "leases", "coordination.k8s.io", False),
+        (SCHEDULER, "patch", "resourceclaims/status", "resource.k8s.io", True),
+        (SCHEDULER, "update", "resourceclaims/binding", "resource.k8s.io", True),
+        (SCHEDULER, "list", "storageclasses", "storage.k8s.io", False),
+        (VOLUMES, "list", "storageclasses", "storage.k8s.io", True),
+        (VOLUMES, "patch", "persistentvolumeclaims", "", True),
+        (VOLUMES, "update", "persistentvolumes", "", True),
+        (VOLUMES, "delete", "persistentvolumes", "", False),
+        ("system:auth-delegator", "create", "subjectaccessreviews", "authorization.k8s.io", True),
+        ("system:basic-user", "create", "subjectaccessreviews", "authorization.k8s.io", False),
+        ("system:aggregate-to-edit", "create", "serviceaccounts/token", "", True),
+        ("system:aggregate-to-view", "list", "secrets", "", False),
+    ],
+)
+def test_roles_of_every_cluster(role, verb, resource, group, allowed):
+    assert allows(role, verb, resource, group) is allowed
+
+
+def test_the_scheduler_updates_its_own_lease_alone():
+    lease = ("update", "leases", "coordination.k8s.io")
+    assert allows(SCHEDULER, *lease, "kube-scheduler")
+    assert not allows(SCHEDULER, *lease, "another")
+
+
+def test_every_binding_of_every_cluster_is_of_a_role_that_is_there():
+    objects = list(bootstrap_policy())
+    there = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
+    refs = [obj["roleRef"] for obj in objects if "roleRef" in obj]
+    assert refs
+    assert {(ref["kind"], ref["name"]) for ref in refs} <= there
+
+
+def test_who_nobody_has_to_ask_about():
+    assert ADMIN.is_master
+    assert not ANONYMOUS.is_master

@@ -1,0 +1,375 @@
+"""What a running scheduler serves over HTTPS, on a cluster that reviews tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import signal
+import socket
+import threading
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from clusters import ADMIN_TOKEN, embedded
+from prometheus_client.parser import text_string_to_metric_families
+from running import FAST, bayplan_run
+from workloads import NAME, pod, pods
+
+from bayplan.client import HttpClient
+from bayplan.config.profiles import default_profile
+from bayplan.framework.interface import Plugin
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.scheduler import Scheduler
+from bayplan.service.serving.endpoints import Endpoints
+from bayplan.service.serving.options import ServingOptions
+
+OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
+TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+
+
+@pytest.fixture
+async def small(tmp_path):
+    async with embedded(tmp_path) as cluster:
+        yield cluster
+
+
+class Asked:
+    """Endpoints, and a client that believes any certificate."""
+
+    def __init__(self, scheduler: Scheduler, endpoints: Endpoints, session: aiohttp.ClientSession) -> None:
+        self.scheduler = scheduler
+        self.endpoints = endpoints
+        self._session = session
+
+    async def get(self, path: str, headers=TOKEN, method: str = "GET"):
+        url = f"https://127.0.0.1:{self.endpoints.port}{path}"
+        async with self._session.request(method, url, headers=headers, ssl=False) as response:
+            return response.status, await response.text(), response.headers
+
+    async def says(self, path: str, status: int) -> bool:
+        return (await self.get(path, {}))[0] == status
+
+    async def metrics(self) -> dict[str, dict[frozenset, float]]:
+        """Every sample by name and labels."""
+        status, text, _ = await self.get("/metrics")
+        assert status == 200
+        samples: dict[str, dict[frozenset, float]] = {}
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                samples.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
+        return samples
+
+
+async def until(holds) -> None:
+    async with asyncio.timeout(10):
+        while not await holds():  # noqa: ASYNC110 - the answer is another thread's, and nothing tells when it changes
+            await asyncio.sleep(0.01)
+
+
+def labels(**values: str) -> frozenset:
+    return frozenset(values.items())
+
+
+@asynccontextmanager
+async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
+    async with HttpClient(cluster.access) as client, aiohttp.ClientSession() as session:
+        metrics = Metrics(sampled=1.0)
+        client._observer = metrics
+        profiles = {NAME: lambda handle: default_profile(NAME, handle, plugins)}
+        scheduler = Scheduler(
+            client, lambda handle: {name: build(handle) for name, build in profiles.items()}, FAST, metrics=metrics
+        )
+        stop = asyncio.Event()
+        with Endpoints(OPTIONS, scheduler, lambda: HttpClient(cluster.access), **more) as endpoints:
+            asked = Asked(scheduler, endpoints, session)
+            asked.stop = stop
+            async with asyncio.TaskGroup() as tasks:
+                if run:
+                    tasks.create_task(scheduler.run(stop), name="scheduler under test")
+                    await scheduler.synced.wait()
+                yield asked
+                stop.set()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        pytest.param("/metrics", {}, 401, id="metrics without a token"),
+        pytest.param("/metrics", {"Authorization": "Bearer wrong"}, 401, id="metrics with a wrong token"),
+        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 401, id="metrics with a password"),
+        pytest.param("/metrics", TOKEN, 200, id="metrics with a token"),
+        pytest.param("/metrics/resources", {}, 401, id="resources without a token"),
+        pytest.param("/metrics/resources", TOKEN, 200, id="resources with a token"),
+        pytest.param("/metrics/slis", TOKEN, 200, id="slis with a token"),
+        pytest.param("/configz", {}, 401, id="configuration without a token"),
+        pytest.param("/configz", TOKEN, 200, id="configuration with a token"),
+        pytest.param("/flagz", {}, 401, id="flags without a token"),
+        pytest.param("/statusz", {}, 401, id="status without a token"),
+        pytest.param("/healthz", {}, 200, id="health is open"),
+        pytest.param("/livez?verbose", {}, 200, id="liveness is open"),
+        pytest.param("/readyz", {}, 200, id="readiness is open"),
+        pytest.param("/livez/scheduling-loop", {}, 401, id="a single check tells more, and is not"),
+        pytest.param("/livez/scheduling-loop", TOKEN, 200, id="a single check with a token"),
+        pytest.param("/nowhere", {}, 401, id="nobody learns what is not there"),
+        pytest.param("/nowhere", TOKEN, 404, id="no such path"),
+    ],
+)
+async def test_who_is_let_in(small, path, headers, status) -> None:
+    async with serving(small) as asked:
+        got, text, answered = await asked.get(path, headers)
+    assert got == status, text
+    if status == 401:
+        assert answered["Content-Type"] == "application/json"
+        assert '"kind":"Status"' in text
+        assert '"reason":"Unauthorized"' in text
+
+
+async def test_metrics_tell_what_happened(small) -> None:
+    await small.add_nodes(2, cpu="1")
+    async with serving(small) as asked:
+        await small.create(*pods("web", 4, cpu="400m"), pod("huge", cpu="30"))
+        await small.witness.until(lambda: sum("nodeName" in p["spec"] for p in small.witness.pods.values()) == 4)
+
+        async def settled() -> bool:
+            return asked.scheduler.queue.pending_pods().unschedulable == 1 and not asked.scheduler.state.assumed_count
+
+        await until(settled)
+        found = await asked.metrics()
+
+    attempts = found["scheduler_schedule_attempts_total"]
+    assert attempts[labels(result="scheduled", profile=NAME)] == 4
+    assert attempts[labels(result="unschedulable", profile=NAME)] >= 1
+    durations = found["scheduler_scheduling_attempt_duration_seconds_count"]
+    assert durations[labels(result="scheduled", profile=NAME)] == 4
+    assert found["scheduler_scheduling_algorithm_duration_seconds_count"][labels()] >= 5
+    assert found["scheduler_pod_scheduling_attempts_count"][labels()] == 4
+    assert found["scheduler_pod_scheduling_sli_duration_seconds_count"][labels(attempts="1")] == 4
+    assert found["scheduler_pending_pods"] == {
+        labels(queue="active"): 0,
+        labels(queue="backoff"): 0,
+        labels(queue="unschedulable"): 1,
+        labels(queue="gated"): 0,
+    }
+    assert found["scheduler_unschedulable_pods"] == {labels(plugin="NodeResourcesFit", profile=NAME): 1}
+    assert found["scheduler_cache_size"] == {
+        labels(type="nodes"): 2,
+        labels(type="pods"): 4,
+        labels(type="assumed_pods"): 0,
+    }
+    incoming = found["scheduler_queue_incoming_pods_total"]
+    assert incoming[labels(queue="active", event="UnschedulablePodAdd")] == 5
+    assert incoming[labels(queue="unschedulable", event="ScheduleAttemptFailure")] >= 1
+    assert found["scheduler_preemption_attempts_total"][labels()] >= 1
+    evaluated = found["scheduler_plugin_evaluation_total"]
+    assert evaluated[labels(plugin="NodeResourcesFit", extension_point="Filter", profile=NAME)] >= 5
+    points = found["scheduler_framework_extension_point_duration_seconds_count"]
+    for point in ("PreFilter", "Filter", "PreScore", "Score", "Bind"):
+        assert points[labels(extension_point=point, status="Success", profile=NAME)] >= 1, point
+    assert points[labels(extension_point="PostFilter", status="Unschedulable", profile=NAME)] >= 1
+    plugins = found["scheduler_plugin_execution_duration_seconds_count"]
+    assert plugins[labels(plugin="DefaultBinder", extension_point="Bind", status="Success")] == 4
+    handled = found["scheduler_event_handling_duration_seconds_count"]
+    assert handled[labels(event="UnschedulablePodAdd")] == 5
+    assert handled[labels(event="NodeAdd")] == 2
+    hosts = {dict(key)["host"] for key in found["rest_client_requests_total"]}
+    assert hosts == {small.access.server.removeprefix("http://")}
+    assert sum(found["rest_client_requests_total"].values()) >= 4
+    assert found["process_resident_memory_bytes"][labels()] > 1e6
+
+
+async def test_resources_of_pods(small) -> None:
+    await small.add_nodes(1)
+    async with serving(small) as asked:
+        await small.create({**pod("web", cpu="250m"), "spec": {**pod("web", cpu="250m")["spec"], "priority": None}})
+        await small.witness.until(lambda: "nodeName" in small.witness.pods["default/web"]["spec"])
+        _, text, _ = await asked.get("/metrics/resources")
+        expected = (
+            'kube_pod_resource_request{namespace="default",node="node-0",pod="web",priority="0",resource="cpu",'
+            f'scheduler="{NAME}",unit="cores"}} 0.25'
+        )
+        assert expected in text
+        asked.scheduler.metrics.leading["lease"] = lambda: False
+        status, text, _ = await asked.get("/metrics/resources")
+        assert (status, text) == (200, ""), "the leader tells of all pods, nobody else"
+
+
+async def test_readiness(small) -> None:
+    async with serving(small, run=False) as asked:
+        status, text, _ = await asked.get("/readyz", {})
+        assert status == 500
+        assert "[-]sched-handler-sync failed: reason withheld\n" in text
+        assert text.endswith("readyz check failed\n")
+        assert (await asked.get("/livez", {}))[:2] == (200, "ok")
+        assert (await asked.get("/metrics"))[0] == 200, "there is something to tell before the scheduler runs"
+    async with serving(small) as asked:
+        status, text, _ = await asked.get("/readyz?verbose&exclude=ping&exclude=etcd", {})
+        assert status == 200
+        assert text == (
+            "[+]ping excluded: ok\n[+]shutdown ok\n[+]sched-handler-sync ok\n"
+            'warn: some health checks cannot be excluded: no matches for "etcd"\nreadyz check passed\n'
+        )
+        asked.stop.set()
+        await until(lambda: asked.says("/readyz", 500))
+        assert "[-]shutdown failed" in (await asked.get("/readyz", {}))[1]
+        assert (await asked.get("/livez", {}))[0] == 200
+
+
+class Led:
+    """A leadership that is as a test has it."""
+
+    def __init__(self) -> None:
+        self.acquired, self.lost = asyncio.Event(), asyncio.Event()
+        self.has_it = False
+
+    def leads(self) -> bool:
+        return self.has_it
+
+
+async def test_whoever_lost_the_lease_is_not_well(small) -> None:
+    leadership = Led()
+    async with serving(small, leadership=leadership) as asked:
+        assert await asked.says("/healthz", 200), "it waits for the lease"
+        leadership.acquired.set()
+        leadership.has_it = True
+        assert await asked.says("/healthz", 200)
+        leadership.has_it = False
+        assert await asked.says("/healthz", 500)
+        assert await asked.says("/readyz", 500)
+        assert (await asked.get("/healthz/leaderElection"))[1] == "internal server error: the lease was lost\n"
+
+
+class Blocker(Plugin):
+    """Holds the event loop until it is let go."""
+
+    name = "Blocker"
+
+    def __init__(self) -> None:
+        self.began, self.let_go = threading.Event(), threading.Event()
+
+    def filter(self, cycle, pod, node):
+        self.began.set()
+        self.let_go.wait(20)
+
+
+async def test_a_plugin_that_blocks_fails_the_liveness_check_and_is_named(small, caplog) -> None:
+    blocker, seen = Blocker(), {}
+    await small.add_nodes(1)
+
+    async def look(asked: Asked) -> None:
+        """From another loop: that of the scheduler and of this test is blocked."""
+        async with aiohttp.ClientSession() as session:
+            outside = Asked(asked.scheduler, asked.endpoints, session)
+            await until(lambda: outside.says("/livez", 500))
+            seen["livez"] = await outside.get("/livez", {})
+            seen["readyz"] = await outside.get("/readyz", {})
+            seen["metrics"] = await outside.metrics()
+
+    def observe(asked: Asked) -> None:
+        try:
+            assert blocker.began.wait(10)
+            with asyncio.Runner() as runner:
+                runner.run(look(asked))
+        finally:
+            blocker.let_go.set()
+
+    async with serving(small, blocker) as asked:
+        # A token that was reviewed before is known: the embedded API server shares the blocked loop.
+        before = await asked.metrics()
+        observing = threading.Thread(target=observe, args=(asked,))
+        observing.start()
+        await small.create(pod("web"))
+        await asyncio.to_thread(observing.join)
+        await until(lambda: asked.says("/livez", 200))
+
+    assert before["bayplan_event_loop_blocked_seconds"][labels()] == 0
+    status, text, _ = seen["livez"]
+    assert status == 500
+    assert "[-]scheduling-loop failed: reason withheld" in text
+    assert seen["readyz"][0] == 200
+    assert seen["metrics"]["bayplan_event_loop_blocked_seconds"][labels()] > 0
+    assert seen["metrics"]["bayplan_event_loop_blocks_total"] == {labels(culprit="plugin Blocker in Filter"): 1}
+    assert seen["metrics"]["scheduler_cache_size"][labels(type="nodes")] == 1, "what was seen last"
+    assert re.search("scheduling-loop: plugin Blocker in Filter has been blocking the event loop for", caplog.text)
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return taken.getsockname()[1]
+
+
+async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
+    arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
+    election = ("--leader-elect", "--leader-elect-resource-name=mine")
+    async with aiohttp.ClientSession() as session, bayplan_run(*arguments, *election) as run:
+
+        async def get(path: str, headers=TOKEN) -> tuple[int, str]:
+            try:
+                async with session.get(f"https://127.0.0.1:{free_port}{path}", headers=headers, ssl=False) as response:
+                    return response.status, await response.text()
+            except aiohttp.ClientConnectionError:
+                return 0, ""
+
+        async def ready() -> bool:
+            return (await get("/readyz", {}))[0] == 200
+
+        async def leads() -> bool:
+            return 'leader_election_master_status{name="mine"} 1.0' in (await get("/metrics"))[1]
+
+        await until(ready)
+        await until(leads)
+        assert "[+]leaderElection ok" in (await get("/healthz?verbose", {}))[1]
+        assert (await get("/metrics", {}))[0] == 401
+        status, text = await get("/metrics")
+        assert status == 200
+        assert 'scheduler_cache_size{type="nodes"} 0.0' in text
+        assert f'host="127.0.0.1:{small.access.server.rpartition(":")[2]}"' in text
+        configuration = json.loads((await get("/configz"))[1])["componentconfig"]
+        assert configuration["kind"] == "KubeSchedulerConfiguration"
+        assert configuration["profiles"][0]["schedulerName"] == NAME
+        flags = (await get("/flagz"))[1]
+        assert f"\nsecure-port={free_port}\n" in flags
+        assert "\nauthorization-always-allow-paths=/healthz,/readyz,/livez\n" in flags
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+        assert await get("/livez", {}) == (0, "")
+
+
+async def test_a_port_that_is_taken_is_said_before_anything_runs(small) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
+        async with bayplan_run(*arguments) as run:
+            assert await run.ended() == 2
+    assert run.lines == [
+        (
+            f"bayplan run: cannot serve on 127.0.0.1, port {port}: Address already in use; choose with --bind-address "
+            "and --secure-port (0: serve nothing)"
+        )
+    ]
+
+
+async def test_what_it_runs_with(small) -> None:
+    configuration = {"kind": "KubeSchedulerConfiguration", "parallelism": 16}
+    flags = {"secure-port": "10259", "v": "2"}
+    async with serving(small, configuration=lambda: configuration, flags=flags) as asked:
+        _, text, _ = await asked.get("/configz")
+        assert text == '{"componentconfig":{"kind":"KubeSchedulerConfiguration","parallelism":16}}'
+        _, text, _ = await asked.get("/flagz")
+        assert text.startswith("\nbayplan flagz\nWarning: This endpoint is not meant to be machine parseable")
+        assert text.endswith("\nsecure-port=10259\nv=2\n")
+        _, text, _ = await asked.get(
+            "/flagz", {**TOKEN, "Accept": "application/json;v=v1beta1;g=config.k8s.io;as=Flagz"}
+        )
+        assert '"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1"' in text
+        assert '"flags":{"secure-port":"10259","v":"2"}' in text
+        _, text, _ = await asked.get("/statusz")
+        assert "Emulation version: 1.36\n" in text
+        assert " /metrics " in text
+        _, text, _ = await asked.get("/statusz", {**TOKEN, "Accept": "application/json"})
+        assert '"uptimeSeconds":' in text
+        status, text, _ = await asked.get("/metrics", method="DELETE")
+        assert status == 405
+        assert '"reason":"MethodNotAllowed"' in text

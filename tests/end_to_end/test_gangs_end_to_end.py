@@ -1,0 +1,287 @@
+"""Gangs on the embedded cluster: two that each need all of it, their PodGroups and what these say, and bad days."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+from clusters import embedded
+from running import FAST
+from workloads import NAME, pod
+
+from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
+from bayplan.client import HttpClient
+from bayplan.config import load_configuration
+from bayplan.config.loading import parse_configuration
+from bayplan.config.profiles import build_profile
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
+from bayplan.service.scheduler import Scheduler
+from bayplan.testing.invariants import check_invariants
+
+ROOT = Path(__file__).parents[2]
+KIND = custom_kind(POD_GROUPS)
+ROUNDS = 20
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    """One with PodGroups."""
+    async with embedded(tmp_path) as cluster:
+        definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+        await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
+        yield cluster
+
+
+def established(definition):
+    conditions = (definition.status.conditions if definition.status else None) or ()
+    return any((each.type, each.status) == ("Established", "True") for each in conditions)
+
+
+async def told(client, kind, condition):
+    """Watch the only object of a kind until a condition holds of it. Returns what was seen of it."""
+    seen = []
+    async with asyncio.timeout(30), aclosing(client.watch(kind, bookmarks=False)) as events:
+        async for event in events:
+            seen.append(event.object)
+            if condition(event.object):
+                break
+    return seen
+
+
+@asynccontextmanager
+async def coscheduler(access, profile=None):
+    """The scheduler of examples/coscheduling, or of another profile."""
+    profile = profile or load_configuration(ROOT / "examples" / "coscheduling" / "config.yaml").profiles[0]
+    async with HttpClient(access) as client:
+        build = lambda handle: {profile.schedulerName: build_profile(profile, handle)}  # noqa: E731
+        scheduler = Scheduler(client, build, replace(FAST, seed=1))
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield scheduler
+            finally:
+                stop.set()
+
+
+def group(name, least, **spec):
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": least, **spec},
+    }
+
+
+def members(gang, names, cpu="1", labels=None, **spec):
+    for name in names:
+        document = pod(name, cpu, **spec)
+        document["metadata"]["labels"] = labels or {POD_GROUP_LABEL: gang}
+        yield document
+
+
+def bound(cluster, names):
+    return [name for name in names if cluster.witness.node_of(f"default/{name}")]
+
+
+def reasons(cluster, names):
+    """What the conditions of pods that wait say."""
+    for name in names:
+        status = cluster.witness.pods[f"default/{name}"]["status"]
+        yield next(
+            (each.get("message", "") for each in status.get("conditions") or () if each["status"] == "False"), ""
+        )
+
+
+async def test_red_and_blue_each_need_all_of_the_cluster(cluster):
+    await cluster.add_nodes(4, cpu="1")
+    rng = random.Random(7)
+    async with coscheduler(cluster.access) as scheduler:
+        for number in range(ROUNDS):
+            await one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng)
+    check_invariants(cluster.witness, NAME)
+
+
+async def one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng):
+    """Whatever the order of arrival. The one that waits holds nothing; when the other is gone, it is its turn."""
+    gangs = {f"{color}-{number}": [f"{color}-{number}-{index}" for index in range(4)] for color in ("red", "blue")}
+    for gang in gangs:
+        await cluster.client.create(KIND, group(gang, 4))
+    arriving = [one for gang, names in gangs.items() for one in members(gang, names)]
+    rng.shuffle(arriving)
+    await cluster.create_fast(arriving)
+    witness = cluster.witness
+    await witness.until(lambda: any(len(bound(cluster, names)) == 4 for names in gangs.values()))
+    first, second = sorted(gangs, key=lambda gang: -len(bound(cluster, gangs[gang])))
+    await witness.until(lambda: all("members fit" in reason for reason in reasons(cluster, gangs[second])))
+    assert set(reasons(cluster, gangs[second])) == {
+        f"gang {second}: 0 of 4 members fit; the next one: 0/4 nodes are available: 4 Insufficient cpu."
+    }
+    assert bound(cluster, gangs[second]) == []
+    assert scheduler.state.pod_count == 4
+    assert len(scheduler.waiting) == 0
+    for name in gangs[first]:
+        await cluster.delete(name)
+    await witness.until(lambda: len(bound(cluster, gangs[second])) == 4)
+    for name in gangs[second]:
+        await cluster.delete(name)
+
+
+async def test_a_gang_waits_for_its_members_and_for_room(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    names = ["one", "two", "three"]
+    arriving = list(members("crew", names))
+    async with coscheduler(cluster.access):
+        await cluster.client.create(KIND, group("crew", 3))
+        await cluster.create(*arriving[:2])
+        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, names[:2])))
+        await cluster.create(arriving[2])
+        fit = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
+        await cluster.witness.until(lambda: set(reasons(cluster, names)) == {fit})
+        assert bound(cluster, names) == []
+        await cluster.add_node("node-2", cpu="1")
+        await cluster.witness.until(lambda: bound(cluster, names) == names)
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_group_that_comes_after_its_pods(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    async with coscheduler(cluster.access):
+        await cluster.create(*members("late", ["one", "two"]))
+        await cluster.witness.until(
+            lambda: all("PodGroup not found" in reason for reason in reasons(cluster, ["one", "two"]))
+        )
+        await cluster.client.create(KIND, group("late", 2))
+        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+
+
+async def test_a_gang_of_labels_alone(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    labels = {LIGHTWEIGHT_LABEL: "green", MIN_AVAILABLE_LABEL: "2"}
+    first, second = members("green", ["one", "two"], labels=labels)
+    async with coscheduler(cluster.access):
+        await cluster.create(first)
+        await cluster.witness.until(lambda: all("sibling pods" in reason for reason in reasons(cluster, ["one"])))
+        await cluster.create(second)
+        await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
+
+
+async def test_a_gang_preempts_whole_or_not_at_all(cluster):
+    await cluster.add_nodes(2, cpu="2")
+    await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": "low"}, "value": -10})
+    low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 1}
+    humble = [pod(f"humble-{number}", "2", **low) for number in range(2)]
+    async with coscheduler(cluster.access):
+        await cluster.create(*humble)
+        await cluster.witness.until(lambda: len(bound(cluster, ["humble-0", "humble-1"])) == 2)
+        await cluster.client.create(KIND, group("big", 5))
+        large = [f"big-{number}" for number in range(5)]
+        await cluster.create_fast(list(members("big", large)))
+        await cluster.witness.until(lambda: all("0 of 5 members fit" in reason for reason in reasons(cluster, large)))
+        assert {"default/humble-0", "default/humble-1"} <= cluster.witness.pods.keys()
+        await cluster.client.create(KIND, group("right", 4))
+        right = [f"right-{number}" for number in range(4)]
+        await cluster.create_fast(list(members("right", right)))
+        await cluster.witness.until(lambda: len(bound(cluster, right)) == 4)
+        assert not {"default/humble-0", "default/humble-1"} & cluster.witness.pods.keys()
+        assert bound(cluster, large) == []
+
+
+async def test_a_group_says_what_has_become_of_it(cluster):
+    await cluster.add_nodes(2, cpu="1")
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "crew"},
+        "spec": {
+            "parallelism": 2,
+            "completions": 2,
+            "template": {
+                "metadata": {"labels": {POD_GROUP_LABEL: "crew"}, "annotations": {"bayplan.dev/run-seconds": "1"}},
+                "spec": {**pod("x", "1")["spec"], "restartPolicy": "Never"},
+            },
+        },
+    }
+    async with coscheduler(cluster.access):
+        await cluster.client.create(KIND, group("crew", 2))
+        await told(cluster.client, KIND, in_phase("Pending"))
+        await cluster.client.create(JOB, job, "default")
+        seen = await told(cluster.client, KIND, in_phase("Finished"))
+    last = seen[-1]["status"]
+    assert last["occupiedBy"] == "default/crew"
+    assert last["scheduleStartTime"].endswith("Z")
+    assert (last["running"], last["succeeded"], last["failed"]) == (0, 2, 0)
+    order = ["Pending", "Scheduling", "Running", "Finished"]
+    phases = [each["status"]["phase"] for each in seen]
+    assert phases == sorted(phases, key=order.index)
+
+
+def in_phase(phase):
+    return lambda pod_group: (pod_group.get("status") or {}).get("phase") == phase
+
+
+OWN = custom_kind("podgroups.v1alpha2.scheduling.k8s.io")
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/5558"},
+    },
+    "spec": {
+        "group": "scheduling.k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
+        "versions": [
+            {
+                "name": "v1alpha2",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                },
+            }
+        ],
+    },
+}
+"""Kubernetes' own PodGroup, which an API server has by its feature gate, as a definition for one that has not."""
+WITH_GANGS = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": NAME, "plugins": {"multiPoint": {"enabled": [{"name": "GangScheduling"}]}}}],
+}
+
+
+async def test_a_gang_of_kubernetes_own_kind(tmp_path):
+    profile = parse_configuration(WITH_GANGS).profiles[0]
+    names = ["one", "two", "three"]
+    arriving = [pod(name, "1", schedulingGroup={"podGroupName": "crew"}) for name in names]
+    async with embedded(tmp_path) as cluster:
+        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
+        await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
+        await cluster.add_nodes(2, cpu="1")
+        async with coscheduler(cluster.access, profile) as scheduler:
+            policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+            group_of_three = {"apiVersion": OWN.api_version, "kind": "PodGroup", "metadata": {"name": "crew"}}
+            await cluster.create(arriving[0])
+            await cluster.client.create(OWN, {**group_of_three, "spec": policy})
+            await cluster.create(arriving[1])
+            await cluster.create(pod("plain", "100m"))
+            await cluster.witness.until(lambda: bound(cluster, ["plain"]))
+            assert scheduler.queue.pending_pods().gated == 2
+            await cluster.delete("plain")
+            await cluster.create(arriving[2])
+            fit = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
+            await cluster.witness.until(lambda: set(reasons(cluster, names)) == {fit})
+            assert bound(cluster, names) == []
+            await cluster.add_node("node-2", cpu="1")
+            await cluster.witness.until(lambda: bound(cluster, names) == names)
+        check_invariants(cluster.witness, NAME)

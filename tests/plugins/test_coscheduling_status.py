@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.kinds import POD
+from bayplan.client import ApiError, TransportError
+from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
+from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status
+from bayplan.testing.builders import make_cluster, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+NOW = datetime(2026, 2, 3, 4, 5, 6, 700, tzinfo=UTC)
+STARTED = {"scheduleStartTime": "2026-02-03T04:05:06Z"}
+
+
+def pods(*phases, **fields):
+    return [make_pod(f"p-{number}", status={"phase": phase}, **fields).object for number, phase in enumerate(phases)]
+
+
+CASES = {
+    "no pods yet": ({}, pods(), ("Pending", 0, 0, 0), {}),
+    "too few": ({"phase": "Pending"}, pods("Pending"), ("Pending", 0, 0, 0), {}),
+    "enough": ({"phase": "Pending"}, pods("Pending", "Pending"), ("Scheduling", 0, 0, 0), STARTED),
+    "all at once": ({}, pods("Running", "Running"), ("Running", 2, 0, 0), STARTED),
+    "still scheduling": ({"phase": "Scheduling"}, pods("Running", "Pending"), ("Scheduling", 1, 0, 0), {}),
+    "running": ({"phase": "Scheduling"}, pods("Running", "Running"), ("Running", 2, 0, 0), {}),
+    "some are done": ({"phase": "Running"}, pods("Running", "Succeeded"), ("Running", 1, 1, 0), {}),
+    "one has gone": ({"phase": "Running"}, pods("Running"), ("Pending", 1, 0, 0), {}),
+    "one is scheduled anew": ({"phase": "Running"}, pods("Running", "Pending"), ("Scheduling", 1, 0, 0), {}),
+    "one has failed": ({"phase": "Running"}, pods("Running", "Failed"), ("Failed", 1, 0, 1), {}),
+    "one has failed before enough had begun": (
+        {"phase": "Scheduling"},
+        pods("Failed", "Pending"),
+        ("Scheduling", 0, 0, 1),
+        {},
+    ),
+    "all are done": ({"phase": "Running"}, pods("Succeeded", "Succeeded"), ("Finished", 0, 2, 0), {}),
+    "enough are done, though one has failed": (
+        {"phase": "Running"},
+        pods("Succeeded", "Succeeded", "Failed"),
+        ("Finished", 0, 2, 1),
+        {},
+    ),
+    "a workload's": (
+        {"phase": "Pending"},
+        pods("Pending", "Pending", owner=("batch/v1", "Job", "crew")),
+        ("Scheduling", 0, 0, 0),
+        STARTED | {"occupiedBy": "default/crew"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "members", "after", "more"), CASES.values(), ids=CASES)
+def test_what_becomes_of_a_group(before, members, after, more):
+    said = next_status(before, 2, members, NOW)
+    assert tuple(said.pop(name) for name in ("phase", "running", "succeeded", "failed")) == after
+    assert said == more
+
+
+@pytest.mark.parametrize("phase", ["Finished", "Failed"])
+def test_what_is_over_stays_so(phase):
+    status = {"phase": phase, "succeeded": 2}
+    assert next_status(status, 2, pods("Running"), NOW) == status
+
+
+class Server:
+    """Has these pods; notes what is written, or fails."""
+
+    def __init__(self, members=(), error=None):
+        self.members, self.error, self.written, self.asked = members, error, [], []
+
+    async def list(self, kind, namespace, *, label_selector):
+        self.asked.append((kind, namespace, label_selector))
+        return type("Page", (), {"items": self.members})
+
+    async def patch(self, kind, name, patch, namespace, *, subresource):
+        if self.error is not None:
+            raise self.error
+        self.written.append((kind.plural, name, namespace, subresource, patch))
+
+
+def statuses(server, status=None, spec=None):
+    """Of the group crew, and the handle's store of pods."""
+    state = make_cluster().state
+    handle = OfflineHandle(state)
+    handle.client, handle.time = server, NOW
+    groups = state.objects[custom_kind(POD_GROUPS)]
+    metadata = {"name": "crew", "namespace": "default"}
+    groups.set("default/crew", CustomObject(metadata=metadata, spec=spec or {"minMember": 2}, status=status))
+    return PodGroupStatuses(handle, state.objects[POD], groups), state.objects[POD]
+
+
+async def test_only_what_changed_is_written():
+    server = Server(pods("Running", "Running"))
+    before = {"phase": "Scheduling", "running": 1, "succeeded": 0, "failed": 0}
+    keeper, _ = statuses(server, before)
+    assert await keeper.catch_up() == []
+    assert server.asked == [(POD, "default", f"{POD_GROUP_LABEL}=crew")]
+    patch = {"status": {"phase": "Running", "running": 2}}
+    assert server.written == [("podgroups", "crew", "default", "status", patch)]
+    await keeper.catch_up()
+    assert len(server.asked) == 1, "nothing has happened since"
+
+
+async def test_a_change_of_a_member_is_looked_into():
+    server = Server(pods("Running", "Running"))
+    keeper, store = statuses(server, {"phase": "Running", "running": 2, "succeeded": 0, "failed": 0})
+    await keeper.catch_up()
+    member = make_pod("p-0", labels={POD_GROUP_LABEL: "crew"})
+    for change in (lambda: store.set(member.key, member), lambda: store.remove(member.key)):
+        asked = len(server.asked)
+        change()
+        await keeper.catch_up()
+        assert len(server.asked) == asked + 1
+    store.set("default/plain", make_pod("plain"))
+    other = make_pod("other", labels={POD_GROUP_LABEL: "no-such-group"})
+    store.set(other.key, other)
+    asked = len(server.asked)
+    await keeper.catch_up()
+    assert len(server.asked) == asked
+    assert server.written == []
+
+
+async def test_a_group_that_cannot_be_understood_is_left_alone():
+    server = Server()
+    keeper, _ = statuses(server, spec={"minMember": "many"})
+    assert await keeper.catch_up() == []
+    assert server.written == []
+
+
+async def test_a_group_that_does_not_say_how_many_it_needs_is_not_finished_at_once():
+    server = Server()
+    keeper, _ = statuses(server, spec={"scheduleTimeoutSeconds": 5})
+    await keeper.catch_up()
+    assert server.written[0][-1]["status"]["phase"] == "Pending"
+
+
+ERRORS = {
+    "the server is away": (TransportError("gone", sent=True), ["default/crew"]),
+    "the server does not want it": (ApiError(403, "Forbidden", "no"), ["default/crew"]),
+    "the group is gone": (ApiError(404, "NotFound", "no such group"), []),
+}
+
+
+@pytest.mark.parametrize(("error", "again"), ERRORS.values(), ids=ERRORS)
+async def test_what_could_not_be_written_is_tried_again(error, again, caplog):
+    keeper, _ = statuses(Server(error=error))
+    assert await keeper.catch_up() == again
+    assert ("PodGroup default/crew could not be written" in caplog.text) is bool(again)

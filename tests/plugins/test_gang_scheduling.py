@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import pytest
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.kinds import POD
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import PLACED_WITH, CycleState, Wait
+from bayplan.framework.status import Code
+from bayplan.plugins.gang_scheduling import POD_GROUPS, GangScheduling, after_pod_added, after_pod_group_added
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+KIND = custom_kind(POD_GROUPS)
+
+
+def group(name="red", policy=None):
+    policy = {"gang": {"minCount": 3}} if policy is None else policy
+    return CustomObject(metadata={"name": name, "namespace": "default"}, spec={"schedulingPolicy": policy})
+
+
+def member(name, of="red", **fields):
+    spec = {"schedulingGroup": {"podGroupName": of}, **fields.pop("spec", {})}
+    return make_pod(name, spec=spec, **fields)
+
+
+def three():
+    return [member(f"red-{number}") for number in range(3)]
+
+
+class Stage:
+    def __init__(self, *objects):
+        self.state = make_cluster(make_node("a")).state
+        self.handle = OfflineHandle(self.state)
+        self.plugin = GangScheduling(self.handle)
+        for each in objects:
+            self.add(each)
+
+    def add(self, obj):
+        if isinstance(obj, CustomObject):
+            self.state.objects[KIND].set(f"default/{obj.metadata.name}", obj)
+        else:
+            self.state.objects[POD].set(obj.key, obj)
+
+    def permit(self, pod, cycle=None):
+        assumed = self.state.assume(pod, "a")
+        answer = self.plugin.permit(cycle or CycleState(), assumed, "a")
+        if isinstance(answer, Wait):
+            self.handle.waiting_pods.add(assumed, {"GangScheduling": answer.seconds})
+        return answer
+
+
+TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+PRE_ENQUEUE = {
+    "a pod without a group": ([], make_pod("p"), None),
+    "a group that is not there": (
+        [],
+        member("red-0"),
+        'waiting for pods\'s pod group "red" to appear in scheduling queue',
+    ),
+    "a group that is no gang": ([group(policy={"basic": {}})], member("red-0"), None),
+    "too few": ([group(), *three()[:2]], member("red-0"), TOO_FEW),
+    "one that is being deleted does not count": (
+        [group(), *three()[:2], member("red-2", terminating=True)],
+        member("red-0"),
+        TOO_FEW,
+    ),
+    "enough": ([group(), *three()], member("red-0"), None),
+    "bound ones count": ([group(), *three()[:2], member("red-2", node="a")], member("red-0"), None),
+    "a group that cannot be understood": (
+        [group(policy={"gang": {"minCount": "many"}})],
+        member("red-0"),
+        "PodGroup default/red cannot be understood: Expected `int`, got `str` - at `$.schedulingPolicy.gang.minCount`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("objects", "pod", "refusal"), PRE_ENQUEUE.values(), ids=PRE_ENQUEUE)
+def test_pre_enqueue(objects, pod, refusal):
+    status = Stage(*objects).plugin.pre_enqueue(pod)
+    assert (status and status.message) == refusal
+    assert status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def test_a_gang_that_becomes_complete_is_woken_once():
+    red = three()
+    stage = Stage(group(), *red[:2])
+    assert stage.handle.activated == []
+    stage.add(red[2])
+    assert [pod.name for pod in stage.handle.activated] == ["red-0", "red-1", "red-2"]
+    stage.add(member("red-2", labels={"changed": "yes"}))
+    assert len(stage.handle.activated) == 3, "a change of a member is no news"
+    stage.state.objects[POD].remove(red[2].key)
+    stage.add(red[2])
+    assert len(stage.handle.activated) == 6
+
+
+async def test_members_wait_for_each_other_and_go_together():
+    one, two, last = three()
+    stage = Stage(group(), one, two, last)
+    stage.handle.activated.clear()
+    assert stage.permit(one) == Wait(300)
+    assert [pod.name for pod in stage.handle.activated] == ["red-1", "red-2"]
+    assert stage.permit(two) == Wait(300)
+    assert stage.permit(last) is None
+    assert {(await each.verdict()).code for each in stage.handle.waiting_pods} == {Code.SUCCESS}
+
+
+async def test_members_that_are_placed_together_wake_nobody():
+    stage = Stage(group(), *three())
+    stage.handle.activated.clear()
+    assert stage.permit(three()[0], CycleState({PLACED_WITH: "a gang"})) == Wait(300)
+    assert stage.handle.activated == []
+    for each in stage.handle.waiting_pods:
+        each.reject("test", "over")
+        await each.verdict()
+
+
+def test_permit_of_pods_that_need_not_wait():
+    stage = Stage(group("basic", {"basic": {}}))
+    assert stage.permit(make_pod("plain")) is None
+    assert stage.permit(member("b", "basic")) is None
+    status = stage.permit(member("x", "nobody"))
+    assert (status.code, status.message) == (Code.ERROR, "failed to get podGroup default/nobody: it does not exist")
+
+
+async def test_the_gang_of_a_pod():
+    one, two, last = three()
+    stage = Stage(group(), one, two)
+    assert stage.plugin.gang_of(one) is None
+    assert stage.plugin.gang_of(make_pod("plain")) is None
+    stage.add(last)
+    gang = stage.plugin.gang_of(one)
+    assert (gang.name, gang.members, gang.needed, gang.placed) == ("red", (one, two, last), 3, 0)
+    stage.permit(one)
+    assert stage.plugin.gang_of(two).members == (two, last)
+    stage.plugin.unreserve(CycleState(), one, "a")
+    assert stage.plugin.gang_of(two).needed == 3
+    for each in stage.handle.waiting_pods:
+        each.reject("test", "over")
+        await each.verdict()
+
+
+HINTS = {
+    "a sibling": (after_pod_added, member("red-1", node="a"), Hint.QUEUE),
+    "another group's pod": (after_pod_added, member("b", "blue"), Hint.SKIP),
+    "a pod without a group": (after_pod_added, make_pod("p"), Hint.SKIP),
+    "its group": (after_pod_group_added, group(), Hint.QUEUE),
+    "another group": (after_pod_group_added, group("blue"), Hint.SKIP),
+}
+
+
+@pytest.mark.parametrize(("hint", "new", "answer"), HINTS.values(), ids=HINTS)
+def test_what_may_help_a_member(hint, new, answer):
+    assert hint(member("red-0"), None, new) is answer

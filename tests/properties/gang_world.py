@@ -1,0 +1,219 @@
+"""A whole scheduler on a server in this process, gangs that come and go, and what must hold of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from itertools import cycle
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.kinds import NODE, POD
+from bayplan.api.labels import parse_field_selector, parse_label_selector
+from bayplan.client import ApiError
+from bayplan.client.history import Scope
+from bayplan.client.in_process import InProcessClient
+from bayplan.config.loading import parse_configuration
+from bayplan.config.profiles import build_profile
+from bayplan.plugins import gang_scheduling
+from bayplan.plugins.coscheduling.groups import (
+    LIGHTWEIGHT_LABEL,
+    MIN_AVAILABLE_LABEL,
+    POD_GROUP_LABEL,
+    POD_GROUPS,
+)
+from bayplan.service.scheduler import Scheduler, Settings
+
+_ALL_PODS = Scope(POD, None, parse_label_selector(""), parse_field_selector("", bool))
+_MOMENT = 0.01
+SETTLED = 30.0
+"""Seconds after which nothing goes on any more: three times the longest backoff."""
+_CONFIGURATION = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {
+                "multiPoint": {"enabled": [{"name": "Coscheduling"}, {"name": "GangScheduling"}]},
+                "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]},
+            }
+        }
+    ],
+}
+
+
+class GangWorld:
+    """`gangs`: by name, how many members it needs at least, how many it has, and what each requests of cpu.
+
+    A gang is a PodGroup of scheduler-plugins, exists by labels, or is a PodGroup of Kubernetes' own, by turns. Its
+    members are made anew under new names, as a Job would.
+    """
+
+    def __init__(self, scheduler, client, gangs):
+        self.scheduler, self.client, self.gangs = scheduler, client, gangs
+        self.numbers = Counter()
+        self.bound_before: set[str] = set()
+        self.lost: Counter[str] = Counter()
+        self.evicted = 0
+        self.forms = dict(zip(gangs, cycle((POD_GROUPS, LIGHTWEIGHT_LABEL, gang_scheduling.POD_GROUPS))))
+        for name, (least, _, _) in gangs.items():
+            form = self.forms[name]
+            metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
+            spec = {"minMember": least, "schedulingPolicy": {"gang": {"minCount": least}}}
+            if form != LIGHTWEIGHT_LABEL:
+                groups = scheduler.state.objects[custom_kind(form)]
+                groups.set(f"default/{name}", CustomObject(metadata=metadata, spec=spec))
+
+    async def pass_time(self, seconds):
+        await asyncio.sleep(seconds)
+
+    async def add_node(self, name, cpu):
+        room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
+        with suppress(ApiError):
+            await self.client.create(NODE, {"metadata": {"name": name}, "status": {"allocatable": room}})
+
+    async def fail_node(self, name):
+        """The node is gone, and its pods with it."""
+        with suppress(ApiError):
+            await self.client.delete(NODE, name)
+        for pod in self.pods():
+            if pod["spec"].get("nodeName") == name:
+                await self.delete(pod)
+
+    async def add_member(self, gang):
+        """One more member, unless all are there."""
+        least, size, cpu = self.gangs[gang]
+        if len(self.members(gang)) >= size:
+            return
+        self.numbers[gang] += 1
+        labels, spec = {
+            POD_GROUPS: ({POD_GROUP_LABEL: gang}, {}),
+            LIGHTWEIGHT_LABEL: ({LIGHTWEIGHT_LABEL: gang, MIN_AVAILABLE_LABEL: str(least)}, {}),
+            gang_scheduling.POD_GROUPS: ({}, {"schedulingGroup": {"podGroupName": gang}}),
+        }[self.forms[gang]]
+        await self.add_pod(f"{gang}-{self.numbers[gang]}", cpu, labels, **spec)
+
+    async def add_pod(self, name, cpu, labels=None, **spec):
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
+        with suppress(ApiError):
+            await self.client.create(
+                POD,
+                {"metadata": {"name": name, "labels": labels or {}}, "spec": {"containers": [container], **spec}},
+            )
+
+    async def delete_member(self, gang, index, *, at_leisure):
+        """One member is gone; `at_leisure`: not while the scheduler decides about it, or has not heard of it yet."""
+        if at_leisure:
+            await self.pass_time(_MOMENT)
+        members = self.members(gang)
+        if members:
+            await self.delete(members[index % len(members)], at_leisure=at_leisure)
+
+    async def delete(self, pod, *, at_leisure=False):
+        """A pod is gone. One that the scheduler may have counted on, or that was bound, counts as lost to its gang."""
+        gang, metadata = self.gang_of(pod), pod["metadata"]
+        if gang is not None and (not at_leisure or self.scheduler.state.pod(metadata["uid"]) is not None):
+            self.lost[gang] += 1
+        await self.client.delete(POD, metadata["name"])
+        if at_leisure:
+            await self.pass_time(_MOMENT)
+
+    def pods(self):
+        return self.client.history.select(_ALL_PODS)
+
+    def gang_of(self, pod):
+        labels = pod["metadata"].get("labels") or {}
+        own = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName")
+        return labels.get(POD_GROUP_LABEL) or labels.get(LIGHTWEIGHT_LABEL) or own
+
+    def members(self, gang):
+        return [pod for pod in self.pods() if self.gang_of(pod) == gang]
+
+    def bound(self, gang):
+        return [pod for pod in self.members(gang) if pod["spec"].get("nodeName")]
+
+    # What must hold once everything has settled
+
+    async def settle(self):
+        """Let everything come to rest, and check it."""
+        await self.pass_time(SETTLED)
+        self._nothing_is_held()
+        self._nobody_is_bound_alone()
+        self._nobody_waits_in_vain()
+        self._nobody_was_evicted_in_vain()
+        self.bound_before = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
+        self.lost.clear()
+        self.evicted = self._evictions()
+
+    def _nothing_is_held(self):
+        state, queue = self.scheduler.state, self.scheduler.queue
+        assert state.assumed_count == 0
+        assert len(self.scheduler.waiting) == 0
+        assert queue.pending_pods().in_flight == 0
+        on_nodes = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
+        assert {pod.uid for row in state.table.pods for pod in row.values()} == on_nodes
+
+    def _nobody_is_bound_alone(self):
+        """Whenever members were bound, there were enough of them, with those that were lost since."""
+        for gang, (least, _, _) in self.gangs.items():
+            bound = self.bound(gang)
+            new = [pod for pod in bound if pod["metadata"]["uid"] not in self.bound_before]
+            assert not new or len(bound) + self.lost[gang] >= least, f"{gang}: {len(bound)} of {least} bound"
+
+    def _nobody_waits_in_vain(self):
+        """No gang waits that would fit. Members of one gang are all alike, so that it is a matter of counting."""
+        for gang, (least, _, cpu) in self.gangs.items():
+            members, bound = self.members(gang), self.bound(gang)
+            needed = max(least - len(bound), 1)
+            if len(members) < least or len(bound) == len(members):
+                continue
+            assert self._room(cpu) < needed, f"{gang} waits for {needed}, and there is room for {self._room(cpu)}"
+            for pod in members:
+                if not pod["spec"].get("nodeName"):
+                    conditions = pod["status"].get("conditions") or ()
+                    assert any(each.get("reason") == "Unschedulable" and each["message"] for each in conditions)
+
+    def _nobody_was_evicted_in_vain(self):
+        """Pods of lower priority go for those only that are there now, or were lost since."""
+        if self._evictions() > self.evicted:
+            bound = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
+            assert bound - self.bound_before or self.lost.total()
+
+    def _evictions(self):
+        """How many pods the scheduler has asked to be deleted: with their uid, which nobody else does here."""
+        return sum(
+            1 for each in self.client.requests if each.verb == "delete" and (each.document or {}).get("preconditions")
+        )
+
+    def _room(self, cpu):
+        """How many pods of so many cpus have room, if those of lower priority go."""
+        nodes = self.scheduler.state.nodes
+        room = 0
+        for position in range(len(nodes)):
+            if nodes.live[position]:
+                taken = sum(pod.requested["cpu"] for pod in nodes.pods(position) if pod.priority >= 0)
+                room += (int(nodes.allocatable("cpu")[position]) - taken) // (cpu * 1000)
+        return room
+
+
+@asynccontextmanager
+async def gang_world(gangs):
+    """A scheduler that knows its cluster and decides, on the loop's own time."""
+    loop = asyncio.get_running_loop()
+    profile = parse_configuration(_CONFIGURATION).profiles[0]
+    async with InProcessClient() as client:
+        scheduler = Scheduler(
+            client,
+            lambda handle: {profile.schedulerName: build_profile(profile, handle)},
+            Settings(seed=0),
+            clock=loop,
+        )
+        world = GangWorld(scheduler, client, gangs)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield world
+            finally:
+                stop.set()

@@ -1,0 +1,78 @@
+"""A cycle calls its plugins by the function that it is given: who gives one hears of every call, and of no other."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from bayplan.framework.calling import call
+from bayplan.framework.status import PluginError
+from bayplan.scheduling import Templates, decide
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str]] = []
+
+    def call(self, plugin, point, method, /, *arguments):
+        self.heard.append((plugin.name, point))
+        return call(plugin, point, method, *arguments)
+
+    def points(self) -> set[str]:
+        return {point for _, point in self.heard}
+
+
+@pytest.fixture
+def cluster():
+    return make_cluster(*(make_node(f"node-{number}") for number in range(4)))
+
+
+def test_hears_of_every_point(cluster) -> None:
+    listener = Listener()
+    decision = decide(cluster.profile, cluster.state, make_pod("p", cpu="1"), random.Random(1), call=listener.call)
+    assert decision.node
+    assert listener.points() == {"PreFilter", "Filter", "PreScore", "Score", "NormalizeScore"}
+    assert decision.cycle.call == listener.call, "what is bound goes on with it"
+
+
+def test_hears_of_what_if(cluster) -> None:
+    listener = Listener()
+    for number in range(4):
+        cluster.state.set_pod(make_pod(f"low-{number}", cpu="4", node=f"node-{number}"))
+    vip = make_pod("vip", cpu="4", priority=10)
+    decision = decide(cluster.profile, cluster.state, vip, random.Random(1), call=listener.call)
+    assert decision.victims
+    first = listener.heard.index(("DefaultPreemption", "PostFilter"))
+    assert ("NodeResourcesFit", "Filter") in listener.heard[first:]
+
+
+def test_what_earlier_pods_left_is_brought_up_to_date_by_the_one_who_decides(cluster) -> None:
+    templates, listeners = Templates(cluster.profile), [Listener() for _ in range(5)]
+    for number, listener in enumerate(listeners):
+        before = [len(each.heard) for each in listeners]
+        pod = make_pod(f"p-{number}", cpu="100m")
+        decision = decide(
+            cluster.profile, cluster.state, pod, random.Random(1), templates=templates, call=listener.call
+        )
+        cluster.state.assume(pod, decision.node)
+        changed = [each for each, count in zip(listeners, before, strict=True) if len(each.heard) != count]
+        assert changed == [listener]
+    assert (templates.used, templates.unused) == (4, 1)
+
+
+def test_what_a_plugin_raises_has_its_name() -> None:
+    class Broken:
+        name = "Broken"
+
+    with pytest.raises(PluginError, match="plugin Broken failed in Filter: ZeroDivisionError: division by zero"):
+        call(Broken(), "Filter", lambda: 1 / 0)
+    inner = PluginError("Other", "Score", "already named")
+
+    def raises() -> None:
+        raise inner
+
+    with pytest.raises(PluginError) as caught:
+        call(Broken(), "Filter", raises)
+    assert caught.value is inner

@@ -1,0 +1,398 @@
+"""Gang cycles in a whole scheduler, on a server in this process: what keeps members from being placed, and then."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.client import ApiError, TransportError
+from bayplan.client.in_process import InProcessClient
+from bayplan.config import default_profile
+from bayplan.framework.interface import Gang, Plugin
+from bayplan.framework.status import Status
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
+from bayplan.plugins.coscheduling.plugin import Coscheduling
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.virtual_time import VirtualTime
+
+SETTLED = 25.0
+
+
+class Gangs(Coscheduling):
+    """Coscheduling as a plugin beside the default ones."""
+
+    name = "Gangs"
+
+
+class World:
+    def __init__(self, client, scheduler):
+        self.client, self.scheduler = client, scheduler
+
+    async def add_node(self, name, cpu="2"):
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        await self.client.create(NODE, {"metadata": {"name": name}, "status": {"allocatable": room}})
+
+    async def add(self, *names, least=None, cpu="1", scheduler="default-scheduler", **spec):
+        """Pods, of one gang if `least` is given."""
+        labels = {} if least is None else {LIGHTWEIGHT_LABEL: "crew", MIN_AVAILABLE_LABEL: str(least)}
+        for name in names:
+            containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+            await self.client.create(
+                POD,
+                {
+                    "metadata": {"name": name, "labels": labels},
+                    "spec": {"containers": containers, "schedulerName": scheduler, **spec},
+                },
+            )
+
+    async def delete(self, name):
+        await self.client.delete(POD, name, "default")
+
+    async def settle(self, seconds=SETTLED):
+        await asyncio.sleep(seconds)
+
+    async def nodes(self):
+        pods = (await self.client.list(POD)).items
+        return {pod.metadata.name: pod.spec.nodeName for pod in pods if pod.spec.nodeName}
+
+    async def reasons(self):
+        pods = (await self.client.list(POD)).items
+        return {
+            pod.metadata.name: next(c.message for c in pod.status.conditions)
+            for pod in pods
+            if not pod.spec.nodeName and pod.status.conditions
+        }
+
+    def nothing_is_held(self):
+        assert self.scheduler.state.assumed_count == 0
+        assert len(self.scheduler.waiting) == 0
+        assert self.scheduler.queue.pending_pods().in_flight == 0
+
+
+@asynccontextmanager
+async def world(*plugins, profiles=("default-scheduler",)):
+    loop = asyncio.get_running_loop()
+    async with InProcessClient() as client:
+
+        def build(handle):
+            return {name: default_profile(name, handle, [Gangs, *plugins]) for name in profiles}
+
+        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield World(client, scheduler)
+            finally:
+                stop.set()
+
+
+def tell(story):
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        runner.run(story)
+
+
+def test_the_whole_gang_is_decided_in_the_turn_of_its_last_member():
+    async def story():
+        async with world() as here:
+            await here.add_node("a")
+            await here.add("one", "two", least=2)
+            await here.settle(0.5)
+            assert await here.nodes() == {"one": "a", "two": "a"}
+            here.nothing_is_held()
+
+    tell(story())
+
+
+def test_a_gang_waits_for_the_first_node():
+    async def story():
+        async with world() as here:
+            await here.add("one", "two", least=2)
+            await here.settle()
+            told = "gang crew: 0 of 2 members fit; the next one: no nodes available to schedule pods"
+            assert set((await here.reasons()).values()) == {told}
+            await here.add_node("a")
+            await here.settle()
+            assert await here.nodes() == {"one": "a", "two": "a"}
+
+    tell(story())
+
+
+def test_more_members_than_needed_come_after_and_one_by_one():
+    async def story():
+        async with world() as here:
+            await here.add_node("a", cpu="3")
+            await here.add(*(f"m-{number}" for number in range(5)), least=2)
+            await here.settle()
+            assert len(await here.nodes()) == 3
+            reasons = await here.reasons()
+            assert len(reasons) == 2
+            assert all(reason.startswith("0/1 nodes are available: 1 Insufficient cpu.") for reason in reasons.values())
+            await here.add_node("b", cpu="2")
+            await here.settle()
+            assert len(await here.nodes()) == 5
+
+    tell(story())
+
+
+class Reluctant(Plugin):
+    """Turns one pod down when it is reserved."""
+
+    name = "Reluctant"
+    refuses = "m-2"
+
+    def reserve(self, cycle, pod, node_name):
+        return "not this one" if pod.name == self.refuses else None
+
+    def unreserve(self, cycle, pod, node_name):
+        pass
+
+    def events(self):
+        return ()
+
+
+def test_a_member_that_is_turned_down_on_its_node_takes_the_others_back():
+    async def story():
+        async with world(Reluctant) as here:
+            await here.add_node("a", cpu="4")
+            await here.add(*(f"m-{number}" for number in range(4)), least=4)
+            await here.settle()
+            assert await here.nodes() == {}
+            here.nothing_is_held()
+            reasons = await here.reasons()
+            assert reasons["m-2"] == "0/1 nodes are available: 1 not this one."
+            told = "gang crew: pod default/m-2 was turned down on its node"
+            assert reasons["m-3"] == told
+            assert reasons["m-0"] == reasons["m-1"] == f"0/1 nodes are available: 1 {told}."
+
+    tell(story())
+
+
+class Keeper(Plugin):
+    """Holds one pod back until it is let go."""
+
+    name = "Keeper"
+    keeps = "m-1"
+
+    def pre_enqueue(self, pod):
+        return "not yet" if pod.name == self.keeps else None
+
+
+def test_members_wait_for_one_that_is_held_back():
+    async def story():
+        keeper = Keeper()
+        async with world(keeper) as here:
+            await here.add_node("a", cpu="4")
+            await here.add("m-0", "m-1", "m-2", least=3)
+            await here.settle()
+            here.nothing_is_held()
+            assert (await here.reasons())["m-0"] == "gang crew: 3 members are needed; held back: m-1"
+            keeper.keeps = ""
+            held = here.scheduler.state.objects[POD]["default/m-1"]
+            here.scheduler.queue.activate([held], asyncio.get_running_loop().time())
+            await here.add("nudge")
+            await here.settle()
+            assert set(await here.nodes()) == {"m-0", "m-1", "m-2", "nudge"}
+
+    tell(story())
+
+
+def test_members_of_another_scheduler_are_met_in_permit():
+    async def story():
+        async with world() as here:
+            await here.add_node("a", cpu="4")
+            await here.add("theirs", least=2, scheduler="somebody-else")
+            await here.add("ours", least=2)
+            await here.settle()
+            assert len(here.scheduler.waiting) == 1
+            assert await here.nodes() == {}
+            await here.client.bind("default", "theirs", "a")
+            await here.settle(70)  # until its time in Permit is up
+            assert await here.nodes() == {"ours": "a", "theirs": "a"}
+            here.nothing_is_held()
+
+    tell(story())
+
+
+def test_members_of_two_profiles_would_wait_for_each_other_in_vain():
+    async def story():
+        async with world(profiles=("default-scheduler", "other")) as here:
+            await here.add_node("a", cpu="4")
+            await here.add("one", least=2)
+            await here.add("two", least=2, scheduler="other")
+            await here.settle()
+            here.nothing_is_held()
+            assert (await here.reasons())["two"] == (
+                "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
+            )
+
+    tell(story())
+
+
+LOST_BINDINGS = {
+    "the server says no": ApiError(500, "InternalError", "no"),
+    "no answer comes": TransportError("gone", sent=True),
+}
+
+
+@pytest.mark.parametrize("error", LOST_BINDINGS.values(), ids=LOST_BINDINGS)
+def test_a_binding_that_fails_is_made_up_for(error):
+    async def story():
+        async with world() as here:
+            await here.add_node("a", cpu="4")
+            here.client.fail("bind", POD, error)
+            await here.add("m-0", "m-1", "m-2", least=3)
+            await here.settle()
+            assert set(await here.nodes()) == {"m-0", "m-1", "m-2"}
+            here.nothing_is_held()
+
+    tell(story())
+
+
+class Broken(Plugin):
+    """Fails for one pod, until it is mended."""
+
+    name = "Broken"
+    fails_for = "m-1"
+
+    def filter(self, cycle, pod, node):
+        if pod.name == self.fails_for:
+            raise ZeroDivisionError("oh")
+
+
+def test_a_plugin_that_fails_for_one_member_holds_up_its_gang_alone():
+    async def story():
+        broken = Broken()
+        async with world(broken) as here:
+            await here.add_node("a", cpu="4")
+            await here.add("m-0", "m-1", "m-2", least=3)
+            await here.add("plain")
+            await here.settle()
+            assert set(await here.nodes()) == {"plain"}
+            here.nothing_is_held()
+            problem = "plugin Broken failed in Filter: ZeroDivisionError: oh"
+            reasons = await here.reasons()
+            assert reasons["m-1"] == problem
+            assert reasons["m-0"] == f"gang crew: 1 of 3 members fit; the next one: {problem}"
+            broken.fails_for = ""
+            await here.settle()
+            assert len(await here.nodes()) == 4
+
+    tell(story())
+
+
+class Confused(Plugin):
+    """Does not know what a gang is."""
+
+    name = "Confused"
+    answer: object = "a gang"
+
+    def gang_of(self, pod):
+        if self.answer is None:
+            raise ZeroDivisionError("oh")
+        return self.answer
+
+    def permit(self, cycle, pod, node_name):
+        return None
+
+
+CONFUSED = {
+    "no gang": ("a gang", "plugin Confused failed in GangOf: answered 'a gang', expected a Gang or None"),
+    "an error": (None, "plugin Confused failed in GangOf: ZeroDivisionError: oh"),
+}
+
+
+@pytest.mark.parametrize(("answer", "reason"), CONFUSED.values(), ids=CONFUSED)
+def test_a_plugin_that_cannot_say_which_gang_it_is(answer, reason):
+    async def story():
+        confused = Confused()
+        confused.answer = answer
+        async with world(confused) as here:
+            await here.add_node("a")
+            await here.add("p")
+            await here.settle(0.5)
+            assert await here.reasons() == {"p": reason}
+            confused.answer = Gang("alone", (here.scheduler.state.objects[POD]["default/p"],), 1)
+            await here.settle()
+            assert await here.nodes() == {"p": "a"}
+
+    tell(story())
+
+
+def test_a_gang_waits_whole_for_its_victims():
+    async def story():
+        async with world() as here:
+            await here.add_node("a", cpu="2")
+            await here.add_node("b", cpu="2")
+            await here.add("low-0", "low-1", cpu="2", priority=-5)
+            await here.settle()
+            await here.add("m-0", "m-1", "m-2", "m-3", "m-4", least=5)
+            await here.settle()
+            assert set(await here.nodes()) == {"low-0", "low-1"}, "a gang that does not fit either way evicts nobody"
+            await here.delete("m-4")
+            await here.delete("m-3")
+            await here.add("m-5", least=4)
+            await here.settle()
+            assert set(await here.nodes()) == {"low-0", "low-1"}
+            await here.add("m-6", least=4)
+            await here.settle()
+            nodes = await here.nodes()
+            assert sorted(nodes.values()) == ["a", "a", "b", "b"]
+            assert {"low-0", "low-1"} & set(nodes) == set()
+            here.nothing_is_held()
+
+    tell(story())
+
+
+def test_a_gang_evicts_nobody_else_while_its_victims_are_on_their_way():
+    async def story():
+        async with world() as here:
+            for name in ("a", "b"):
+                await here.add_node(name, cpu="1")
+            await here.add("low-0", priority=-10)
+            await here.add("low-1", priority=-5)
+            await here.settle()
+            await here.add_node("c", cpu="1")
+            here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3, name="low-0")
+            await here.add("m-0", "m-1", least=2)
+            await here.settle(0.1)
+            await here.add("m-2", least=2)
+            await here.settle(0.1)
+            assert {each.name for each in here.client.requests if each.verb == "delete"} == {"low-0"}
+            await here.settle()
+            assert {"m-0", "m-1"} <= set(await here.nodes())
+            here.nothing_is_held()
+
+    tell(story())
+
+
+class Wistful(Plugin):
+    """A background that fails once."""
+
+    name = "Wistful"
+
+    def __init__(self):
+        self.began = 0
+
+    def filter(self, cycle, pod, node):
+        return Status.unschedulable("never")
+
+    async def background(self):
+        self.began += 1
+        if self.began == 1:
+            raise ZeroDivisionError("oh")
+
+
+def test_work_in_the_background_that_breaks_is_begun_again(caplog):
+    async def story():
+        wistful = Wistful()
+        async with world(wistful) as here:
+            await here.settle()
+            assert wistful.began == 2
+
+    tell(story())
+    assert "plugin Wistful failed in the background" in caplog.text

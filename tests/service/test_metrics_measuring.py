@@ -1,0 +1,263 @@
+import asyncio
+import random
+from contextlib import nullcontext
+
+import pytest
+from tests.service.conftest import make_pod
+
+from bayplan.framework.calling import call
+from bayplan.framework.changes import NODE_ADD
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState, PostFilterResult, Wait
+from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.queue import QueuedPod
+from bayplan.scheduling import Decision, Outcome
+from bayplan.service.metrics import measuring
+from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
+from bayplan.service.metrics.measuring import Metrics
+
+
+@pytest.fixture
+def metrics(clock):
+    return Metrics(clock, sampled=1.0)
+
+
+def counts(histograms: Histograms) -> dict[tuple[str, ...], int]:
+    return {labels: histogram.count for labels, histogram in histograms.items()}
+
+
+def sums(histograms: Histograms) -> dict[tuple[str, ...], float]:
+    return {labels: pytest.approx(histogram.sum) for labels, histogram in histograms.items()}
+
+
+class Slow:
+    """A plugin that takes a second, and answers as it is told."""
+
+    name = "Slow"
+
+    def __init__(self, clock) -> None:
+        self.clock = clock
+
+    def method(self, answer):
+        self.clock.seconds += 1
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def wait(self, answer):
+        await asyncio.sleep(0)
+        self.clock.seconds += 2
+        return self.method(answer)
+
+
+# Buckets
+
+
+def test_a_value_falls_into_the_first_bucket_that_is_not_exceeded() -> None:
+    histogram = Histogram((1, 2, 4))
+    for value in (0.5, 1, 1.5, 4, 4.1):
+        histogram.observe(value)
+    assert histogram.counts == [2, 1, 1, 1]
+    assert histogram.sum == pytest.approx(11.1)
+    assert histogram.count == 5
+
+
+@pytest.mark.parametrize("size", [0, 1, 100])
+def test_many_values_count_like_one_by_one(size) -> None:
+    rng, bounds = random.Random(1), exponential_buckets(0.001, 2, 15)
+    values = [*(rng.expovariate(1) for _ in range(size)), *bounds]
+    single, many = Histogram(bounds), Histogram(bounds)
+    for value in values:
+        single.observe(value)
+    many.observe_all(values[:5])
+    many.observe_all(values[5:])
+    many.observe_all([])
+    assert many.counts == single.counts
+    assert many.sum == pytest.approx(single.sum)
+
+
+# Attempts
+
+
+def popped(clock, name="web", **fields) -> QueuedPod:
+    queued = QueuedPod(make_pod(name), queued_at=clock.seconds - 100, attempts=1, initial_attempt_at=clock.seconds - 50)
+    queued.popped_at = clock.seconds
+    for field, value in fields.items():
+        setattr(queued, field, value)
+    return queued
+
+
+@pytest.mark.parametrize(
+    ("attempts", "label"),
+    [pytest.param(1, "1"), pytest.param(14, "14"), pytest.param(15, "15+"), pytest.param(99, "15+")],
+)
+def test_a_pod_that_is_bound(metrics, clock, attempts, label) -> None:
+    queued = popped(clock, attempts=attempts, was_flushed=attempts == 14)
+    clock.seconds += 0.25
+    metrics.bound(queued)
+    metrics.fold()
+    assert sums(metrics.attempts) == {(measuring.SCHEDULED, "test"): 0.25}
+    assert sums(metrics.pod_durations) == {(label,): 50.25}
+    assert metrics.attempts_of_pods.sum == attempts
+    assert metrics.scheduled_after_flush == (attempts == 14)
+
+
+def test_pods_of_several_profiles_and_attempts_are_told_apart(metrics, clock) -> None:
+    for attempts in (1, 1, 2, 20, 30):
+        metrics.bound(popped(clock, attempts=attempts))
+    other = popped(clock)
+    other.pod.scheduler_name = "other"
+    metrics.bound(other)
+    metrics.bound(popped(clock, initial_attempt_at=None))
+    metrics.fold()
+    metrics.fold()
+    assert counts(metrics.attempts) == {("scheduled", "test"): 6, ("scheduled", "other"): 1}
+    assert counts(metrics.pod_durations) == {("1",): 3, ("2",): 1, ("15+",): 2}
+    assert metrics.attempts_of_pods.count == 7
+
+
+@pytest.mark.parametrize("result", [measuring.UNSCHEDULABLE, measuring.ERROR])
+def test_an_attempt_that_fails(metrics, clock, result) -> None:
+    queued = popped(clock)
+    clock.seconds += 2
+    metrics.failed(queued, result)
+    assert sums(metrics.attempts) == {(result, "test"): 2}
+
+
+@pytest.mark.parametrize(
+    ("victims", "message", "attempts", "preemptions"),
+    [
+        pytest.param(0, "", 0, 0, id="nobody tried to make room"),
+        pytest.param(0, "preemption: not helpful", 1, 0, id="in vain"),
+        pytest.param(3, "", 1, 1, id="with victims"),
+    ],
+)
+def test_preemptions(metrics, clock, victims, message, attempts, preemptions) -> None:
+    queued = popped(clock)
+    decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(), Diagnosis(1, post_filter_message=message))
+    decision.victims = tuple(make_pod(f"victim-{number}") for number in range(victims))
+    metrics.decided(queued, decision, None)
+    assert metrics.preemption_attempts == attempts
+    assert (metrics.victims.count, metrics.victims.sum) == (preemptions, victims)
+
+
+def test_one_attempt_in_ten_is_timed_and_stands_for_those_between(clock) -> None:
+    metrics = Metrics(clock, rng=random.Random(7))
+    queued = popped(clock)
+    decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(skip_filter={"NodePorts"}), Diagnosis(1))
+    timed = 0
+    for _ in range(20_000):
+        times = metrics.sample("test")
+        metrics.decided(queued, decision, times)
+        if times is not None:
+            timed += 1
+            times.finish()
+    assert 1800 < timed < 2200
+    assert metrics.decisions.count < 20_000, "they are sorted into buckets many at a time"
+    metrics.fold()
+    assert metrics.decisions.count == 20_000
+    [(kind, number)] = metrics.evaluated.items()
+    assert kind == ("test", False, False, frozenset({"NodePorts"}), frozenset())
+    assert 19_900 < number <= 20_000
+
+
+# Plugins
+
+
+@pytest.mark.parametrize(
+    ("point", "answer", "status"),
+    [
+        pytest.param("PreFilter", None, "Success", id="nothing to say against it"),
+        pytest.param("Filter", "not here", "Unschedulable", id="a reason"),
+        pytest.param("PreFilter", Status(Code.SKIP), "Skip", id="skip"),
+        pytest.param("PreFilter", Status.unresolvable("no"), "UnschedulableAndUnresolvable", id="unresolvable"),
+        pytest.param("Permit", Wait(3), "Wait", id="wait"),
+        pytest.param("PostFilter", PostFilterResult(Status.unschedulable("no")), "Unschedulable", id="no room"),
+        pytest.param("Score", 7, "Success", id="a score"),
+        pytest.param("Filter", ValueError("bug"), "Error", id="a bug"),
+    ],
+)
+def test_a_plugin_is_timed_with_its_status(metrics, clock, point, answer, status) -> None:
+    slow, times = Slow(clock), metrics.sample("test")
+    with pytest.raises(PluginError) if status == "Error" else nullcontext():
+        assert times.call(slow, point, slow.method, answer) is answer
+    times.finish()
+    metrics.fold()
+    assert sums(metrics.plugins) == {("Slow", point, status): 1}
+    of_point = {"Unschedulable": "Success"}.get(status, status) if point == "Filter" else status
+    assert sums(metrics.points) == {(point, "Success" if status == "Skip" else of_point, "test"): 1}
+
+
+def test_a_point_takes_what_its_plugins_take_and_not_what_they_ask_of_others(metrics, clock) -> None:
+    slow, times = Slow(clock), metrics.sample("test")
+
+    def post_filter(answer):
+        times.call(slow, "Filter", slow.method, None)
+        return slow.method(answer)
+
+    times.call(slow, "Filter", slow.method, None)
+    times.call(slow, "AddPod", slow.method, None)
+    times.call(slow, "Score", slow.method, 1)
+    times.call(slow, "NormalizeScore", slow.method, 1)
+    times.call(slow, "PostFilter", post_filter, None)
+    times.finish()
+    times.call(slow, "Reserve", slow.method, None)
+    times.finish()
+    metrics.fold()
+    assert sums(metrics.points) == {
+        ("Filter", "Success", "test"): 2,
+        ("Score", "Success", "test"): 2,
+        ("PostFilter", "Success", "test"): 2,
+        ("Reserve", "Success", "test"): 1,
+    }
+    assert sums(metrics.plugins) == {
+        ("Slow", "Filter", "Success"): 2,
+        ("Slow", "PreFilterExtensionAddPod", "Success"): 1,
+        ("Slow", "Score", "Success"): 1,
+        ("Slow", "ScoreExtensionNormalize", "Success"): 1,
+        ("Slow", "PostFilter", "Success"): 2,
+        ("Slow", "Reserve", "Success"): 1,
+    }
+
+
+async def test_what_is_awaited_counts_until_it_is_there(metrics, clock) -> None:
+    slow, times = Slow(clock), metrics.sample("test")
+    await times.call(slow, "PreBind", slow.wait, None)
+    with pytest.raises(ConnectionError):
+        await times.call(slow, "Bind", slow.wait, ConnectionError())
+    times.finish()
+    metrics.fold()
+    assert sums(metrics.plugins) == {("Slow", "PreBind", "Success"): 3, ("Slow", "Bind", "Error"): 3}
+
+
+def test_pre_enqueue_is_timed(metrics, clock) -> None:
+    slow = Slow(clock)
+    metrics.pre_enqueue_caller(make_pod())(slow, "PreEnqueue", slow.method, "gated")
+    with pytest.raises(PluginError):
+        metrics.pre_enqueue_caller(make_pod())(slow, "PreEnqueue", slow.method, OSError())
+    metrics.fold()
+    metrics.fold()
+    assert counts(metrics.points) == {("PreEnqueue", "Unschedulable", "test"): 1, ("PreEnqueue", "Error", "test"): 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "label"), [(Hint.QUEUE, "Queue"), (Hint.SKIP, "QueueSkip"), (OSError(), "Error"), ("nonsense", "Error")]
+)
+def test_hints_are_timed(metrics, clock, answer, label) -> None:
+    slow = Slow(clock)
+    try:
+        assert metrics.ask_hint(lambda *_: slow.method(answer), "Slow", make_pod(), NODE_ADD, None, None) is answer
+    except OSError:
+        assert label == "Error"
+    assert sums(metrics.hints) == {("Slow", "NodeAdd", label): 1}
+
+
+def test_what_is_not_sampled_is_called_all_the_same(clock) -> None:
+    metrics = Metrics(clock, sampled=1e-9, rng=random.Random(1))
+    assert metrics.sample("test") is None
+    assert metrics.pre_enqueue_caller(make_pod()) is call
+    assert metrics.ask_hint(lambda *_: Hint.SKIP, "Slow", make_pod(), NODE_ADD, None, None) is Hint.SKIP
+    metrics.fold()
+    assert not metrics.plugins
+    assert not metrics.hints

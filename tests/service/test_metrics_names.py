@@ -1,0 +1,212 @@
+"""Every name that a kube-scheduler shows, with its type and labels, is here, or docs/metrics.md says why not."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bayplan.framework.events import Hint
+from bayplan.framework.status import Code
+from bayplan.queue import PendingPods, Place, QueuedPod
+from bayplan.scheduling import decide
+from bayplan.service.metrics import measuring
+from bayplan.service.metrics.exposition import build_registry
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.metrics.resources import PodResourcesCollector
+from bayplan.service.metrics.snapshot import Snapshot
+from bayplan.service.watchdog import Watchdog
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD = ROOT / "deploy" / "grafana-dashboard.json"
+PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+DOCUMENTED = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|$", PAGE, re.MULTILINE))
+with (ROOT / "tests" / "data" / "kube-scheduler" / "metrics.tsv").open(encoding="utf-8") as file:
+    UPSTREAM = {row["name"]: row for row in csv.DictReader(file, delimiter="\t")}
+ALSO_UPSTREAM = {"scheduler_permit_wait_duration_seconds": ("histogram", {"result"})}
+
+
+def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
+    """Metrics in which every name has a sample."""
+    metrics = Metrics(clock, sampled=1.0)
+    cluster = make_cluster(make_node("a"), make_node("b"))
+    profile = cluster.profile
+    pod = make_pod("web", cpu="1")
+    queued = QueuedPod(pod, queued_at=0.0, attempts=1, initial_attempt_at=0.0, was_flushed=True)
+    queued.unschedulable_plugins = frozenset({"NodeAffinity"})
+    times = metrics.sample("default-scheduler")
+    metrics.decided(queued, decide(profile, cluster.state, pod, random.Random(0), call=times.call), times)
+    times.finish()
+    metrics.bound(queued)
+    metrics.failed(queued, measuring.UNSCHEDULABLE)
+    metrics.permit_waited(Code.SUCCESS, 0.0)
+    metrics.evicted(0.0, success=True)
+    metrics.handled("NodeAdd", 0.0)
+    event = type("Event", (), {"label": "NodeAdd"})
+    metrics.ask_hint(lambda *_: Hint.QUEUE, "NodeAffinity", pod, event, None, None)
+    metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
+    metrics.waited("GET", "host:1", 0.1)
+    metrics.leading["bayplan"] = lambda: True
+    metrics.fold()
+    snapshot = Snapshot(
+        profiles={"default-scheduler": profile},
+        pending=PendingPods(1, 2, 3, 4, 5),
+        incoming={(Place.ACTIVE, "NodeAdd"): 1, (Place.GATED, "NodeAdd"): 2, (Place.UNSCHEDULABLE, "NodeAdd"): 3},
+        waiting=[queued],
+        in_flight_events={"NodeAdd": 1},
+        nodes=1,
+        pods=2,
+        assumed_pods=1,
+        binding=1,
+        templates={"default-scheduler": (3, 1)},
+        dropped_events=0,
+    )
+    return metrics, snapshot
+
+
+@pytest.fixture
+def families(clock):
+    metrics, snapshot = everything_that_can_happen(clock)
+    text = generate_latest(build_registry(metrics, lambda: snapshot, Watchdog())).decode()
+    return {
+        (family.name + "_total" if family.type == "counter" else family.name): family
+        for family in text_string_to_metric_families(text)
+    }
+
+
+@pytest.mark.parametrize("name", UPSTREAM)
+def test_upstream_s_name_is_here_or_it_is_said_why_not(families, name) -> None:
+    said = DOCUMENTED[name]
+    assert said.startswith(("yes", "no: "))
+    assert (name in families) is said.startswith("yes")
+    if name in families:
+        check(families[name], UPSTREAM[name]["type"], set(filter(None, UPSTREAM[name]["labels"].split(","))))
+
+
+@pytest.mark.parametrize("name", ALSO_UPSTREAM)
+def test_upstream_s_names_that_it_shows_rarely(families, name) -> None:
+    check(families[name], *ALSO_UPSTREAM[name])
+
+
+def check(family, expected_type, labels) -> None:
+    assert family.type == expected_type
+    assert family.samples
+    assert family.documentation
+    for sample in family.samples:
+        assert sample.labels.keys() - {"le"} == labels
+
+
+def test_the_page_names_nothing_that_upstream_has_not() -> None:
+    assert DOCUMENTED.keys() == UPSTREAM.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last", "count"),
+    [
+        ("scheduler_scheduling_attempt_duration_seconds", 0.001, 16.384, 15),
+        ("scheduler_scheduling_algorithm_duration_seconds", 0.001, 16.384, 15),
+        ("scheduler_event_handling_duration_seconds", 0.0001, 0.2048, 12),
+        ("scheduler_framework_extension_point_duration_seconds", 0.0001, 0.2048, 12),
+        ("scheduler_plugin_execution_duration_seconds", 0.00001, 0.02216838, 20),
+        ("scheduler_queueing_hint_execution_duration_seconds", 0.00001, 0.02216838, 20),
+        ("scheduler_pod_scheduling_sli_duration_seconds", 0.01, 5242.88, 20),
+        ("scheduler_preemption_goroutines_duration_seconds", 0.01, 5242.88, 20),
+        ("scheduler_pod_scheduling_attempts", 1, 16, 5),
+        ("scheduler_preemption_victims", 1, 64, 7),
+        ("scheduler_permit_wait_duration_seconds", 0.001, 16.384, 15),
+        ("rest_client_request_duration_seconds", 0.005, 60, 12),
+        ("rest_client_request_size_bytes", 64, 16777216, 11),
+    ],
+)
+def test_buckets_are_upstream_s(families, name, first, last, count) -> None:
+    samples = [sample for sample in families[name].samples if sample.name.endswith("_bucket")]
+    series = {frozenset(item for item in sample.labels.items() if item[0] != "le") for sample in samples}
+    bounds = sorted({float(sample.labels["le"]) for sample in samples})
+    assert len(samples) == len(series) * (count + 1)
+    assert bounds[0] == pytest.approx(first)
+    assert bounds[-2] == pytest.approx(last)
+    assert bounds[-1] == float("inf")
+
+
+def queries(value):
+    """Every query in a dashboard, wherever it stands."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in {"expr", "definition"}:
+                yield inner
+            else:
+                yield from queries(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from queries(inner)
+
+
+def test_every_metric_of_the_dashboard_exists(families) -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    known = {sample.name for family in families.values() for sample in family.samples}
+    labels = {label for family in families.values() for sample in family.samples for label in sample.labels}
+    asked = list(queries(dashboard))
+    assert len(asked) >= 10
+    for query in asked:
+        names = set(re.findall(r"\b(?:scheduler|rest_client|process|bayplan|leader_election|kube)_[a-z_]+\b", query))
+        assert names, query
+        assert names <= known, query
+        grouped = {name.strip() for group in re.findall(r"\bby \(([^)]*)\)", query) for name in group.split(",")}
+        assert grouped <= labels, query
+
+
+def test_panels_have_places_of_their_own() -> None:
+    dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+    taken = set()
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        taken |= cells
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_what_pods_take() -> None:
+    extended = {"cpu": "500m", "memory": "1Gi", "example.com/gpu": "2", "hugepages-2Mi": "4Mi"}
+    web = make_pod(
+        "web",
+        node="a",
+        spec={
+            "priority": 10,
+            "containers": [
+                {"name": "main", "resources": {"requests": extended, "limits": {**extended, "cpu": "1"}}},
+                {"name": "side", "resources": {"limits": {"cpu": "250m", "ephemeral-storage": "0"}}},
+            ],
+            "overhead": {"cpu": "100m", "memory": "1Mi", "ephemeral-storage": "1Mi"},
+        },
+    )
+    waiting = make_pod("waiting", spec={"containers": [{"name": "c", "resources": {"limits": {"cpu": "x"}}}]})
+    samples = {
+        (sample.name.removeprefix("kube_pod_resource_"), sample.labels["resource"], sample.labels["unit"]): sample.value
+        for family in PodResourcesCollector(lambda: [web, waiting]).collect()
+        for sample in family.samples
+        if sample.labels["pod"] == "web"
+    }
+    assert samples == {
+        ("request", "cpu", "cores"): 0.6,
+        ("request", "memory", "bytes"): 2**30 + 2**20,
+        ("request", "example.com/gpu", ""): 2,
+        ("request", "hugepages-2Mi", "bytes"): 2**22,
+        ("request", "ephemeral-storage", "bytes"): 2**20,
+        ("limit", "cpu", "cores"): 1.35,
+        ("limit", "memory", "bytes"): 2**30 + 2**20,
+        ("limit", "example.com/gpu", ""): 2,
+        ("limit", "hugepages-2Mi", "bytes"): 2**22,
+    }
