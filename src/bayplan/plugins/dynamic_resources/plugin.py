@@ -50,7 +50,8 @@ class DynamicResources(Plugin):
     """Mirrors plugins/dynamicresources/dynamicresources.go, with the features that are on by default.
 
     Nodes are looked at one by one, for what a node can give is found by a search of its own; only those that all other
-    filters left standing are asked about. `clock` is monotonic, `now` the time of day, both in seconds.
+    filters left standing are asked about. `clock` is monotonic, `now` the time of day (the handle's, if not given), both
+    in seconds.
     """
 
     name = "DynamicResources"
@@ -62,7 +63,7 @@ class DynamicResources(Plugin):
         handle: Handle,
         args: DynamicResourcesArgs = _DEFAULT_ARGUMENTS,
         clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._claims = handle.objects(RESOURCE_CLAIM)
@@ -71,10 +72,13 @@ class DynamicResources(Plugin):
         self._slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         self._extended = self._classes.view(ExtendedResources)
         self._selectors = Selectors()
-        self._clock, self._now = clock, now
+        self._clock = clock
+        self._now = now or (lambda: handle.now().timestamp())
         self._filter_timeout = durations.parse(args.filterTimeout)
         self._binding_timeout = durations.parse(args.bindingTimeout)
-        self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, clock, now, sleep)
+        self._binding = ClaimBinding(
+            handle, self._claims, self._allocations, self._binding_timeout, clock, self._now, sleep
+        )
         self._giving_up = GivingUp(handle, self._claims, self._allocations, sleep)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
