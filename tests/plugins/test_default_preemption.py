@@ -85,8 +85,8 @@ def test_reasons_of_many_nodes_add_up():
     objects = [running("b", "b", LOW, "100m"), running("high", "b", HIGH, "1900m"), running("c", "c", HIGH, "2")]
     cluster = cluster_of(*objects, make_node("d", cpu="1"), make_node("e", cpu="4", unschedulable=True), nodes="bc")
     assert cluster.decide(vip()).diagnosis.post_filter_message == (
-        f"{NO_CLAIMS}, preemption: 0/4 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
-        "2 Preemption is not helpful for scheduling."
+        f"{NO_CLAIMS}, preemption: 0/4 nodes are available: 1 Insufficient cpu, "
+        "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
     )
 
 
@@ -150,7 +150,8 @@ def test_who_may_preempt(victim, spec, nominated, why):
         "terminating": "not eligible due to a terminating pod on the nominated node.",
         "helpful": "0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
     }
-    assert decision.diagnosis.post_filter_message == f"{NO_CLAIMS}, preemption: {said[why]}"
+    message = f"{NO_CLAIMS}, preemption: {said[why]}" if said[why] else ""
+    assert decision.diagnosis.post_filter_message == message
     cleared = {"": "a", "helpful": ""}
     assert decision.nominated_node == cleared.get(why), "what keeps a pod waiting leaves its nomination"
 

@@ -50,8 +50,8 @@ class DynamicResources(Plugin):
     """Mirrors plugins/dynamicresources/dynamicresources.go, with the features that are on by default.
 
     Nodes are looked at one by one, for what a node can give is found by a search of its own; only those that all other
-    filters left standing are asked about. `clock` is monotonic, `now` the time of day (the handle's, if not given), both
-    in seconds.
+    filters left standing are asked about. `clock` is monotonic, `now` the time of day (the handle's, if not given),
+    both in seconds.
     """
 
     name = "DynamicResources"
