@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from bayplan.cli import main
 from bayplan.cli.run_flags import FLAGS, Kind, Treatment
 from bayplan.cli.run_options import as_click_takes
+from bayplan.log_fields import SCORES
 
 FLAGS_TXT = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "flags.txt").read_text().splitlines()
 KINDS = {
@@ -219,7 +220,7 @@ def test_arguments_are_taken_as_go_takes_them(given, taken):
         (["-v", "2"], logging.INFO),
         (["--v=3"], logging.INFO),
         (["-v4"], logging.DEBUG),
-        (["--v", "10"], logging.DEBUG),
+        (["--v", "10"], SCORES),
         (["-v", "--v=5"], logging.DEBUG),
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else logging.getLevelName(each),
@@ -236,6 +237,12 @@ def test_levels(arguments, level, tmp_path):
         ("kube:SchedulerQueueingHints=true,AllAlpha=false", ""),
         ("KubeletTracing=true", ""),
         ("GangScheduling=F", ""),
+        ("GenericWorkload=true,GangScheduling=true", ""),
+        ("GangScheduling=true,GangScheduling=false", ""),
+        (
+            "GangScheduling=true",
+            "bayplan run: --feature-gates: GangScheduling=true: needs GenericWorkload=true beside it",
+        ),
         ("Nonesuch=true", "bayplan run: --feature-gates: unknown feature gate 'Nonesuch'"),
         (
             "SchedulerQueueingHint=true",

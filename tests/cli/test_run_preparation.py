@@ -6,6 +6,7 @@ import json
 import logging
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from bayplan.cli import main
@@ -16,8 +17,11 @@ from bayplan.cli.run_preparation import prepare
 from bayplan.client import ConfigError
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
+from bayplan.config.writing import written
 from bayplan.framework.profile import Point
+from bayplan.log_fields import about_node, about_pod
 from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.testing.builders import make_pod
 from bayplan.testing.offline import OfflineHandle
 
 HEAD = (
@@ -63,6 +67,51 @@ def test_with_a_configuration_they_take_part_where_it_names_them(prepared):
     assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["NodeDeclaredFeatures", "two"]
     assert made.warnings == [
         "bayplan run: warning: plugin 'one' is in no profile of config.yaml: enable it in plugins.multiPoint"
+    ]
+
+
+GANG_GATES = ("GenericWorkload=true,GangScheduling=true",)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "gates", "switched_on"),
+    [
+        pytest.param(None, GANG_GATES, True, id="gates"),
+        pytest.param(None, (), False, id="no gates"),
+        pytest.param("profiles: [{schedulerName: x}]\n", GANG_GATES, True, id="gates and a configuration"),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", (), True, id="named"
+        ),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: GangScheduling}]}}}]\n", GANG_GATES, True, id="both"
+        ),
+        pytest.param(
+            "profiles: [{plugins: {multiPoint: {disabled: [{name: GangScheduling}]}}}]\n",
+            GANG_GATES,
+            False,
+            id="disabled again",
+        ),
+    ],
+)
+def test_feature_gates_switch_gangs_on(configuration, gates, switched_on, prepared):
+    made = prepared(configuration, feature_gates=gates)
+    assert (made.problems, made.warnings) == ([], [])
+    (profile,) = made.build_profiles(handle()).values()
+    for point in (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT):
+        assert ("GangScheduling" in [plugin.name for plugin in profile.at(point)]) is switched_on
+    enabled = yaml.safe_load(written(made.configuration, made.catalog))["profiles"][0]["plugins"]["multiPoint"][
+        "enabled"
+    ]
+    assert ([each["name"] for each in enabled][-1] == "GangScheduling") is switched_on
+
+
+def test_workloads_without_gangs(prepared):
+    made = prepared(feature_gates=("GenericWorkload=true",))
+    assert made.warnings == [
+        (
+            "bayplan run: warning: --feature-gates: GenericWorkload has no effect alone: GangScheduling=true beside it "
+            "places pods of PodGroups together"
+        )
     ]
 
 
@@ -259,6 +308,18 @@ def test_json_lines_have_the_names_of_kubernetes_components():
     line = json.loads(JsonLines().format(record))
     assert line.pop("ts") == round(record.created * 1000, 3)
     assert line == {"caller": "loop.py:7", "msg": "pod x", "v": 0, "severity": "warning"}
+
+
+def test_json_lines_have_fields_for_what_they_are_about():
+    about = about_pod(make_pod("web", namespace="shop")), about_node("a")
+    record = logging.LogRecord("bayplan.x", logging.INFO, "/a/x.py", 7, "pod %s bound to node %s", about, None)
+    line = json.loads(JsonLines().format(record))
+    assert {name: line[name] for name in ("msg", "pod", "node", "v")} == {
+        "msg": "pod shop/web bound to node a",
+        "pod": {"name": "web", "namespace": "shop"},
+        "node": {"name": "a"},
+        "v": 2,
+    }
 
 
 def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):

@@ -111,6 +111,36 @@ def test_where_it_looks(tmp_path):
     assert load_kubeconfig(environ={"HOME": str(tmp_path)}).server == "https://home:1"
 
 
+def nameless(monkeypatch):
+    """Be a uid that has no name, and so no home."""
+
+    def nobody(uid):
+        raise KeyError(uid)
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+
+
+def test_nobody_at_home(tmp_path, monkeypatch):
+    nameless(monkeypatch)
+    with pytest.raises(ConfigError, match=r"no kubeconfig: .* or create ~/\.kube/config"):
+        load_kubeconfig(environ={})
+    (tmp_path / "token").write_text("pod-token")
+    (tmp_path / "ca.crt").write_bytes(Authority().certificate)
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
+    assert load_kubeconfig(environ=environ, service_account=tmp_path).server == "https://10.0.0.1:443"
+
+
+@pytest.mark.parametrize(
+    ("given", "environ"),
+    [pytest.param("~/config", {}, id="flag"), pytest.param(None, {"KUBECONFIG": "~/config"}, id="KUBECONFIG")],
+)
+def test_a_file_in_nobodys_home(given, environ, monkeypatch):
+    nameless(monkeypatch)
+    with pytest.raises(ConfigError, match="~/config"):
+        load_kubeconfig(given, environ=environ)
+
+
 @pytest.mark.parametrize(
     ("host", "server"), [("10.0.0.1", "https://10.0.0.1:443"), ("fd00::1", "https://[fd00::1]:443")]
 )

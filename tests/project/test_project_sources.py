@@ -105,3 +105,31 @@ def test_the_checks_stop_at_the_first_failure_and_say_which():
     assert done.returncode == 7
     assert "FAILED with status 7" in done.stderr
     assert "unreachable" not in done.stdout
+
+
+ABOUT = {"pod": {"about_pod", "pod_named", "_about", "preemptor"}, "node": {"about_node", "node"}}
+"""What may stand in a log line after these words."""
+
+
+def log_calls(path):
+    """Every log call of a module: its line, what it says, and what it says it of."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and re.match(r"(log|logger)\.(?!isEnabled)", ast.unparse(node.func)):
+            constants = [index for index, each in enumerate(node.args) if isinstance(each, ast.Constant)]
+            if constants:
+                said = node.args[constants[0]].value
+                yield node.lineno, said, [ast.unparse(each) for each in node.args[constants[0] + 1 :]]
+
+
+@pytest.mark.parametrize("package", ["scheduling", "queue", "service", "extender"])
+def test_log_lines_about_pods_and_nodes_have_them_as_fields(package):
+    wrong = []
+    for path in SOURCES:
+        if package in path.parts:
+            for line, said, arguments in log_calls(path):
+                words = re.findall(r"(\w*) ?%[^%]", said)
+                for word, argument in zip(words, arguments, strict=False):
+                    called = argument.partition("(")[0]
+                    if word in ABOUT and called not in ABOUT[word]:
+                        wrong.append(f"{short(path)}:{line}: {argument}")
+    assert wrong == []

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
     help="A policy of your own; may be repeated. Takes part in everything, or with --config where that names it.",
 )
 @click.option("--seed", type=int, help="Make the choice among equally good nodes repeatable.")
-@click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says everything.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says why.")
 @kube_scheduler_flags
 def run(
     context: str | None,
@@ -55,7 +55,8 @@ def run(
 
     The flags of kube-scheduler are taken under their names, so that its manifests work here.
 
-    SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once.
+    SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once. SIGUSR2 writes what it
+    knows to the log: nodes, the pods on them, and the queue, and what the API server has otherwise.
     """
     form = flags["logging_format"] or TEXT
     configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
@@ -129,7 +130,7 @@ def _schedule(
 async def _run(
     prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
 ) -> None:
-    from bayplan.cli.serving import check_access, stop_on_signals
+    from bayplan.cli.serving import check_access, dump_on_signal, stop_on_signals
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
@@ -137,7 +138,7 @@ async def _run(
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    stop, metrics = stop_on_signals("what is being bound"), Metrics()
+    stop, dump_asked, metrics = stop_on_signals("what is being bound"), dump_on_signal(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
         await check_access(client)
         election = prepared.election
@@ -149,6 +150,7 @@ async def _run(
                 extenders=extenders,
                 leadership=leadership,
                 metrics=metrics,
+                dump_asked=dump_asked,
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads

@@ -5,6 +5,7 @@ are those of Bayplan.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from bayplan.config.suggestions import did_you_mean
 from bayplan.plugins.registry import NOT_IMPLEMENTED
@@ -31,12 +32,16 @@ ON = _names(
 
 OFF = _names(
     """
-    DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims GangScheduling
-    GenericWorkload SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators
+    DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims
+    SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators
     TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption AllAlpha
     """
 )
 """Gates that change what a scheduler does and are off by default: what they bring is not here."""
+
+WORKLOADS, GANGS = "GenericWorkload", "GangScheduling"
+SWITCHES = frozenset({WORKLOADS, GANGS})
+"""Gates that are off by default and can be switched on: together they add a plugin to the default ones."""
 
 RESTS_ON = {"NodeDeclaredFeatures": "NodeDeclaredFeatures"} | {
     name: DYNAMIC_RESOURCES for name in ON if name.startswith("DRA") or name == "DynamicResourceAllocation"
@@ -102,7 +107,7 @@ OTHERS = _names(
 )
 """Gates of other components, which a scheduler takes for the convenience of those who give all the same flags."""
 
-KNOWN = ON | OFF | OTHERS
+KNOWN = ON | OFF | SWITCHES | OTHERS
 _VALUES = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -110,10 +115,22 @@ _VALUES = {
 """Mirrors Go's strconv.ParseBool."""
 
 
-def judge(values: Iterable[str]) -> tuple[list[str], list[str]]:
-    """What is wrong with `A=true,B=false,...` (also as `kube:A=true`), and what its author should know."""
-    problems: list[str] = []
-    warnings: list[str] = []
+@dataclass(slots=True)
+class Gates:
+    """What gates come to: what is wrong with them, what their author should know, and the plugins that they add to the
+    default ones.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    plugins: list[str] = field(default_factory=list)
+
+
+def judge(values: Iterable[str]) -> Gates:
+    """Judge `A=true,B=false,...` (also as `kube:A=true`); of a gate that is given twice, the last word counts."""
+    gates = Gates()
+    problems, warnings = gates.problems, gates.warnings
+    switched = dict.fromkeys(SWITCHES, False)
     for name, text in _pairs(values):
         value = _VALUES.get(text)
         if name not in KNOWN:
@@ -124,9 +141,17 @@ def judge(values: Iterable[str]) -> tuple[list[str], list[str]]:
             problems.append(f"{name}=false: what it switches is always on here")
         elif name in OFF and value:
             problems.append(f"{name}=true: what it switches on is not supported yet")
+        elif name in SWITCHES:
+            switched[name] = value
         elif name in RESTS_ON and RESTS_ON[name] in NOT_IMPLEMENTED:
             warnings.append(f"{name} has no effect: plugin {RESTS_ON[name]!r} does not exist here yet")
-    return problems, warnings
+    if switched[GANGS] and not switched[WORKLOADS]:
+        problems.append(f"{GANGS}=true: needs {WORKLOADS}=true beside it")
+    elif switched[GANGS]:
+        gates.plugins.append(GANGS)
+    elif switched[WORKLOADS]:
+        warnings.append(f"{WORKLOADS} has no effect alone: {GANGS}=true beside it places pods of PodGroups together")
+    return gates
 
 
 def _pairs(values: Iterable[str]) -> Iterator[tuple[str, str]]:

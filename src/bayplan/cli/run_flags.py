@@ -247,7 +247,7 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "v",
             Kind.INT,
             WORKS,
-            "How much to say: from 2 on what happens to every pod, from 4 on everything. -v is 2, and -vv is 4.",
+            "How much to say: from 2 on what happens to every pod, from 4 on why, from 10 on scores. -v is 2, -vv 4.",
             "0",
         ),
         ("vmodule", Kind.STRING, WARNED, "its patterns name files of kube-scheduler's source", ""),

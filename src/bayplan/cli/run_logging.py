@@ -4,35 +4,49 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
+
+from bayplan.log_fields import SCORES, LogField
 
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
-INFO_LEVEL, DEBUG_LEVEL = 2, 4
-"""The numbers of klog from which on there is more to say: what happens to every pod, and everything."""
+INFO_LEVEL, DEBUG_LEVEL, SCORES_LEVEL = 2, 4, 10
+"""The numbers of klog from which on there is more to say: what happens to every pod, why, and with which scores."""
+
+ASKED_FOR = "bayplan.service.debugging"
+"""What is logged here, somebody has asked for by a signal: it is said at any level."""
+
+_THRESHOLDS = ((SCORES_LEVEL, SCORES), (DEBUG_LEVEL, logging.DEBUG), (INFO_LEVEL, logging.INFO))
 
 
 def configure_logging(level: int, form: str = TEXT) -> None:
-    """Log to standard error: what goes wrong; what happens to every pod from level 2 on, everything from 4 on."""
+    """Log to standard error: what goes wrong; what happens to every pod from level 2 on, why from 4, all from 10."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == JSON else logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    threshold = logging.DEBUG if level >= DEBUG_LEVEL else logging.INFO if level >= INFO_LEVEL else logging.WARNING
+    threshold = next((threshold for least, threshold in _THRESHOLDS if level >= least), logging.WARNING)
     logging.getLogger("bayplan").setLevel(threshold)
+    logging.getLogger(ASKED_FOR).setLevel(min(threshold, logging.INFO))
 
 
 class JsonLines(logging.Formatter):
-    """A line of JSON a record, with the names that Kubernetes' components use: ts, caller, msg, v or err."""
+    """A line of JSON a record, with the names that Kubernetes' components use: ts, caller, msg, v or err.
+
+    What the line is about (see `log_fields`) follows `msg`, as in `"pod":{"name":"web-0","namespace":"default"}`.
+    """
 
     _LEVELS = ((logging.WARNING, 0), (logging.INFO, INFO_LEVEL), (logging.DEBUG, DEBUG_LEVEL))
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as JSON; `ts` counts milliseconds."""
-        line = {
+        line: dict[str, Any] = {
             "ts": round(record.created * 1000, 3),
             "caller": f"{record.filename}:{record.lineno}",
             "msg": record.getMessage(),
-            "v": next((v for threshold, v in self._LEVELS if record.levelno >= threshold), DEBUG_LEVEL),
         }
+        if isinstance(record.args, tuple):
+            line.update({each.name: each.value for each in record.args if isinstance(each, LogField)})
+        line["v"] = next((v for threshold, v in self._LEVELS if record.levelno >= threshold), SCORES_LEVEL)
         if record.levelno >= logging.WARNING:
             line["severity"] = record.levelname.lower()
         if record.exc_info:

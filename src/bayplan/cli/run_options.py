@@ -41,7 +41,7 @@ class FilesOfKind(click.ParamType[str]):
         folder, beginning = os.path.split(incomplete)
         try:
             entries = sorted(Path(folder or ".").expanduser().iterdir())
-        except OSError:
+        except (OSError, RuntimeError):  # the latter for the home of nobody
             return []
         found = [entry for entry in entries if entry.name.startswith(beginning)]
         return [

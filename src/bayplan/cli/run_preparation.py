@@ -61,6 +61,8 @@ class Preparation:
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
+    gated_plugins: list[str] = field(default_factory=list)
+    """Those that feature gates add to the default ones."""
     document: Document | None = None
     """The file that the profiles come from."""
     unschedulable_timeout: float = 300.0
@@ -100,17 +102,17 @@ class Preparation:
         """The profiles by name. Raises ConfigurationError and PluginLoadError for plugins that cannot be built."""
         if self.document is not None:
             try:
-                return build_profiles(self.configuration, handle, self.plugins)
+                return build_profiles(self.configuration, handle, self.plugins, self.gated_plugins)
             except ConfigurationError as error:
                 source, line_of = self.document.source, self.document.line_of
                 raise ConfigurationError(self.document.in_order(error.faults), source, line_of) from None
         name = self.configuration.profiles[0].schedulerName
-        return {name: default_profile(name, handle, self.plugins)}
+        return {name: default_profile(name, handle, self.plugins, self.gated_plugins)}
 
     @property
     def catalog(self) -> Catalog:
         """The plugins that the configuration may name."""
-        return Catalog(self.plugins)
+        return Catalog(self.plugins, self.gated_plugins)
 
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
@@ -149,9 +151,10 @@ def _judge_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
         elif flag.treatment is Treatment.WARNED and not _asks_for_nothing(flag, value):
             idle.setdefault(flag.text, []).append(f"--{flag.name}")
         elif flag.name == "feature-gates":
-            problems, warnings = run_feature_gates.judge(value)
-            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in problems]
-            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in warnings]
+            gates = run_feature_gates.judge(value)
+            prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in gates.problems]
+            prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in gates.warnings]
+            prepared.gated_plugins = gates.plugins
         elif flag.name == "logging-format" and value not in FORMATS:
             prepared.problems.append(f"bayplan run: --logging-format: expected text or json, got {value!r}")
         elif flag.kind is Kind.FLOAT and not math.isfinite(value):
@@ -176,7 +179,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     reading = None
     try:
         if plugins_loaded:
-            reading = read_configuration(path, prepared.plugins)
+            reading = read_configuration(path, prepared.plugins, prepared.gated_plugins)
     except PluginLoadError as error:
         prepared.problems.append(f"bayplan run: {error}")
     except ConfigurationError as error:

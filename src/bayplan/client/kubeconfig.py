@@ -40,12 +40,12 @@ def load_kubeconfig(
     pod that this runs in. Raises ConfigError, in one line, for whatever of it cannot be used.
     """
     if kubeconfig is not None:
-        return _from_files([Path(kubeconfig).expanduser()], context, environ)
-    if listed := [Path(name).expanduser() for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]:
+        return _from_files([_expanded(kubeconfig)], context, environ)
+    if listed := [_expanded(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]:
         if existing := [path for path in listed if path.exists()]:
             return _from_files(existing, context, environ)
         raise ConfigError(f"KUBECONFIG names no file that exists: {os.pathsep.join(map(str, listed))}")
-    default = Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config"
+    default = _expanded(environ.get("HOME", "~")) / ".kube" / "config"
     if default.exists():
         return _from_files([default], context, environ)
     if environ.get("KUBERNETES_SERVICE_HOST") and Path(service_account, "token").exists():
@@ -53,6 +53,15 @@ def load_kubeconfig(
     raise ConfigError(
         f"no kubeconfig: give a file, or set KUBECONFIG, or create {default}, or run in a pod with a service account"
     )
+
+
+def _expanded(name: str | Path) -> Path:
+    """The path with `~` expanded. Where that is nobody's home, as for a uid without a name, there is no such file."""
+    path = Path(name)
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
 
 
 def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[str, str]) -> ClusterAccess:

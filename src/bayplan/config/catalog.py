@@ -8,16 +8,21 @@ from typing import Any
 from bayplan.config.errors import PluginLoadError
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point
-from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
+from bayplan.plugins.registry import DEFAULT_PLUGINS, NOT_IMPLEMENTED, PLUGINS, Entry
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class that is built with its arguments, or one that needs none."""
 
 
 class Catalog:
-    """What there is by name. Raises PluginLoadError for a plugin of the user's whose name is taken."""
+    """What there is by name. `gated_plugins`: in-tree plugins that feature gates add to the default ones.
 
-    def __init__(self, extra_plugins: Sequence[ExtraPlugin] = ()) -> None:
+    Raises PluginLoadError for a plugin of the user's whose name is taken.
+    """
+
+    def __init__(self, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()) -> None:
+        self.defaults: tuple[Entry, ...] = (*DEFAULT_PLUGINS, *(PLUGINS[name] for name in gated_plugins))
+        """The plugins of multiPoint where nobody says otherwise, in their order."""
         self.extras: dict[str, ExtraPlugin] = {}
         for extra in extra_plugins:
             if extra.name in PLUGINS or extra.name in self.extras:

@@ -45,8 +45,8 @@ def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Cat
 
 
 def _plugins(profile: KubeSchedulerProfile, path: str, catalog: Catalog) -> Iterator[FieldError]:
-    by_default = {reference.name for reference in default_set().enabled}
-    multi = {reference.name for reference in effective_sets(profile.plugins).multiPoint.enabled}
+    by_default = {reference.name for reference in default_set(catalog).enabled}
+    multi = {reference.name for reference in effective_sets(profile.plugins, catalog).multiPoint.enabled}
     for place in Plugins.__struct_fields__:
         plugins: PluginSet = getattr(profile.plugins, place)
         yield from _enabled(plugins, f"{path}.{place}", place, catalog)

@@ -41,9 +41,12 @@ class Reading:
         return [placed(each, self.document.source, self.document.line_of, "warning") for each in self.warnings]
 
 
-def read_configuration(path: Path, extra_plugins: Sequence[ExtraPlugin] = ()) -> Reading:
+def read_configuration(
+    path: Path, extra_plugins: Sequence[ExtraPlugin] = (), gated_plugins: Sequence[str] = ()
+) -> Reading:
     """The configuration in a file, whose profiles may name the in-tree plugins, these, and those that are installed.
 
+    `gated_plugins` are those that feature gates add to the default ones.
     Raises ConfigurationError with all that is wrong, and PluginLoadError for a plugin whose name is taken or an
     installed one that cannot be loaded. What is left for `build_profiles` to find is a plugin that fails to start.
     """
@@ -53,7 +56,8 @@ def read_configuration(path: Path, extra_plugins: Sequence[ExtraPlugin] = ()) ->
     wanted = [
         name for name in dict.fromkeys(_named(document.data)) if name in installed.keys() - given - PLUGINS.keys()
     ]
-    return read_document_of(document, Catalog([*extra_plugins, *(load_installed(installed[name]) for name in wanted)]))
+    plugins = [*extra_plugins, *(load_installed(installed[name]) for name in wanted)]
+    return read_document_of(document, Catalog(plugins, gated_plugins))
 
 
 def load_configuration(path: Path) -> KubeSchedulerConfiguration:

@@ -9,21 +9,20 @@ from __future__ import annotations
 from bayplan.config.catalog import Catalog
 from bayplan.config.types import PluginReference, Plugins, PluginSet
 from bayplan.framework.profile import Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS
 
 ALL = "*"
 
 
-def effective_sets(custom: Plugins) -> Plugins:
+def effective_sets(custom: Plugins, catalog: Catalog) -> Plugins:
     """What a profile says, merged into the default plugins, which all come by multiPoint."""
     merged = Plugins(**{name: _merge(PluginSet(), getattr(custom, name)) for name in custom.__struct_fields__})
-    merged.multiPoint = _merge(default_set(), custom.multiPoint)
+    merged.multiPoint = _merge(default_set(catalog), custom.multiPoint)
     return merged
 
 
-def default_set() -> PluginSet:
+def default_set(catalog: Catalog) -> PluginSet:
     """What multiPoint is by default."""
-    return PluginSet([PluginReference(entry.name, entry.weight) for entry in DEFAULT_PLUGINS])
+    return PluginSet([PluginReference(entry.name, entry.weight) for entry in catalog.defaults])
 
 
 def names_at(point: Point, sets: Plugins, catalog: Catalog) -> list[str]:

@@ -48,7 +48,7 @@ def plan_profile(
     where = field_errors.join(path, "plugins")
     for name in Plugins.__struct_fields__:
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
-    sets = effective_sets(profile.plugins)
+    sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
     names = dict.fromkeys(name for asked in points.values() for name in asked)
     seen = {config.name for config in profile.pluginConfig}

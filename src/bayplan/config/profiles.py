@@ -34,14 +34,18 @@ __all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile", 
 
 
 def build_profiles(
-    configuration: KubeSchedulerConfiguration, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = ()
+    configuration: KubeSchedulerConfiguration,
+    handle: Handle,
+    extra_plugins: Sequence[ExtraPlugin] = (),
+    gated_plugins: Sequence[str] = (),
 ) -> dict[str, Profile]:
     """All profiles of a configuration by scheduler name, each with plugins of its own.
 
-    The user's plugins take part where the configuration names them. Plugins that do not exist here yet are left out.
+    The user's plugins take part where the configuration names them, those of feature gates as the default ones do.
+    Plugins that do not exist here yet are left out.
     Raises ConfigurationError with all that is wrong in all profiles, and PluginLoadError for a name that is taken.
     """
-    catalog = Catalog(extra_plugins)
+    catalog = Catalog(extra_plugins, gated_plugins)
     profiles: dict[str, Profile] = {}
     faults: list[FieldError] = []
     percentage, ignored = configuration.percentageOfNodesToScore, _ignored_resources(configuration)
@@ -64,13 +68,18 @@ def build_profile(
     return built
 
 
-def default_profile(scheduler_name: str, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = ()) -> Profile:
+def default_profile(
+    scheduler_name: str,
+    handle: Handle,
+    extra_plugins: Sequence[ExtraPlugin] = (),
+    gated_plugins: Sequence[str] = (),
+) -> Profile:
     """The default plugins, and after them the user's own, which take part in all that they implement.
 
     A queue order of the user's replaces the default one, and its Bind plugins are asked before the default one.
     Raises PluginLoadError for plugins that cannot be built.
     """
-    catalog = Catalog(extra_plugins)
+    catalog = Catalog(extra_plugins, gated_plugins)
     profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
     if faults:  # there is no document whose paths would mean something
@@ -92,7 +101,7 @@ def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfil
 
 def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) -> list[str]:
     """The plugins that a profile has, or with `explicit` those that it names itself, and that do not exist here yet."""
-    named = profile.plugins if explicit else effective_sets(profile.plugins)
+    named = profile.plugins if explicit else effective_sets(profile.plugins, Catalog())
     return [name for name in PLUGINS if name in NOT_IMPLEMENTED and name in set(named.enabled_names())]
 
 

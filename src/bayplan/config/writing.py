@@ -63,7 +63,7 @@ def _document(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> di
 
 
 def _profile(profile: KubeSchedulerProfile, catalog: Catalog) -> dict[str, Any]:
-    sets = effective_sets(profile.plugins)
+    sets = effective_sets(profile.plugins, catalog)
     document: dict[str, Any] = {
         "schedulerName": profile.schedulerName,
         "plugins": {

@@ -15,6 +15,7 @@ from bayplan.extender.wire import ExtenderBindingArgs, ExtenderBindingResult
 from bayplan.framework.interface import CycleState
 from bayplan.framework.runner import run_bind, run_post_bind
 from bayplan.framework.status import Code, PluginError
+from bayplan.log_fields import about_node, about_pod, pod_named
 
 log = logging.getLogger(__name__)
 
@@ -62,12 +63,14 @@ class Binding:
         except (ApiError, TransportError) as error:
             if not await self._is_bound(args, pod.uid):
                 raise
-            log.info("pod %s is bound to %s, whatever came back of it: %s", key, args.Node, error)
+            log.info(
+                "pod %s is bound to %s, whatever came back of it: %s", about_pod(pod), about_node(args.Node), error
+            )
         else:
             if status.code is not Code.SUCCESS:
                 return f"plugin {status.plugin}: {status.message or status.code}"
         for problem in run_post_bind(profile, cycle, pod, args.Node):
-            log.error("pod %s is bound, but %s", key, problem)
+            log.error("pod %s is bound, but %s", about_pod(pod), problem)
         return ""
 
     async def _read(self, args: ExtenderBindingArgs) -> PodInfo:
@@ -82,6 +85,6 @@ class Binding:
         try:
             pod = await self._read(args)
         except (ApiError, TransportError, ConfigError, UndecodableObject, Unanswerable) as error:
-            log.debug("cannot see whether pod %s/%s was bound: %s", args.PodNamespace, args.PodName, error)
+            log.debug("cannot see whether pod %s was bound: %s", pod_named(args.PodNamespace, args.PodName), error)
             return False
         return pod.uid == uid and pod.node_name == args.Node

@@ -13,6 +13,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.log_fields import about_pod
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
@@ -54,4 +55,4 @@ class UnconnectedHandle:
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Log the event, as there is no place to write it."""
-        log.info("event of pod %s: %s %s: %s", pod.key, event_type, reason, note)
+        log.info("event of pod %s: %s %s: %s", about_pod(pod), event_type, reason, note)

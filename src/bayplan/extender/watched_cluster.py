@@ -17,6 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import Asked, names_of
 from bayplan.extender.wire import ExtenderArgs
+from bayplan.log_fields import about_node, pod_named
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,7 @@ class _NodeHandler:
         try:
             self._state.set_node(new)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", _key(new), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", about_node(_key(new)), error)  # noqa: TRY400 - bad input is no bug of ours
         else:
             self._store.set(_key(new), new)
 
@@ -94,7 +95,7 @@ class _NodeHandler:
         self._state.remove_node(_key(old))
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("node %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
+        log.error("node %s cannot be read and is left alone: %s", about_node(Identity.of(raw).key), error)
 
 
 class _PodHandler:
@@ -118,7 +119,8 @@ class _PodHandler:
         self._state.remove_pod(old.uid)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("pod %s cannot be read and is left alone: %s", Identity.of(raw).key, error)
+        namespace, _, name = Identity.of(raw).key.rpartition("/")
+        log.error("pod %s cannot be read and is left alone: %s", pod_named(namespace, name), error)
 
 
 class _ObjectHandler:

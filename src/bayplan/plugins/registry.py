@@ -82,7 +82,7 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
 OTHER_PLUGINS: tuple[Entry, ...] = (
     # Of the scheduler-plugins project: pods of a group together or not at all.
     Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
-    # Alpha, and behind a feature gate upstream; here it is enabled by naming it.
+    # Alpha: in the default configuration by its feature gate only. Who names it has it, as upstream, without the gate.
     Entry("GangScheduling", GangScheduling),
     Entry("TopologyPlacementGenerator", None),
     Entry("PodGroupPodsCount", None),

@@ -9,6 +9,7 @@ from typing import Any
 from bayplan.framework.calling import Caller
 from bayplan.framework.runner import status_of
 from bayplan.framework.status import Code, PluginError, Status
+from bayplan.log_fields import about_pod
 from bayplan.queue.queued_pod import QueuedPod
 
 logger = logging.getLogger(__name__)
@@ -36,5 +37,5 @@ def _ask(plugin: Any, queued: QueuedPod, call: Caller) -> Status:
     try:
         return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")
     except PluginError as error:
-        logger.exception("pod %s is held back", queued.pod.key)
+        logger.exception("pod %s is held back", about_pod(queued.pod))
         return Status.error(str(error))

@@ -15,6 +15,7 @@ from typing import Any
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction
 from bayplan.framework.profile import Point, Profile
+from bayplan.log_fields import about_pod
 from bayplan.queue.in_flight import Happened
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.unschedulable import Rejector
@@ -144,7 +145,10 @@ class Hints:
             answer = self._ask_hint(hint, plugin, pod, event, old, new)
         except Exception:
             logger.exception(
-                "plugin %s: its hint about %s failed for pod %s, which is tried again", plugin, event.label, pod.key
+                "plugin %s: its hint about %s failed for pod %s, which is tried again",
+                plugin,
+                event.label,
+                about_pod(pod),
             )
             return True
         if not isinstance(answer, Hint):
@@ -153,7 +157,7 @@ class Hints:
                 plugin,
                 event.label,
                 answer,
-                pod.key,
+                about_pod(pod),
             )
         return answer is not Hint.SKIP
 

@@ -16,6 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
+from bayplan.log_fields import about_pod
 from bayplan.queue.backoff import Backoff, BackoffQueue
 from bayplan.queue.gates import held_back
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
@@ -436,7 +437,7 @@ def _sort_key(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod], 
         try:
             return 0, of_pod(queued.pod, queued.queued_at)
         except Exception:
-            logger.exception("the QueueSort plugin failed for pod %s, which comes last", queued.pod.key)
+            logger.exception("the QueueSort plugin failed for pod %s, which comes last", about_pod(queued.pod))
             return 1, queued.queued_at
 
     return sort_key

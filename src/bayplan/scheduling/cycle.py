@@ -40,6 +40,7 @@ from bayplan.framework.runner import (
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
+from bayplan.log_fields import about_node, about_pod
 from bayplan.scheduling.decision import Decision, Outcome, Scores
 from bayplan.scheduling.sampling import Rotation, filter_enough
 from bayplan.scheduling.templates import Template, Templates
@@ -181,7 +182,8 @@ def _find_feasible(
             verdicts = _filter(profile, state, cycle, pod, alone, options)
             yield from _ask_filter(pod, verdicts, diagnosis, options)
         except (PluginError, ExtenderError) as error:
-            log.warning("pod %s: looking at its nominated node %s: %s", pod.key, pod.nominated_node_name, error)
+            node = about_node(pod.nominated_node_name)
+            log.warning("pod %s: looking at its nominated node %s: %s", about_pod(pod), node, error)
         else:
             if verdicts.standing.any():
                 diagnosis.verdicts = verdicts

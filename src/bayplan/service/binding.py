@@ -26,6 +26,7 @@ from bayplan.framework.runner import (
     run_unreserve,
 )
 from bayplan.framework.status import Code, PluginError, Status
+from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
@@ -97,7 +98,7 @@ class BindingCycles:
         self._clock = clock
         self._extenders = extenders
         self._metrics = metrics or Metrics(clock)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], PodInfo] = {}
         self._pre_binding: dict[str, _PreBinding] = {}
         self.bound = 0
         """Pods bound so far."""
@@ -105,8 +106,8 @@ class BindingCycles:
     def start(self, binding: Binding, waiting: WaitingPod | None) -> None:
         """Go on with a pod that is assumed and reserved; `waiting` if a Permit plugin wants it to wait first."""
         task = self._tasks.create_task(self._run(binding, waiting), name=f"bind {binding.pod.key}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = binding.pod
+        task.add_done_callback(self._running.pop)
 
     def cancel_pre_bind(self, uid: str, why: str) -> bool:
         """Break off a pod's PreBind, and its binding with it. Returns False for a pod that is not in PreBind."""
@@ -129,7 +130,7 @@ class BindingCycles:
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
-                log.warning("%s was not finished in time", task.get_name())
+                log.warning("binding pod %s was not finished in time", about_pod(self._running[task]))
                 task.cancel()
 
     async def _run(self, binding: Binding, waiting: WaitingPod | None) -> None:
@@ -137,7 +138,7 @@ class BindingCycles:
             status = await self._bind(binding, waiting)
         except Exception as error:  # whatever breaks, the pod must get back to the queue
             if not isinstance(error, PluginError):
-                log.debug("binding pod %s broke", binding.pod.key, exc_info=error)
+                log.debug("binding pod %s broke", about_pod(binding.pod), exc_info=error)
             status = Status(Code.ERROR, (_told(error),))
         if status.code is Code.SUCCESS:
             self._bound(binding)
@@ -209,9 +210,9 @@ class BindingCycles:
                 if answer.status == 404:
                     return failed
                 if answer.status in {401, 403}:
-                    log.warning("cannot see whether pod %s was bound: %s", binding.pod.key, answer)
+                    log.warning("cannot see whether pod %s was bound: %s", about_pod(binding.pod), answer)
             except (TransportError, UndecodableObject, ConfigError) as problem:
-                log.debug("cannot see yet whether pod %s was bound: %s", binding.pod.key, problem)
+                log.debug("cannot see yet whether pod %s was bound: %s", about_pod(binding.pod), problem)
             else:
                 ours = pod.metadata.uid == binding.pod.uid and pod.spec.nodeName == binding.node_name
                 return Status(Code.SUCCESS) if ours else failed
@@ -225,11 +226,11 @@ class BindingCycles:
         self._queue.done(pod.uid)
         self._status.forget(pod.uid)
         if log.isEnabledFor(logging.INFO):
-            log.info("pod %s bound to node %s", pod.key, binding.node_name)
+            log.info("pod %s bound to node %s", about_pod(pod), about_node(binding.node_name))
         note = f"Successfully assigned {pod.key} to {binding.node_name}"
         self._recorder.record(binding.queued.pod, profile.scheduler_name, "Normal", "Scheduled", "Binding", note)
         for error in run_post_bind(profile, binding.cycle, pod, binding.node_name):
-            log.error("pod %s is bound, but %s", pod.key, error)
+            log.error("pod %s is bound, but %s", about_pod(pod), error)
 
     def undo(self, binding: Binding, status: Status) -> None:
         """Give back what was reserved, forget the pod, wake those that its room may help, and put it back.
@@ -241,7 +242,7 @@ class BindingCycles:
     def _undo(self, binding: Binding, status: Status) -> None:
         pod = binding.pod
         for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
-            log.error("giving back what pod %s had reserved: %s", pod.key, error)
+            log.error("giving back what pod %s had reserved: %s", about_pod(pod), error)
         self._state.forget(pod.uid)
         if status.rejected:
             message = f"0/1 nodes are available: 1 {status.message}."

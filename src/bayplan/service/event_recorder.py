@@ -16,6 +16,7 @@ import msgspec
 
 from bayplan.api.kinds import EVENT
 from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.log_fields import LogField, pod_named
 from bayplan.service.clock import Clock, rfc3339_micro
 
 log = logging.getLogger(__name__)
@@ -145,14 +146,14 @@ class EventRecorder:
                 await self._put(namespace, body)
             except ApiError as error:
                 if error.status < 500 and error.status != 429:
-                    log.warning("the API server refused an event about %s: %s", body["regarding"]["name"], error)
+                    log.warning("the API server refused an event about pod %s: %s", _about(body), error)
                     return
             except TransportError as error:
-                log.debug("an event could not be written yet: %s", error)
+                log.debug("an event about pod %s could not be written yet: %s", _about(body), error)
             else:
                 return
             await asyncio.sleep(_RETRY_SECONDS)
-        log.warning("an event about %s was given up after %d tries", body["regarding"]["name"], _TRIES)
+        log.warning("an event about pod %s was given up after %d tries", _about(body), _TRIES)
 
     async def _put(self, namespace: str, body: dict[str, Any]) -> None:
         if "series" in body:
@@ -179,3 +180,7 @@ class EventRecorder:
 
 def _cut(note: str) -> str:
     return note if len(note) <= NOTE_LIMIT else note[: NOTE_LIMIT - 4] + " ..."
+
+
+def _about(body: dict[str, Any]) -> LogField:
+    return pod_named(body["regarding"]["namespace"], body["regarding"]["name"])

@@ -15,6 +15,7 @@ from bayplan.client import ApiError, Client, ConfigError, PatchType, TransportEr
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import FORCE_ACTIVATE
+from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import Place, SchedulingQueue
 from bayplan.scheduling import Decision
 from bayplan.service.binding import BindingCycles
@@ -64,26 +65,31 @@ class Evictions:
         self._wake = wake
         self._clock = clock
         self._metrics = metrics or Metrics(clock)
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], PodInfo] = {}
 
     def start(self, decision: Decision) -> None:
         """Evict the victims of a decision. To be called before its pod goes back to the queue."""
         victims = [victim for victim in decision.victims if not victim.terminating]
         if not victims:
             return
-        log.info("pod %s preempts %d pods on node %s", decision.pod.key, len(victims), decision.nominated_node)
+        log.info(
+            "pod %s preempts %d pods on node %s",
+            about_pod(decision.pod),
+            len(victims),
+            about_node(decision.nominated_node or ""),
+        )
         self._state.preemptions.begin(decision.pod.uid)
         self._clear_lower_nominations(decision)
         task = self._tasks.create_task(self._run(decision, victims), name=f"preempt for {decision.pod.key}")
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._running[task] = decision.pod
+        task.add_done_callback(self._running.pop)
 
     async def drain(self, seconds: float) -> None:
         """Let evictions that have begun come to their end, so many seconds at most."""
         if self._running:
             _, late = await asyncio.wait(self._running, timeout=seconds)
             for task in late:
-                log.warning("%s was not finished in time", task.get_name())
+                log.warning("preemption for pod %s was not finished in time", about_pod(self._running[task]))
                 task.cancel()
 
     def _clear_lower_nominations(self, decision: Decision) -> None:
@@ -111,11 +117,12 @@ class Evictions:
     async def _evict_all(self, decision: Decision, victims: list[PodInfo]) -> bool:
         """Evict victims at once. Returns whether all are evicted, or gone anyway."""
         results = await asyncio.gather(*(self._evict(decision, victim) for victim in victims), return_exceptions=True)
+        preemptor = about_pod(decision.pod, "preemptor")
         for victim, problem in zip(victims, results, strict=True):
             if isinstance(problem, ApiError | TransportError | ConfigError):
-                log.warning("pod %s could not be evicted for pod %s: %s", victim.key, decision.pod.key, problem)
+                log.warning("pod %s could not be evicted for pod %s: %s", about_pod(victim), preemptor, problem)
             elif isinstance(problem, BaseException):
-                log.error("evicting pod %s for pod %s broke", victim.key, decision.pod.key, exc_info=problem)
+                log.error("evicting pod %s for pod %s broke", about_pod(victim), preemptor, exc_info=problem)
         return not any(isinstance(problem, BaseException) for problem in results)
 
     async def _evict(self, decision: Decision, victim: PodInfo) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
@@ -67,7 +68,7 @@ class Failures:
         """The attempt broke: the pod is tried again after a backoff."""
         self._metrics.failed(queued, measuring.ERROR)
         queued.clear_rejectors()
-        log.error("pod %s: %s", queued.pod.key, message)
+        log.error("pod %s: %s", about_pod(queued.pod), message)
         self._put_back(queued, SCHEDULER_ERROR, message, "")
 
     def current(self, queued: QueuedPod) -> PodInfo | None:
@@ -93,6 +94,6 @@ class Failures:
         else:
             self._nominations.update(pod, pod)
         if log.isEnabledFor(logging.INFO):
-            log.info("pod %s waits: %s", pod.key, message)
+            log.info("pod %s waits: %s", about_pod(pod), message)
         self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", message)
         self._status.not_scheduled(pod, reason, message, nominated_node)

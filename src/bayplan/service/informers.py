@@ -5,11 +5,12 @@ Mirrors pkg/scheduler/eventhandlers.go.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from lightkube.models.core_v1 import Node
@@ -32,6 +33,7 @@ from bayplan.framework.changes import (
     pod_changes,
 )
 from bayplan.framework.events import Action, ClusterEvent
+from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import SchedulingQueue
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
@@ -40,6 +42,11 @@ from bayplan.service.pod_status import PodStatusWriter
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that are done take nothing any more, and there may be many of them."""
 
 _NODE_UPDATE = "NodeUpdate"
 """What metrics call any update of a node, heartbeats too: what it means is found out while it is handled."""
@@ -92,6 +99,22 @@ class Intake:
             self._holders -= 1
             if not self._holders:
                 self._let_in()
+
+    async def look(self, look: Callable[[], T]) -> T:
+        """What `look` returns, called while no cycle is open: what it sees is so, and not thought."""
+        if not self._holders:
+            return look()
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+        def take_a_look() -> None:
+            if not answer.done():
+                try:
+                    answer.set_result(look())
+                except Exception as error:  # noqa: BLE001 - it is raised where it was asked for
+                    answer.set_exception(error)
+
+        self._waiting.append(take_a_look)
+        return await answer
 
     def _let_in(self) -> None:
         while self._waiting:
@@ -146,7 +169,7 @@ class PodHandler:
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A pod that cannot be read waits, and says so, if it is ours."""
         pod = _glance(raw)
-        log.error("pod %s/%s cannot be read and is left alone: %s", pod.namespace, pod.name, error)
+        log.error("pod %s cannot be read and is left alone: %s", about_pod(pod), error)
         if pod.scheduler_name in self._scheduler_names and not pod.bound:
             note = f"the pod cannot be understood: {error}"
             self._recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
@@ -238,7 +261,7 @@ class NodeHandler:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """A node that cannot be read is not used, or stays as it was known before."""
-        log.error("node %s cannot be read and is left alone: %s", _glance(raw).name, error)
+        log.error("node %s cannot be read and is left alone: %s", about_node(_glance(raw).name), error)
 
     def _add(self, node: SentNode) -> None:
         if self._taken_over(node):
@@ -258,7 +281,7 @@ class NodeHandler:
         try:
             self._state.set_node(node.object, node.raw)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", _name(node.object), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("node %s cannot be understood and is left as it was: %s", about_node(_name(node.object)), error)  # noqa: TRY400 - bad input is no bug of ours
             return False
         self._store.set(_name(node.object), node.object)
         return True

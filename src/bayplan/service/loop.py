@@ -16,12 +16,14 @@ from bayplan.framework.calling import Caller, call
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
+from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.scheduling import CycleOptions, Decision, Outcome, Rotation, Templates, decide, scheduling_cycle
 from bayplan.service.binding import Binding, BindingCycles
 from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
+from bayplan.service.explanations import explain, scores_wanted
 from bayplan.service.extenders import Extenders, drive
 from bayplan.service.failures import Failures
 from bayplan.service.gangs import GangCycles
@@ -112,7 +114,7 @@ class SchedulingLoop:
             await self._attempt(queued)
         except Exception as error:
             # A bug of ours: it must cost this attempt only, and never the pod.
-            log.exception("deciding pod %s broke", queued.pod.key)
+            log.exception("deciding pod %s broke", about_pod(queued.pod))
             self._state.forget(queued.uid)
             self._failures.error(queued, f"{type(error).__name__}: {error}")
 
@@ -148,12 +150,19 @@ class SchedulingLoop:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
         self.decisions += 1
         if self._extenders is None or not self._extenders.have_a_say(pod):
-            templates = self._templates[profile.scheduler_name]
-            return decide(profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call)
+            # Templates change no decision, but know the scores of plugins only as sums.
+            templates = None if scores_wanted() else self._templates[profile.scheduler_name]
+            decision = decide(
+                profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call
+            )
+            explain(decision, self._state.table)
+            return decision
         options = CycleOptions(ask_extenders=True, rotation=self._rotation, call=call)
         cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
-            return await drive(cycle, self._extenders)
+            decision = await drive(cycle, self._extenders)
+            explain(decision, self._state.table)
+            return decision
 
     def _overtaken(self, queued: QueuedPod, decision: Decision) -> bool:
         """Whether the pod, or the node it was to have, went while extenders were asked. If so, that is dealt with."""

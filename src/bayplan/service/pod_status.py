@@ -14,6 +14,7 @@ from typing import Any
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, Client, PatchType, TransportError
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.log_fields import about_pod
 from bayplan.service.clock import Clock, rfc3339
 
 log = logging.getLogger(__name__)
@@ -150,11 +151,11 @@ class PodStatusWriter:
             except ApiError as error:
                 if error.status < 500 and error.status != 429:
                     if error.status not in {404, 409}:  # the pod is gone, or is another one of the same name by now
-                        log.warning("the API server refused the status of pod %s: %s", pod.key, error)
+                        log.warning("the API server refused the status of pod %s: %s", about_pod(pod), error)
                     continue
                 delay = error.retry_after or delay
             except TransportError as error:
-                log.debug("the status of pod %s could not be written yet: %s", pod.key, error)
+                log.debug("the status of pod %s could not be written yet: %s", about_pod(pod), error)
             finally:
                 del self._requests[uid]
                 request.over.set()

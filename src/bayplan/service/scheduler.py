@@ -23,13 +23,14 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import background_tasks
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
+from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.extenders import Extenders, FencedExtenders
 from bayplan.service.failures import Failures
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.informers import Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
+from bayplan.service.informers import LIVE_PODS, Intake, NodeHandler, ObjectHandler, PodHandler, SentNode
 from bayplan.service.leader_election import Leadership, LeaseLostError
 from bayplan.service.loop import SchedulingLoop
 from bayplan.service.loop_reader import LoopReader
@@ -40,9 +41,6 @@ from bayplan.service.waiting_pods import WaitingPods
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
-
-LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that are done take nothing any more, and there may be many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +72,7 @@ class Scheduler:
     """A scheduler on one cluster, from `run` to the end of it. Several may live in one process.
 
     `extenders` are asked beside the plugins; opening and closing them is the caller's. With a `leadership` it knows the
-    cluster, but decides only while it leads.
+    cluster, but decides only while it leads. Whenever `dump_asked` is set, it writes what it knows to the log.
     """
 
     def __init__(
@@ -87,6 +85,7 @@ class Scheduler:
         leadership: Leadership | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
+        dump_asked: asyncio.Event | None = None,
     ) -> None:
         if leadership is not None:
             client = FencedClient(client, leadership.leads)
@@ -100,6 +99,7 @@ class Scheduler:
         self.watchdog = Watchdog(settings.blocked_after)
         self.reader = LoopReader()
         """How other threads look into the scheduler."""
+        self._dump_asked = dump_asked or asyncio.Event()
         self._work = asyncio.Event()
         self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
@@ -242,7 +242,18 @@ class Scheduler:
             self._extenders,
             metrics=self.metrics,
         )
+        debugger = CacheDebugger(
+            self._client,
+            self.state,
+            self.queue,
+            self.waiting,
+            intake,
+            self._clock,
+            self.profiles.keys(),
+            self.synced,
+        )
         services = [
+            tasks.create_task(debugger.run(self._dump_asked), name="cache-debugger"),
             tasks.create_task(recorder.run(), name="event-recorder"),
             tasks.create_task(status.run(), name="pod-status-writer"),
         ]

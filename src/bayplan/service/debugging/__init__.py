@@ -1,0 +1,1 @@
+"""What the scheduler knows, written to its log for somebody who asks by a signal."""

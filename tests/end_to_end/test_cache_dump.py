@@ -1,0 +1,40 @@
+"""SIGUSR2: what a running scheduler knows, in its log."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+from running import bayplan_run
+from workloads import NAME, pod
+
+from bayplan.testing.invariants import check_invariants
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+async def test_a_signal_dumps_what_is_known_and_ends_nothing(form, cluster):
+    await cluster.add_node("a", cpu="1")
+    arguments = ("--kubeconfig", cluster.scheduler_kubeconfig, f"--logging-format={form}")
+    async with bayplan_run(*arguments) as run:
+        await cluster.create(pod("small", "500m"), pod("big", "2"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "a")
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/big", "FailedScheduling"))
+        run.signal(signal.SIGUSR2)
+        await cluster.witness.until(lambda: run.said("comparison: 1 nodes and 2 pods of the API server: 0 differences"))
+        lines = [json.loads(line)["msg"] if form == "json" else line.partition(" I ")[2] for line in run.lines]
+        (node,) = (line for line in lines if line.startswith("dump: node a: requested cpu 500m,"))
+        assert "pods: default/small (" in node
+        (queued,) = (line for line in lines if line.startswith("dump: unschedulable: pod default/big, "))
+        assert "helps with NodeResourcesFit: 0/1 nodes are available: 1 Insufficient cpu." in queued
+        if form == "json":
+            assert [line["pod"] for line in map(json.loads, run.lines) if line["msg"] == queued] == [
+                {"name": "big", "namespace": "default"}
+            ]
+        await cluster.create(pod("after"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/after") == "a")
+        for _ in range(3):
+            run.signal(signal.SIGUSR2)
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+    check_invariants(cluster.witness, NAME)

@@ -1,0 +1,297 @@
+"""What a dump says, and which differences from the API server are told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+
+import msgspec
+import pytest
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.api.objects import encode
+from bayplan.cli.run_logging import ASKED_FOR, JsonLines
+from bayplan.client import ApiError, InProcessClient, TransportError
+from bayplan.cluster.state import ClusterState
+from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.debugging import debugger as debugger_module
+from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
+from bayplan.service.informers import Intake
+from bayplan.service.waiting_pods import WaitingPods
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+
+class World:
+    """A scheduler's knowledge, and an API server beside it."""
+
+    def __init__(self, clock, *objects):
+        cluster = make_cluster()
+        self.state, self.waiting, self.clock = ClusterState(), WaitingPods(), clock
+        self.queue = SchedulingQueue({"default-scheduler": QueueProfile.of(cluster.profile)}, self.state.nominations)
+        self.intake = Intake(lambda: None)
+        self.server = InProcessClient([document(each) for each in objects])
+        self.slept = []
+        self.meanwhile = lambda: None
+        self.synced = asyncio.Event()
+        self.synced.set()
+        self.debugger = CacheDebugger(
+            self.server,
+            self.state,
+            self.queue,
+            self.waiting,
+            self.intake,
+            clock,
+            {"default-scheduler"},
+            self.synced,
+            sleep=self.sleep,
+        )
+
+    async def sleep(self, seconds):
+        self.slept.append(seconds)
+        self.meanwhile()
+
+    def know(self, *objects):
+        for each in objects:
+            if not hasattr(each, "uid"):
+                self.state.set_node(each)
+            elif each.node_name:
+                self.state.set_pod(each)
+            else:
+                self.queue.add(each, self.clock.monotonic())
+
+
+def document(obj):
+    kind, obj = ("Pod", obj.object) if hasattr(obj, "uid") else ("Node", obj)
+    return {"apiVersion": "v1", **msgspec.json.decode(encode(obj)), "kind": kind}
+
+
+@pytest.fixture
+def said(caplog):
+    """The lines that were logged, and forgotten by asking."""
+    caplog.set_level(logging.INFO, ASKED_FOR)
+
+    def lines():
+        found = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        return found
+
+    lines.records = lambda: list(caplog.records)
+    return lines
+
+
+BOUND = make_pod("web", cpu="500m", memory="1Gi", node="a")
+READY = make_pod("ready", priority=5)
+
+
+async def test_a_dump_says_what_is_known(clock, said):
+    here = World(clock)
+    here.know(make_node("a", resources={"example.com/gpu": "2"}), BOUND, READY)
+    here.state.assume(make_pod("on-its-way", cpu="250m"), "a")
+    here.state.set_pod(make_pod("left-behind", node="gone"))
+    here.state.nominations.add(make_pod("preemptor"), "a")
+    here.state.nominations.add(make_pod("dreamer"), "nowhere")
+    here.waiting.add(here.state.pod("default-on-its-way"), {"Gang": 60.0})
+    await here.debugger.dump()
+    assert said() == [
+        "dump: 1 nodes, 3 pods on them, of which 1 are assumed; 2 nodes have nominated pods",
+        (
+            "dump: node a: requested cpu 750m, memory 1Gi, ephemeral-storage 0, pods 2; allocatable cpu 4000m, "
+            "memory 16Gi, ephemeral-storage 0, pods 110, example.com/gpu 2; pods: "
+            "default/web (Running, uid default-web), default/on-its-way (assumed, Pending, uid default-on-its-way); "
+            "nominated: default/preemptor (Pending, uid default-preemptor)"
+        ),
+        (
+            "dump: node gone (deleted): requested cpu 0m, memory 0, ephemeral-storage 0, pods 1; allocatable cpu 0m, "
+            "memory 0, ephemeral-storage 0, pods 0; pods: default/left-behind (Running, uid default-left-behind); "
+            "nominated: none"
+        ),
+        (
+            "dump: node nowhere (deleted): requested nothing; allocatable nothing; pods: none; "
+            "nominated: default/dreamer (Pending, uid default-dreamer)"
+        ),
+        "dump: queue: 1 active, 0 backoff, 0 unschedulable, 0 gated, 0 in flight",
+        "dump: active: pod default/ready, uid default-ready, priority 5, attempts 0, ready for 0.0 s",
+        "dump: pod default/on-its-way waits in Permit of Gang, to go to node a",
+        "dump: that is all",
+    ]
+
+
+async def test_the_queue_by_place_with_what_pods_wait_for(clock, said):
+    here = World(clock)
+    here.know(make_pod("gated", spec={"schedulingGates": [{"name": "later"}]}))
+    for name in ("unschedulable", "backoff", "in-flight"):
+        here.know(make_pod(name))
+        queued = here.queue.pop(clock.monotonic())
+        if name == "in-flight":
+            continue
+        queued.message = "0/1 nodes are available."
+        if name == "unschedulable":
+            queued.unschedulable_plugins = frozenset({"NodeName", "NodeAffinity"})
+        here.queue.add_unschedulable(queued, clock.monotonic())
+    clock.seconds += 0.5
+    await here.debugger.dump()
+    assert said()[1:-1] == [
+        "dump: queue: 0 active, 1 backoff, 1 unschedulable, 1 gated, 1 in flight",
+        (
+            "dump: backoff: pod default/backoff, uid default-backoff, priority 0, attempts 1, backing off for another "
+            "1.5 s: 0/1 nodes are available."
+        ),
+        (
+            "dump: unschedulable: pod default/unschedulable, uid default-unschedulable, priority 0, attempts 1, "
+            "for 0.5 s, until something happens that helps with NodeAffinity, NodeName: 0/1 nodes are available."
+        ),
+        (
+            "dump: gated: pod default/gated, uid default-gated, priority 0, attempts 0, held back by SchedulingGates"
+            ": waiting for scheduling gates: [later]"
+        ),
+        (
+            "dump: in-flight: pod default/in-flight, uid default-in-flight, priority 0, attempts 1, being decided "
+            "or bound for 0.5 s"
+        ),
+    ]
+
+
+async def test_in_json_the_dump_has_fields(clock, said):
+    here = World(clock)
+    here.know(make_node("a"), BOUND)
+    await here.debugger.dump()
+    line = json.loads(JsonLines().format(said.records()[1]))
+    assert line["node"] == {"name": "a"}
+    assert line["requested"] == {"milliCPU": 500, "memory": 2**30, "ephemeralStorage": 0, "pods": 1}
+    assert line["allocatable"] == {
+        "milliCPU": 4000,
+        "memory": 16 * 2**30,
+        "ephemeralStorage": 0,
+        "allowedPodNumber": 110,
+    }
+    assert line["pods"] == [{"name": "web", "namespace": "default", "uid": "default-web", "phase": "Running"}]
+
+
+ELSEWHERE = make_pod("web", cpu="500m", memory="1Gi", node="b")
+A, B = make_node("a"), make_node("b")
+
+
+@pytest.mark.parametrize(
+    ("server", "known", "told"),
+    [
+        pytest.param([A, BOUND, READY], [A, BOUND, READY], [], id="agreement"),
+        pytest.param([A, B], [A], ["node b is missing"], id="node missing"),
+        pytest.param([A], [A, B], ["node b is redundant"], id="node redundant"),
+        pytest.param([A, BOUND], [A], ["pod default/web is missing"], id="pod missing"),
+        pytest.param([A], [A, BOUND], ["pod default/web is redundant"], id="pod redundant"),
+        pytest.param([READY], [], ["pod default/ready is missing"], id="missing in the queue"),
+        pytest.param([], [READY], ["pod default/ready is redundant"], id="redundant in the queue"),
+        pytest.param(
+            [A, B, BOUND],
+            [A, B, ELSEWHERE],
+            ["pod default/web is misplaced: it is on node a, and not on b"],
+            id="moved",
+        ),
+        pytest.param(
+            [A, make_pod("web")],
+            [A, BOUND],
+            ["pod default/web is misplaced: it is on no node, and not on a"],
+            id="unbound",
+        ),
+        pytest.param([make_pod("other", scheduler_name="theirs")], [], [], id="a pod of another scheduler"),
+        pytest.param([make_pod("going", terminating=True)], [], [], id="a pod that goes before it was placed"),
+    ],
+)
+async def test_differences(server, known, told, clock, said):
+    here = World(clock, *server)
+    here.know(*known)
+    await here.debugger.compare()
+    *lines, last = said()
+    assert [re.sub(r"comparison: |(: the .*)", "", line) for line in lines] == told
+    nodes = sum(not hasattr(each, "uid") for each in server)
+    assert (
+        last == f"comparison: {nodes} nodes and {len(server) - nodes} pods of the API server: {len(told)} differences"
+    )
+    assert here.slept == ([SETTLE_SECONDS] if told else [])
+
+
+async def test_an_assumed_pod_is_no_difference(clock, said):
+    here = World(clock, A, READY)
+    here.know(A)
+    here.state.assume(READY, "a")
+    await here.debugger.compare()
+    assert said() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
+
+
+async def test_what_the_watch_tells_meanwhile_is_no_difference(clock, said):
+    here = World(clock, A, BOUND)
+    here.know(A)
+    here.meanwhile = lambda: here.know(BOUND)
+    await here.debugger.compare()
+    assert said() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "error"),
+    [
+        pytest.param(NODE, ApiError(403, "Forbidden", "you may not"), id="refused"),
+        pytest.param(POD, TransportError("the connection broke", sent=True), id="away"),
+    ],
+)
+async def test_a_server_that_cannot_be_asked(kind, error, clock, said):
+    here = World(clock, A)
+    here.server.fail("list", kind, error)
+    await here.debugger.compare()
+    assert said() == [f"comparison: the API server could not be asked: {error}"]
+
+
+async def test_before_the_cluster_is_known_nothing_is_compared(clock, said):
+    here = World(clock, A)
+    here.synced.clear()
+    await here.debugger.compare()
+    assert said() == ["comparison: the cluster is not known yet"]
+    assert here.server.requests == []
+
+
+async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch):
+    monkeypatch.setattr(debugger_module, "LONGEST_TURN", -1.0)
+    here = World(clock)
+    here.know(*(make_node(f"node-{number}") for number in range(3)))
+    dumping = asyncio.create_task(here.debugger.dump())
+    await asyncio.sleep(0)
+    counts = []
+    while not dumping.done():
+        counts.append(len(said.records()))
+        await asyncio.sleep(0)
+    assert counts == [1, 2, 3, 4, 5]
+
+
+async def test_what_is_only_thought_is_not_dumped(clock, said):
+    here = World(clock)
+    here.know(A)
+    with here.intake.held(), here.state.in_thought() as thought:
+        thought.place(READY, "a")
+        dumping = asyncio.create_task(here.debugger.dump())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert said() == []
+    await dumping
+    assert said()[0] == "dump: 1 nodes, 0 pods on them, of which 0 are assumed; 0 nodes have nominated pods"
+
+
+async def test_a_dump_that_breaks_is_logged_and_the_next_one_is_made(clock, said, monkeypatch):
+    here, asked, broken, dumped = World(clock), asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def fail():
+        broken.set()
+        raise RuntimeError("broken")
+
+    async def succeed():
+        dumped.set()
+
+    monkeypatch.setattr(here.debugger, "dump", fail)
+    running = asyncio.create_task(here.debugger.run(asked))
+    asked.set()
+    await broken.wait()
+    monkeypatch.setattr(here.debugger, "dump", succeed)
+    asked.set()
+    await dumped.wait()
+    running.cancel()
+    assert said() == ["what the scheduler knows could not be dumped"]
