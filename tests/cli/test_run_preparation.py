@@ -64,7 +64,7 @@ def test_with_a_configuration_they_take_part_where_it_names_them(prepared):
     made = prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n", plugins=["policy.py"])
     (profile,) = made.build_profiles(handle()).values()
     assert profile.scheduler_name == "default-scheduler"
-    assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["InterPodAffinity", "two"]
+    assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["NodeDeclaredFeatures", "two"]
     assert made.warnings == [
         "bayplan run: warning: plugin 'one' is in no profile of config.yaml: enable it in plugins.multiPoint"
     ]

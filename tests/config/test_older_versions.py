@@ -66,6 +66,7 @@ def notes(reading):
 
 
 OLD_SCORES = {
+    "DynamicResources": 2,
     "NodeResourcesFit": 1,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
@@ -151,7 +152,7 @@ def test_what_is_written_of_an_older_version_is_v1_and_means_the_same(case, tmp_
 
 def test_preemption_is_disabled_by_a_plugin_now(tmp_path):
     reading = read(head("v1beta1") + "disablePreemption: true\n", tmp_path)
-    assert list(built(reading).at(Point.POST_FILTER)) == []
+    assert [plugin.name for plugin in built(reading).at(Point.POST_FILTER)] == ["DynamicResources"]
     assert notes(reading) == ["disablePreemption: is gone: DefaultPreemption is disabled in postFilter instead"]
 
 

@@ -10,6 +10,7 @@ from bayplan.config import build_profile
 from bayplan.config.types import KubeSchedulerProfile, PluginConfig
 from bayplan.framework.events import Hint
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_pod_deletion
+from bayplan.plugins.dynamic_resources.giving_up import NO_CLAIMS
 from bayplan.scheduling.cycle import decide
 from bayplan.scheduling.decision import Outcome
 from bayplan.testing.builders import make_node, make_pod
@@ -75,7 +76,7 @@ def test_a_plugin_that_fails_on_a_node_leaves_the_others():
 )
 def test_what_is_said_when_nothing_helps(objects, pod, message):
     decision = cluster_of(*objects, nodes="a").decide(pod)
-    assert decision.diagnosis.post_filter_message == f"preemption: 0/1 nodes are available: {message}."
+    assert decision.diagnosis.post_filter_message == f"{NO_CLAIMS}, preemption: 0/1 nodes are available: {message}."
     assert (decision.nominated_node, decision.victims) == ("", ())
 
 
@@ -84,8 +85,8 @@ def test_reasons_of_many_nodes_add_up():
     objects = [running("b", "b", LOW, "100m"), running("high", "b", HIGH, "1900m"), running("c", "c", HIGH, "2")]
     cluster = cluster_of(*objects, make_node("d", cpu="1"), make_node("e", cpu="4", unschedulable=True), nodes="bc")
     assert cluster.decide(vip()).diagnosis.post_filter_message == (
-        "preemption: 0/4 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, "
-        "2 Preemption is not helpful for scheduling."
+        f"{NO_CLAIMS}, preemption: 0/4 nodes are available: 1 Insufficient cpu, "
+        "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
     )
 
 
@@ -145,11 +146,12 @@ def test_who_may_preempt(victim, spec, nominated, why):
     decision = cluster_of(victim, nodes="a").decide(pod)
     said = {
         "": "",
-        "Never": "preemption: not eligible due to preemptionPolicy=Never.",
-        "terminating": "preemption: not eligible due to a terminating pod on the nominated node.",
-        "helpful": "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        "Never": "not eligible due to preemptionPolicy=Never.",
+        "terminating": "not eligible due to a terminating pod on the nominated node.",
+        "helpful": "0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
     }
-    assert decision.diagnosis.post_filter_message == said[why]
+    message = f"{NO_CLAIMS}, preemption: {said[why]}" if said[why] else ""
+    assert decision.diagnosis.post_filter_message == message
     cleared = {"": "a", "helpful": ""}
     assert decision.nominated_node == cleared.get(why), "what keeps a pod waiting leaves its nomination"
 

@@ -240,7 +240,8 @@ class TestPreemption:
     def test_no_candidate_left(self):
         decision, _ = answered(self.full(), self.VIP, ())
         assert decision.message == (
-            "0/3 nodes are available: 3 Insufficient cpu. preemption: no candidate node for preemption"
+            "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: "
+            "no candidate node for preemption"
         )
         assert (decision.outcome, decision.nominated_node, decision.victims) == (Outcome.UNSCHEDULABLE, None, ())
 

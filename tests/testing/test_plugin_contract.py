@@ -62,7 +62,49 @@ BOUND = [LATE, claim("near", "v"), volume("v", "a", "n0"), claim("free"), volume
 WAITING = [
     make_pod("waiting", spec={"volumes": [using(name) for name in names]}) for names in (["near"], ["free"], ["gone"])
 ]
+DRIVER = "gpu.example.com"
+
+
+def gpus(node, *names):
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [{"name": name} for name in names]}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"gpus-of-{node}"},
+        "spec": spec,
+    }
+
+
+def some(name, count):
+    return {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+
+
+DEVICES = [
+    {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}},
+    gpus("n0", "a", "b"),
+    gpus("n1", "a"),
+    {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "claim", "namespace": "default", "uid": "claim"},
+        "spec": {"devices": {"requests": [{"name": "r", "firstAvailable": [some("two", 2), some("one", 1)]}]}},
+    },
+]
+USES_CLAIM = make_pod("waiting", spec={"resourceClaims": [{"name": "gpu", "resourceClaimName": "claim"}]})
+USER_NAMESPACE = make_pod("waiting", spec={"hostNetwork": True, "hostUsers": False})
+DECLARES = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "declares"},
+    "status": {
+        "allocatable": {"cpu": "64", "memory": "64Gi", "pods": "110"},
+        "declaredFeatures": ["UserNamespacesHostNetworkSupport"],
+    },
+}
 MORE = {
+    "DynamicResources": {"objects": DEVICES, "pods": [USES_CLAIM]},
+    "NodeDeclaredFeatures": {"objects": [DECLARES], "pods": [USER_NAMESPACE]},
     # Pods that wait have no node, but for those that somebody made so.
     "NodeName": {"pods": [make_pod("waiting", node="n0"), make_pod("waiting", node="elsewhere")]},
     # As upstream, it does not look at the anti-affinity of pods that are there when a node changes its labels, nor at

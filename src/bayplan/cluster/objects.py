@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import Kind
 
 Listener = Callable[[Any, Any], None]
 """Told what readers saw of an object before and see now, None where there was or is none."""
+V = TypeVar("V")
 
 
 class ObjectStore(Mapping[str, Any]):
@@ -28,6 +29,7 @@ class ObjectStore(Mapping[str, Any]):
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
         self._listeners: list[Listener] = []
+        self._views: dict[Callable[[ObjectStore], Any], Any] = {}
 
     def listen(self, listener: Listener) -> None:
         """Have a listener told of every object that is known, and of every change from now on: to keep an index."""
@@ -47,6 +49,12 @@ class ObjectStore(Mapping[str, Any]):
             yield
         finally:
             self._listeners.remove(listener)
+
+    def view(self, make: Callable[[ObjectStore], V]) -> V:
+        """What `make` makes of this store: the same at every call, for all who look up things in a way of their own."""
+        if make not in self._views:
+            self._views[make] = make(self)
+        return cast("V", self._views[make])
 
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""

@@ -130,6 +130,7 @@ class Diagnosis:
     absent: Status | None = None
     pre_filter_message: str = ""
     post_filter_message: str = ""
+    post_filter_failed: bool = False
     unschedulable_plugins: frozenset[str] = frozenset()
     pending_plugins: frozenset[str] = frozenset()
 

@@ -14,10 +14,12 @@ from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.plugins.dynamic_resources.plugin import DynamicResources
 from bayplan.plugins.gang_scheduling import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
+from bayplan.plugins.node_declared_features import NodeDeclaredFeatures
 from bayplan.plugins.node_name import NodeName
 from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
@@ -66,7 +68,7 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
     Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
     # Before preemption: giving up an idle claim is better than evicting a pod.
-    Entry("DynamicResources", None, weight=2, arguments=arguments.DynamicResourcesArgs),
+    Entry("DynamicResources", DynamicResources, weight=2, arguments=arguments.DynamicResourcesArgs),
     Entry("DefaultPreemption", DefaultPreemption, arguments=arguments.DefaultPreemptionArgs),
     # These only score, so that their place decides nothing but the order in listings.
     Entry(
@@ -78,7 +80,7 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("ImageLocality", ImageLocality, weight=1),
     Entry("DefaultBinder", DefaultBinder),
     # Appended by its feature gate, so that it comes last.
-    Entry("NodeDeclaredFeatures", None),
+    Entry("NodeDeclaredFeatures", NodeDeclaredFeatures),
 )
 
 OTHER_PLUGINS: tuple[Entry, ...] = (

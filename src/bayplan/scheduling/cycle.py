@@ -271,6 +271,7 @@ def _post_filter(
         return
     decision.diagnosis.post_filter_message = result.status.message
     if result.status.code is Code.ERROR:
+        decision.diagnosis.post_filter_failed = True
         return
     decision.nominated_node = result.nominated_node
     decision.victims, decision.preempted_by = result.victims, result.status.plugin

@@ -106,7 +106,8 @@ def _step(decision: Decision, state: ClusterState) -> Step:
     if decision.outcome is Outcome.UNSCHEDULABLE:
         explained = replace(diagnosis, post_filter_message="").explain()
         step.message = explained if diagnosis.total else decision.message
-        step.postFilterMessage = diagnosis.post_filter_message
+        if not diagnosis.post_filter_failed:  # the recordings leave out what a PostFilter failed with
+            step.postFilterMessage = diagnosis.post_filter_message
         step.nominated = decision.nominated_node or ""
         step.victims = sorted(victim.key for victim in decision.victims)
     return step

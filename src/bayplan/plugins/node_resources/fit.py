@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 from lightkube.models.core_v1 import Node
@@ -11,9 +11,11 @@ from lightkube.models.resource_v1 import DeviceClass
 from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
+from bayplan.cluster.device_classes import ExtendedResources
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
@@ -32,7 +34,8 @@ class NodeResourcesFit(Plugin):
     name = "NodeResourcesFit"
     arguments = NodeResourcesFitArgs
 
-    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
+        self._backed = handle.objects(DEVICE_CLASS).view(ExtendedResources) if handle is not None else None
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
@@ -50,7 +53,10 @@ class NodeResourcesFit(Plugin):
         anything = crowded
         for name, amount in request.items():
             if amount and not self._ignores(name):
-                lacking = nodes.allocatable(name) - nodes.requested(name) < amount
+                allocatable = nodes.allocatable(name)
+                lacking = allocatable - nodes.requested(name) < amount
+                if self._may_be_devices(name):
+                    lacking &= allocatable > 0
                 short.append((name, lacking, amount))
                 anything = anything | lacking
         return _rejections(short, nodes) if anything.any() else None
@@ -63,6 +69,8 @@ class NodeResourcesFit(Plugin):
         for name, amount in request.items():
             if amount and not self._ignores(name):
                 allocatable = node.allocatable_of(name)
+                if not allocatable and self._may_be_devices(name):
+                    continue
                 if allocatable - node.requested_of(name) < amount:
                     reasons.append(f"Insufficient {name}")
                     hopeless = hopeless or allocatable < amount
@@ -87,7 +95,7 @@ class NodeResourcesFit(Plugin):
     def events(self) -> Iterable[EventHint]:
         """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""
         yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event)
-        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), after_node_change)
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
@@ -95,6 +103,21 @@ class NodeResourcesFit(Plugin):
         if _has_resources_in_status(pod) or pod.spec.resources is not None:
             return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
         return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
+
+    def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
+        """A node helps that has enough for the pod when empty, and is new or has more than before.
+
+        Of what devices may stand for it need not have anything.
+        """
+        return after_node_change(pod, old, new, self._may_be_devices)
+
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """A pod that may get extended resources by devices stays apart."""
+        return None if any(self._may_be_devices(name) for name, amount in pod.requested.items() if amount) else ()
+
+    def _may_be_devices(self, name: str) -> bool:
+        """Whether a node that has nothing of a resource may still give it, by devices. DynamicResources says then."""
+        return self._backed is not None and self._backed.class_of(name) is not None
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):
@@ -130,13 +153,16 @@ def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
     return Hint.QUEUE if shrank else Hint.SKIP
 
 
-def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
+def after_node_change(
+    pod: PodInfo, old: Node | None, new: Node, may_be_devices: Callable[[str], bool] = lambda _: False
+) -> Hint:
     """A node helps that has enough for the pod when empty, and is new or has more than before."""
     request = {name: amount for name, amount in fit_request(pod).items() if amount}
     has, pods = _capacity(new)
-    if pods < 1 or any(amount > has.get(name, 0) for name, amount in request.items()):
+    delegated = {name for name in request if not has.get(name, 0) and may_be_devices(name)}
+    if pods < 1 or any(amount > has.get(name, 0) for name, amount in request.items() if name not in delegated):
         return Hint.SKIP
-    if old is None:
+    if old is None or delegated:
         return Hint.QUEUE
     had, had_pods = _capacity(old)
     grew = pods > had_pods or any(has.get(name, 0) > had.get(name, 0) for name in request)

@@ -1,0 +1,1 @@
+"""DynamicResources: claims on devices. Start at `plugin.py`, then `allocator.py`."""

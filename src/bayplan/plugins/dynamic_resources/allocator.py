@@ -1,0 +1,393 @@
+"""Finds devices for the claims of a pod on one node: an exhaustive search that takes the first solution.
+
+Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler 1.36's default features,
+with what it does where it might be expected to do otherwise: what decides, decides here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
+
+from bayplan.cluster.claim_allocations import Taken
+from bayplan.cluster.device_slices import DeviceId, DeviceSlices, SliceDevice
+from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
+from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
+from bayplan.plugins.dynamic_resources.counters import SharedCounters
+from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools
+
+MAX_RESULTS = 32
+"""Devices that a claim can have. Mirrors resourceapi.AllocationResultsMaxSize."""
+
+_PREVENTING = frozenset({"NoSchedule", "NoExecute"})
+
+
+class AllocationError(Exception):
+    """Something is wrong with a claim, a class or a slice: no node can help, and the attempt fails."""
+
+
+class InvalidPools(Exception):
+    """The node has nothing for the claims, but a pool whose slices disagree: other nodes may have more luck."""
+
+
+class OutOfTime(Exception):
+    """The search took too long."""
+
+
+class _TooManyDevices(Exception):
+    """What is being tried would give a claim more devices than it can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """What claims can be allocated from, the same for all nodes. `classes` by name.
+
+    `counters` remembers, for all searches from this supply, what is left of shared counters.
+    """
+
+    slices: DeviceSlices
+    taken: Taken
+    classes: Mapping[str, DeviceClass]
+    selectors: Selectors
+    counters: SharedCounters
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A device that a request gets. `consumed`: of a shared device what it takes of the capacity; None otherwise."""
+
+    device: SliceDevice
+    demand: DeviceDemand
+    consumed: Mapping[str, int] | None
+
+
+@dataclass(slots=True)
+class Granted:
+    """What a claim gets: devices, and the demand that was met of each request, with its class."""
+
+    claim: ResourceClaim
+    grants: list[Grant] = field(default_factory=list)
+    chosen: list[tuple[DeviceDemand, DeviceClass]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A demand, its class, and how many devices that is; where it is all of them, which."""
+
+    demand: DeviceDemand
+    device_class: DeviceClass
+    count: int
+    everything: list[tuple[SliceDevice, Pool]] | None = None
+
+
+class Search:
+    """One search on one node. `checkpoint` is called again and again, and may raise OutOfTime."""
+
+    def __init__(
+        self,
+        supply: Supply,
+        node_name: str,
+        labels: Mapping[str, str],
+        claims: Sequence[ResourceClaim],
+        checkpoint: Callable[[], None],
+    ) -> None:
+        self._supply = supply
+        self._node_name, self._labels = node_name, labels
+        self._claims = claims
+        self._checkpoint = checkpoint
+        self._pools: list[Pool] = []
+        self._wanted: list[list[list[_Wanted]]] = []
+        self._constraints: list[list[Constraint]] = []
+        self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
+        self._allocating: dict[DeviceId, set[int]] = {}
+        self._consuming: dict[DeviceId, dict[str, int]] = {}
+        self._counters = supply.counters.search()
+        self._grants: list[list[Grant]] = [[] for _ in claims]
+        self._met: dict[tuple[int, int], int] = {}
+
+    def run(self) -> list[Granted] | None:
+        """What every claim gets; None where the node has too little. Raises one of the exceptions above."""
+        try:
+            self._pools = gather_pools(self._supply.slices, self._node_name, self._labels)
+        except ValueError as error:
+            raise AllocationError(f"gather pool information: {error}") from None
+        for index, claim in enumerate(self._claims):
+            self._prepare(index, claim)
+        try:
+            done = self._next_claim(0)
+        except _TooManyDevices:
+            done = False
+        if done:
+            return [self._granted(index, claim) for index, claim in enumerate(self._claims)]
+        if any(pool.invalid for pool in self._pools):
+            raise InvalidPools("invalid resource pools were encountered")
+        return None
+
+    def _granted(self, index: int, claim: ResourceClaim) -> Granted:
+        chosen = [
+            alternatives[self._met.get((index, number), 0)] for number, alternatives in enumerate(self._wanted[index])
+        ]
+        return Granted(claim, self._grants[index], [(each.demand, each.device_class) for each in chosen])
+
+    # What is wanted
+
+    def _prepare(self, index: int, claim: ResourceClaim) -> None:
+        """Look at the requests and constraints of a claim before anything is tried."""
+        self._wanted.append([])
+        least = 0
+        for request in requests_of(claim):
+            number = len(self._wanted[index])
+            alternatives: list[_Wanted] = []
+            self._wanted[index].append(alternatives)
+            for sub, demand in enumerate(demands_of(request)):
+                alternatives.append(self._want((index, number, sub), claim, demand))
+            least += min(each.count for each in alternatives)
+        if least > MAX_RESULTS:
+            raise AllocationError(
+                f"claim {_key(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+            )
+        constraints = []
+        for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
+            constraint = constraint_of(spec)
+            if constraint is None:
+                problem = "empty constraint (unsupported constraint type?)"
+                raise AllocationError(f"claim {_key(claim)}, constraint #{number}: {problem}")
+            constraints.append(constraint)
+        self._constraints.append(constraints)
+
+    def _want(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> _Wanted:
+        where = f"claim {_key(claim)}, request {demand.name}"
+        for number, selector in enumerate(demand.selectors):
+            if selector.cel is None:
+                raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
+        if not demand.class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._supply.classes.get(demand.class_name)
+        if device_class is None:
+            problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
+        wanted = _Wanted(demand, device_class, demand.count)
+        if demand.mode == ALL:
+            wanted.everything = self._everything(key, where, wanted)
+            wanted.count = len(wanted.everything)
+        elif demand.mode != EXACT_COUNT:
+            raise AllocationError(f"{where}: unsupported count mode {demand.mode}")
+        return wanted
+
+    def _everything(self, key: tuple[int, int, int], where: str, wanted: _Wanted) -> list[tuple[SliceDevice, Pool]]:
+        found: list[tuple[SliceDevice, Pool]] = []
+        for pool in self._pools:
+            if pool.incomplete or pool.invalid:
+                state = "being updated" if pool.incomplete else "invalid"
+                raise AllocationError(
+                    f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
+                )
+            found += [
+                (device, pool)
+                for device in pool.devices()
+                if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device)
+            ]
+        return found
+
+    # Whether a device is right
+
+    def _selects(self, key: tuple[int, int, int], wanted: _Wanted, device: SliceDevice) -> bool:
+        known = self._selectable.get((device.id, *key))
+        if known is None:
+            known = self._selectable[device.id, *key] = self._is_right(key[0], wanted, device)
+        return known
+
+    def _is_right(self, claim_index: int, wanted: _Wanted, device: SliceDevice) -> bool:
+        device_class = wanted.device_class
+        of_class = f"class {device_class.metadata.name if device_class.metadata else ''}"
+        if not self._match(of_class, device_class.spec.selectors or (), device):
+            return False
+        if not self._match(f"claim {_key(self._claims[claim_index])}", wanted.demand.selectors, device):
+            return False
+        if not device.parent.per_device:
+            return True
+        try:
+            return device.place.includes(self._node_name, self._labels)
+        except ValueError as error:
+            raise AllocationError(str(error)) from None
+
+    def _match(self, whose: str, selectors: Sequence[DeviceSelector], device: SliceDevice) -> bool:
+        for number, selector in enumerate(selectors):
+            expression = selector.cel.expression if selector.cel is not None else ""
+            try:
+                if not self._supply.selectors.matches(expression, facts_of(device)):
+                    return False
+            except CompileError as error:
+                raise AllocationError(f"{whose}: selector #{number}: CEL compile error: {error}") from None
+            except RuntimeFailure as error:
+                raise AllocationError(f"{whose}: selector #{number}: CEL runtime error: {error}") from None
+        return True
+
+    def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
+        capacity = device.spec.capacity
+        if not capacity and not demand.capacity:
+            return True
+        consumed = self._supply.taken.consumed.get(device.id, {})
+        return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
+
+    # The search. Claims, their requests and the devices of a request are taken one after the other, in all ways.
+
+    def _next_claim(self, claim: int) -> bool:
+        self._checkpoint()
+        return claim >= len(self._claims) or self._next_request(claim, 0)
+
+    def _next_request(self, claim: int, request: int) -> bool:
+        """Meet a request and all that follow."""
+        self._checkpoint()
+        if request >= len(self._wanted[claim]):
+            try:
+                return self._next_claim(claim + 1)
+            except _TooManyDevices:
+                return False  # another choice for this claim may leave the next ones an alternative with fewer
+        alternatives = self._wanted[claim][request]
+        if not alternatives[0].demand.parent:
+            return self._next_device(claim, request, 0, 0, (0, 0))
+        all_too_many = True
+        for sub in range(len(alternatives)):
+            try:
+                if self._next_device(claim, request, sub, 0, (0, 0)):
+                    self._met[claim, request] = sub
+                    return True
+            except _TooManyDevices:
+                continue
+            all_too_many = False
+        if all_too_many:
+            raise _TooManyDevices
+        return False
+
+    def _next_device(self, claim: int, request: int, sub: int, count: int, start: tuple[int, int]) -> bool:
+        """Find the devices of a request from its `count`th on, in pools and places not before `start`.
+
+        So that sets of devices are tried, and not their orders.
+        """
+        self._checkpoint()
+        wanted = self._wanted[claim][request][sub]
+        if wanted.everything is not None and not wanted.everything:
+            return False
+        if count >= wanted.count:
+            return self._next_request(claim, request + 1)
+        if len(self._grants[claim]) + wanted.count - count > MAX_RESULTS:
+            raise _TooManyDevices
+        if wanted.everything is not None:
+            device, pool = wanted.everything[count]
+            undo = self._take(claim, wanted, device, pool, must=True)
+            if undo is None:
+                return False
+            return self._go_on(undo, claim, request, sub, count, start)
+        first_pool, first_device = start
+        for pool_index in range(first_pool, len(self._pools)):
+            pool = self._pools[pool_index]
+            if pool.incomplete or pool.invalid:
+                continue
+            for index, device in enumerate(pool.devices()):
+                if pool_index == first_pool and index < first_device:
+                    continue
+                if self._is_used(claim, wanted.demand, device.id):
+                    continue
+                key = (claim, request, sub)
+                if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
+                    continue
+                undo = self._take(claim, wanted, device, pool, must=False)
+                if undo is not None and self._go_on(undo, claim, request, sub, count, (pool_index, index + 1)):
+                    return True
+        return False
+
+    def _go_on(
+        self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: tuple[int, int]
+    ) -> bool:
+        done = False
+        try:
+            done = self._next_device(claim, request, sub, count + 1, start)
+        finally:
+            if not done:
+                undo()
+        return done
+
+    def _is_used(self, claim: int, demand: DeviceDemand, device: DeviceId) -> bool:
+        if demand.admin_access:
+            return claim in self._allocating.get(device, ())
+        return device in self._supply.taken.devices or bool(self._allocating.get(device))
+
+    def _take(
+        self, claim: int, wanted: _Wanted, device: SliceDevice, pool: Pool, *, must: bool
+    ) -> Callable[[], None] | None:
+        """Take a device for a request. Returns how to give it back; None where it cannot be had.
+
+        What a failure leaves behind in counters and constraints is what upstream leaves behind.
+        """
+        demand, shared = wanted.demand, device.allows_multiple
+        if self._is_used(claim, demand, device.id) and not (shared and demand.admin_access):
+            return None
+        in_use = device.id in self._supply.taken.consumed or device.id in self._consuming
+        if device.counters and not (shared and in_use) and not self._counters.consume(device, pool):
+            return None
+        if any(taint.effect in _PREVENTING and not demand.tolerates(taint) for taint in device.taints):
+            return None
+        constraints = self._constraints[claim]
+        names = (demand.base_name, demand.alternative)
+        for index, constraint in enumerate(constraints):
+            if constraint.add(*names, device):
+                continue
+            if must:
+                raise AllocationError(
+                    f"claim {_key(self._claims[claim])}, request {demand.name}: cannot add device {device.id} because "
+                    "a claim constraint would not be satisfied"
+                )
+            for added in constraints[:index]:
+                added.remove(*names, device)
+            return None
+        if not shared:
+            self._allocating.setdefault(device.id, set()).add(claim)
+        if not self._has_capacity(demand, device):
+            return None
+        consumed = consumptions(demand.capacity, device.spec.capacity or {}) if shared else None
+        if consumed is not None:
+            total = self._consuming.setdefault(device.id, {})
+            for name, amount in consumed.items():
+                total[name] = total.get(name, 0) + amount
+        grants = self._grants[claim]
+        before = len(grants)
+        grants.append(Grant(device, demand, consumed))
+
+        def give_back() -> None:
+            for constraint in constraints:
+                constraint.remove(*names, device)
+            self._allocating.get(device.id, set()).discard(claim)
+            if consumed:
+                self._stop_consuming(device.id, consumed)
+            if not shared and device.counters:
+                self._counters.give_back(device)
+            del grants[before:]
+
+        return give_back
+
+    def _stop_consuming(self, device: DeviceId, consumed: Mapping[str, int]) -> None:
+        total = self._consuming[device]
+        for name, amount in consumed.items():
+            total[name] -= amount
+        if not any(total.values()):
+            del self._consuming[device]
+
+
+def facts_of(device: SliceDevice) -> DeviceFacts:
+    """What expressions see of a device."""
+    facts: DeviceFacts | None = device.cache.get(DeviceFacts)
+    if facts is None:
+        spec = device.spec
+        facts = DeviceFacts.of(device.id.driver, device.allows_multiple, spec.attributes, spec.capacity)
+        device.cache[DeviceFacts] = facts
+    return facts
+
+
+def _key(claim: ResourceClaim) -> str:
+    metadata = claim.metadata
+    return f"{metadata.namespace}/{metadata.name}" if metadata is not None else ""

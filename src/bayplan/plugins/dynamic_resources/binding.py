@@ -1,0 +1,198 @@
+"""PreBind: allocations and reservations are written, and devices are waited for that have to be prepared first.
+
+Mirrors PreBind and bindClaim of dynamicresources.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from lightkube.models.core_v1 import Pod
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
+
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
+from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.handle import ApiClient, Handle
+from bayplan.framework.status import Status
+from bayplan.plugins.dynamic_resources.claim_writes import (
+    ClaimChanged,
+    Sleep,
+    add_finalizer,
+    change,
+    status_of,
+    update_status,
+)
+from bayplan.plugins.dynamic_resources.conditions import (
+    binding_failure,
+    binding_timed_out,
+    has_binding_conditions,
+    ready_for_binding,
+)
+from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
+from bayplan.plugins.dynamic_resources.pod_claims import key_of, reservations, reserved_for, uid_of
+from bayplan.plugins.dynamic_resources.state import PodDevices
+
+_POLL_SECONDS = 5.0
+_APPEARANCE_SECONDS = 120.0
+
+
+class ClaimBinding:
+    """Writes what was decided for a pod's claims. `sleep` and the clocks are the plugin's."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        claims: ObjectStore,
+        allocations: ClaimAllocations,
+        timeout: float,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+        sleep: Sleep,
+    ) -> None:
+        self._handle = handle
+        self._claims = claims
+        self._allocations = allocations
+        self._timeout = timeout
+        self._clock, self._now, self._sleep = clock, now, sleep
+
+    async def bind(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
+        """Write everything, one claim after the other. What a failure leaves undone, Unreserve undoes."""
+        client = self._handle.client
+        if client is None:
+            return None
+        try:
+            for index, claim in enumerate(state.claims):
+                if not reserved_for(claim, pod):
+                    state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
+            return await self._wait(state, pod, node_name)
+        except ClaimChanged as problem:
+            return Status.error(str(problem))
+
+    async def _bind_claim(
+        self, client: ApiClient, state: PodDevices, index: int, pod: PodInfo, node_name: str
+    ) -> ResourceClaim:
+        claim, allocation = state.claims[index], state.decided.get(index)
+        extended = state.extended and index == len(state.claims) - 1
+        if extended and allocation is None:
+            return claim  # the node has the resources of its own
+        decided_for = uid_of(claim)
+
+        async def write(current: ResourceClaim) -> ResourceClaim:
+            if current.metadata is not None and current.metadata.deletionTimestamp is not None:
+                raise ClaimChanged(f"claim {key_of(current)} got deleted in the meantime")
+            if allocation is not None:
+                if allocation_of(current) is not None:
+                    raise ClaimChanged(f"claim {key_of(current)} got allocated elsewhere in the meantime")
+                current = copy.copy(await add_finalizer(client, current))
+                current.status = copy.copy(current.status)
+                status_of(current).allocation = copy.copy(allocation)
+            status = status_of(current)
+            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
+            status.reservedFor = [*reservations(current), consumer]
+            if status.allocation is None:
+                raise ClaimChanged(f"claim {key_of(current)} got deallocated elsewhere in the meantime")
+            if status.allocation.allocationTimestamp is None:
+                status.allocation = copy.copy(status.allocation)
+                status.allocation.allocationTimestamp = datetime.fromtimestamp(int(self._now()), UTC)
+            return await update_status(client, current)
+
+        try:
+            if extended and is_in_memory(claim):
+                claim = state.claims[index] = await _create(client, state, node_name)
+            written = await change(client, claim, write, self._sleep)
+            state.claims[index] = written
+            await self._assume(written, patient=extended)
+        finally:
+            if allocation is not None:
+                self._allocations.end(decided_for)
+        if extended:
+            await _tell_pod(client, state, pod, node_name, written)
+        return written
+
+    async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
+        """Let everybody see what was written before the watch tells of it; a new claim has to appear there first."""
+        deadline = self._clock() + (_APPEARANCE_SECONDS if patient else 0.0)
+        while key_of(claim) not in self._claims:
+            if self._clock() >= deadline:
+                return
+            await self._sleep(1.0)
+        if _version(claim) > _version(self._claims[key_of(claim)]):
+            self._claims.assume(key_of(claim), claim)
+
+    async def _wait(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
+        """Wait until all devices are ready."""
+        if not any(has_binding_conditions(claim) for claim in state.claims):
+            return None
+        note = f"waiting for binding conditions for device on node {node_name}"
+        self._handle.record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
+        deadline = self._clock() + self._timeout
+        while True:
+            problem = self._readiness(state)
+            if problem is not None:
+                return Status.error(problem) if problem else None
+            if self._clock() >= deadline:
+                return Status.error("device binding timeout: context deadline exceeded")
+            await self._sleep(min(_POLL_SECONDS, max(deadline - self._clock(), 0.0)))
+
+    def _readiness(self, state: PodDevices) -> str | None:
+        """What went wrong with the devices, nothing if they are ready, None if they are not yet."""
+        for index, claim in enumerate(state.claims):
+            current: ResourceClaim | None = self._claims.get(key_of(claim))
+            if current is None:
+                return f'could not find ResourceClaim "{key_of(claim)}"'
+            state.claims[index] = current
+            failure = binding_failure(current)
+            if failure:
+                return failure
+            if not ready_for_binding(current):
+                if binding_timed_out(current, self._timeout, self._now()):
+                    name = current.metadata.name if current.metadata is not None else ""
+                    return f"device binding timeout: claim={name}"
+                return None
+        return ""
+
+
+async def _create(client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
+    """Create the claim for extended resources."""
+    allocation = state.per_node.get(node_name)
+    if allocation is None or allocation.extended_claim is None:
+        raise ClaimChanged(f"extended resource claim not found for node {node_name}")
+    claim = copy.copy(allocation.extended_claim)
+    claim.apiVersion, claim.kind, claim.status = RESOURCE_CLAIM.api_version, RESOURCE_CLAIM.kind, None
+    claim.metadata = copy.copy(claim.metadata)
+    assert claim.metadata is not None
+    claim.metadata.name = claim.metadata.uid = None
+    created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
+    return created
+
+
+async def _tell_pod(
+    client: ApiClient, state: PodDevices, pod: PodInfo, node_name: str, claim: ResourceClaim
+) -> Pod | None:
+    """Write into the pod's status which of its containers uses which request of the claim."""
+    allocation = state.per_node.get(node_name)
+    if allocation is None or not allocation.mappings:
+        raise ClaimChanged(f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus")
+    status = {
+        "requestMappings": [
+            {
+                "containerName": mapping.containerName,
+                "resourceName": mapping.resourceName,
+                "requestName": mapping.requestName,
+            }
+            for mapping in allocation.mappings
+        ],
+        "resourceClaimName": claim.metadata.name if claim.metadata is not None else "",
+    }
+    document = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
+    patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
+    return patched
+
+
+def _version(claim: ResourceClaim) -> int:
+    version = claim.metadata.resourceVersion if claim.metadata is not None else None
+    return int(version) if version and version.isdigit() else 0

@@ -1,0 +1,1 @@
+"""Selectors of devices in CEL, as Kubernetes evaluates them."""

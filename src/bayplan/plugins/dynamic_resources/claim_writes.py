@@ -1,0 +1,103 @@
+"""Changes of claims on the server, repeated where somebody else was faster."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable
+
+from lightkube.models.meta_v1 import ObjectMeta
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
+
+from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.framework.handle import ApiClient
+from bayplan.plugins.dynamic_resources.pod_claims import key_of
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Keeps a claim that is allocated from being deleted."""
+
+_PAUSES = (0.01, 0.01, 0.01, 0.01)
+"""Seconds between attempts after conflicts. Mirrors retry.DefaultRetry of client-go."""
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class ClaimChanged(Exception):
+    """A claim is not any more what a decision was made of: the message says how it changed."""
+
+
+async def change(
+    client: ApiClient, claim: ResourceClaim, step: Callable[[ResourceClaim], Awaitable[ResourceClaim]], sleep: Sleep
+) -> ResourceClaim:
+    """Run `step` on a copy of the claim; after a conflict again, on the claim as it is by then."""
+    current = claim
+    for pause in (*_PAUSES, None):
+        try:
+            return await step(_copied(current))
+        except Exception as error:
+            if pause is None or not is_conflict(error):
+                raise
+        await sleep(pause)
+        metadata = claim.metadata
+        assert metadata is not None
+        current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+    raise AssertionError("unreachable")
+
+
+async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
+    """The claim, protected against deletion. `claim` is a copy of one's own."""
+    metadata = _metadata(claim)
+    if FINALIZER in (metadata.finalizers or ()):
+        return claim
+    metadata.finalizers = [*(metadata.finalizers or ()), FINALIZER]
+    updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
+    return updated
+
+
+async def update_status(client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
+    """Write a claim's status."""
+    updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim), subresource="status")
+    return updated
+
+
+async def delete(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> None:
+    """Delete a claim, after its protection."""
+
+    async def unprotect(current: ResourceClaim) -> ResourceClaim:
+        metadata = _metadata(current)
+        metadata.finalizers = [each for each in metadata.finalizers or () if each != FINALIZER] or None
+        updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(current))
+        return updated
+
+    await change(client, claim, unprotect, sleep)
+    metadata = _metadata(claim)
+    await client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+
+
+def status_of(claim: ResourceClaim) -> ResourceClaimStatus:
+    """The status of a copy of one's own, to be changed."""
+    if claim.status is None:
+        claim.status = ResourceClaimStatus()
+    return claim.status
+
+
+def is_conflict(error: Exception) -> bool:
+    """Whether somebody else changed the object first."""
+    return getattr(error, "status", None) == 409
+
+
+def _copied(claim: ResourceClaim) -> ResourceClaim:
+    copied = copy.copy(claim)
+    copied.metadata = copy.copy(claim.metadata)
+    copied.status = copy.copy(claim.status)
+    return copied
+
+
+def _typed(claim: ResourceClaim) -> ResourceClaim:
+    claim.apiVersion, claim.kind = RESOURCE_CLAIM.api_version, RESOURCE_CLAIM.kind
+    return claim
+
+
+def _metadata(claim: ResourceClaim) -> ObjectMeta:
+    if claim.metadata is None:
+        raise ClaimChanged(f"claim {key_of(claim)} has no metadata")
+    return claim.metadata

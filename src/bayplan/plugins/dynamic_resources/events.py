@@ -1,0 +1,52 @@
+"""What may help a pod that DynamicResources turned down. Mirrors EventsToRegister of dynamicresources.go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
+
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.cluster.claim_allocations import allocation_of
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, uid_of
+
+_NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
+
+
+def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
+    """The events, with their hints. `claims` by `namespace/name`."""
+    yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
+    yield EventHint(ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE), partial(after_claim_change, claims))
+    yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), partial(after_pod_change, claims))
+    yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE))
+    yield EventHint(ClusterEvent(RESOURCE_SLICE.kind, Action.ADD | Action.UPDATE))
+
+
+def after_claim_change(
+    claims: Mapping[str, ResourceClaim], pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim
+) -> Hint:
+    """A claim helps that gave its devices back, or one of the pod's own that is new or whose status changed."""
+    try:
+        own = {uid_of(claim) for claim in claims_of(pod, claims)}
+    except NoClaim:
+        return Hint.SKIP
+    if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
+        return Hint.QUEUE
+    if uid_of(new) not in own:
+        return Hint.SKIP
+    nothing = ResourceClaimStatus()
+    return Hint.SKIP if old is not None and (old.status or nothing) == (new.status or nothing) else Hint.QUEUE
+
+
+def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
+    """The pod helps itself when all claims that it names are there."""
+    if pod.uid != new.uid:
+        return Hint.SKIP
+    try:
+        claims_of(new, claims)
+    except NoClaim:
+        return Hint.SKIP
+    return Hint.QUEUE

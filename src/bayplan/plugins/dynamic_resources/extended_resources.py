@@ -1,0 +1,165 @@
+"""Extended resources that device classes stand for: one claim for all that a pod requests of them.
+
+Mirrors dynamicresources/extendeddynamicresources.go. The claim is made up for each node, for a node may have some of
+the resources of its own; it is created when the pod is bound.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+
+from lightkube.models.core_v1 import Container, ContainerExtendedResourceRequest
+from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
+from lightkube.models.resource_v1 import (
+    DeviceClaim,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+    ResourceClaimSpec,
+)
+
+from bayplan.api import quantity
+from bayplan.cluster.device_classes import ExtendedResources, may_be_backed_by_devices
+from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.status import Status
+
+ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
+IN_MEMORY_NAME = "<extended-resources>"
+"""The name of a claim that has not been created: on purpose none that a claim can have."""
+
+_STALE = Status.unresolvable("cannot schedule extended resource claim")
+_CANNOT_FIT = Status.unresolvable("cannot fit resource")
+
+
+def extended_requests(pod: PodInfo) -> dict[str, int]:
+    """The resources that a pod requests and device classes may stand for, in whole units."""
+    return {name: amount for name, amount in pod.requested.items() if amount and may_be_backed_by_devices(name)}
+
+
+def claim_for(pod: PodInfo, claims: Iterable[ResourceClaim]) -> ResourceClaim:
+    """The pod's claim for extended resources: one that an earlier attempt left behind, or a new one, still empty."""
+    for claim in claims:
+        metadata = claim.metadata
+        if metadata is None or (metadata.annotations or {}).get(ANNOTATION) != "true":
+            continue
+        owners = metadata.ownerReferences or ()
+        if any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners):
+            return claim
+    owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
+    return ResourceClaim(
+        metadata=ObjectMeta(
+            namespace=pod.namespace,
+            name=IN_MEMORY_NAME,
+            uid=f"{pod.uid}-extended-resources",
+            generateName=f"{pod.name}-extended-resources-",
+            ownerReferences=[owner],
+            annotations={ANNOTATION: "true"},
+        ),
+        spec=ResourceClaimSpec(),
+    )
+
+
+def is_in_memory(claim: ResourceClaim) -> bool:
+    """Whether the claim for extended resources has not been created yet."""
+    return claim.metadata is not None and claim.metadata.name == IN_MEMORY_NAME
+
+
+def claim_on_node(
+    claim: ResourceClaim,
+    own_claims: bool,
+    wanted: Mapping[str, int],
+    pod: PodInfo,
+    node: NodeInfo,
+    classes: ExtendedResources,
+) -> tuple[ResourceClaim | None, tuple[ContainerExtendedResourceRequest, ...]] | Status:
+    """The claim as a node needs it and which containers use its requests, None where it needs none; or why the node is
+    out. `own_claims`: whether the pod has claims beside it.
+    """
+    if claim.spec.devices is not None and claim.spec.devices.requests is not None:
+        return _STALE  # from an earlier attempt: PostFilter deletes it
+    by_devices = set()
+    offered = node.status.allocatable or {}
+    for name in wanted:
+        if not node.allocatable_of(name) and classes.class_of(name) is not None:
+            by_devices.add(name)
+        elif name not in offered:
+            return _CANNOT_FIT
+    if not by_devices and not own_claims:
+        return None, ()
+    made, mappings = device_requests(pod, by_devices, classes)
+    on_node = copy.copy(claim)
+    on_node.spec = ResourceClaimSpec(devices=DeviceClaim(requests=made or None))
+    return on_node, tuple(mappings)
+
+
+def device_requests(
+    pod: PodInfo, resources: Iterable[str], classes: ExtendedResources
+) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
+    """The requests of devices for some extended resources, and which container uses which.
+
+    Containers that run to their end before the others begin use the devices of those, and of one another.
+    """
+    spec = pod.spec
+    containers = [*(spec.initContainers or ()), *(spec.containers or ())]
+    first = len(spec.initContainers or ())
+    short = [index for index in range(first) if containers[index].restartPolicy != "Always"]
+    made: list[DeviceRequest] = []
+    mappings: list[ContainerExtendedResourceRequest] = []
+    for resource in sorted(resources):
+        device_class = classes.class_of(resource)
+        class_name = device_class.metadata.name if device_class is not None and device_class.metadata else None
+        if class_name is None:
+            continue
+        lasting: list[DeviceRequest | None] = [None] * len(containers)
+        of_short: list[ContainerExtendedResourceRequest] = []
+        for index, container in enumerate(containers):
+            if index not in short:
+                lasting[index], used = _request(index, container, resource, class_name, ())
+                mappings += used
+        largest: DeviceRequest | None = None
+        names: set[str] = set()
+        for index in short:
+            request, used = _request(index, containers[index], resource, class_name, lasting[index:])
+            if request is not None:
+                names.add(request.name)
+                if largest is None or _count(largest) < _count(request):
+                    largest = request
+            of_short += used
+        for mapping in of_short:
+            if largest is not None and mapping.requestName in names:
+                mapping.requestName = largest.name
+        mappings += of_short
+        made += [request for request in (largest, *lasting) if request is not None]
+    return sorted(made, key=lambda request: request.name), mappings
+
+
+def _request(
+    index: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest | None]
+) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
+    """What a container needs beyond what it can use of others, and what it uses."""
+    wanted = (container.resources.requests if container.resources is not None else None) or {}
+    nanos = quantity.parse(wanted[resource]) if resource in wanted else 0
+    amount, rest = divmod(nanos, quantity.NANO)
+    if not amount or rest:
+        return None, []
+    used, there = [], 0
+    for request in reusable:
+        if request is not None:
+            there += _count(request)
+            used.append(_mapping(container, resource, request.name))
+            if there >= amount:
+                return None, used
+    name = f"container-{index}-request-{sorted(wanted).index(resource)}"
+    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=amount - there)
+    used.append(_mapping(container, resource, name))
+    return DeviceRequest(name=name, exactly=exactly), used
+
+
+def _mapping(container: Container, resource: str, request: str) -> ContainerExtendedResourceRequest:
+    return ContainerExtendedResourceRequest(containerName=container.name, resourceName=resource, requestName=request)
+
+
+def _count(request: DeviceRequest) -> int:
+    return (request.exactly.count if request.exactly is not None else None) or 0

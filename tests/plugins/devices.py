@@ -1,0 +1,161 @@
+"""Device classes, slices, claims, and a cluster with the plugin: what the tests of DynamicResources share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import Status
+from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.plugins.dynamic_resources.plugin import DynamicResources
+from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.documents import known, put
+from bayplan.testing.offline import OfflineHandle
+
+DRIVER = "gpu.example.com"
+API = "resource.k8s.io/v1"
+
+
+def device_class(name="gpu", expression=f"device.driver == '{DRIVER}'", **spec):
+    selectors = [{"cel": {"expression": expression}}] if expression else []
+    return {
+        "apiVersion": API,
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": selectors, **spec},
+    }
+
+
+def device(name, capacity=None, **fields):
+    """A device; attributes by `a_NAME`."""
+    attributes = {key[2:]: _attribute(value) for key, value in fields.items() if key.startswith("a_")}
+    others = {key: value for key, value in fields.items() if not key.startswith("a_")}
+    amounts = {key: value if isinstance(value, dict) else {"value": value} for key, value in (capacity or {}).items()}
+    return {"name": name, "attributes": attributes, "capacity": amounts, **others}
+
+
+def _attribute(value):
+    kind = {bool: "bool", int: "int", str: "string"}.get(type(value))
+    return {kind: value} if kind else value
+
+
+def resource_slice(name, *devices, node=None, pool=None, generation=1, count=1, driver=DRIVER, **spec):
+    place = {"nodeName": node} if node else {}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": {
+            "driver": driver,
+            "pool": {"name": pool or node or name, "generation": generation, "resourceSliceCount": count},
+            "devices": [device(each) if isinstance(each, str) else each for each in devices],
+            **place,
+            **spec,
+        },
+    }
+
+
+def request(name="r", count=1, mode="ExactCount", expression="", class_name="gpu", **fields):
+    selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
+    exactly = {"deviceClassName": class_name, "allocationMode": mode, **selectors, **fields}
+    if mode == "ExactCount":
+        exactly["count"] = count
+    return {"name": name, "exactly": exactly}
+
+
+def first_available(*alternatives, name="r"):
+    return {"name": name, "firstAvailable": [{"name": each["name"], **each["exactly"]} for each in alternatives]}
+
+
+def claim(name, *requests, namespace="default", uid=None, constraints=(), status=None, config=(), **metadata):
+    devices = {"requests": list(requests), "constraints": list(constraints), "config": list(config)}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": namespace, "uid": uid or f"uid-{name}", **metadata},
+        "spec": {"devices": devices},
+        **({"status": status} if status else {}),
+    }
+
+
+def allocated(*devices, node=None, pool="n1", reserved=(), **more):
+    """The status of a claim that has devices, given by name or as fields of a result."""
+    results = []
+    for each in devices:
+        fields = {"device": each} if isinstance(each, str) else each
+        results.append({"request": "r", "driver": DRIVER, "pool": pool, **fields})
+    allocation = {"devices": {"results": results}, **more}
+    if node:
+        only = {"key": "metadata.name", "operator": "In", "values": [node]}
+        allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [only]}]}
+    reserved_for = [{"resource": "pods", "name": uid, "uid": uid} for uid in reserved]
+    return {"allocation": allocation, **({"reservedFor": reserved_for} if reserved else {})}
+
+
+def pod_with(*claims, name="p", spec=None, **fields):
+    references = [{"name": each, "resourceClaimName": each} for each in claims]
+    return make_pod(name, spec={"resourceClaims": references, **(spec or {})}, **fields)
+
+
+class Clock:
+    """A clock that moves when somebody sleeps. `steps`: seconds that every look at it takes."""
+
+    def __init__(self, steps=0.0):
+        self.time, self.steps = 1_800_000_000.0, steps
+        self.on_sleep = []
+
+    def __call__(self):
+        self.time += self.steps
+        return self.time
+
+    async def sleep(self, seconds):
+        self.time += seconds
+        for action in self.on_sleep:
+            action()
+
+
+@dataclass
+class Devices:
+    """A cluster with the plugin. `client` is what the plugin writes to."""
+
+    objects: list
+    client: object = None
+    args: DynamicResourcesArgs = field(default_factory=DynamicResourcesArgs)
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self):
+        self.state = ClusterState()
+        nodes = [each for each in self.objects if not isinstance(each, dict)]
+        for each in (*(nodes or [make_node("n1")]), *(each for each in self.objects if isinstance(each, dict))):
+            put(self.state, *known(each))
+        self.handle = OfflineHandle(self.state)
+        self.handle.client = self.client
+        self.plugin = DynamicResources(self.handle, self.args, self.clock, self.clock, self.clock.sleep)
+        self.cycle = CycleState()
+
+    def node(self, name="n1"):
+        return self.state.nodes.info(self.state.nodes.position(name))
+
+    def ask(self, pod, node="n1"):
+        """What the plugin says of a pod and a node: a status, or None."""
+        self.cycle = CycleState()
+        answer = self.plugin.pre_filter(self.cycle, pod, self.state.nodes)
+        return answer if isinstance(answer, Status) else self.plugin.filter(self.cycle, pod, self.node(node))
+
+    def gets(self, pod, node="n1"):
+        """The devices that a pod gets on a node by claim and request, or why it does not."""
+        answer = self.ask(pod, node)
+        if answer is not None:
+            return answer.message
+        results = self.results(node)
+        return " ".join(
+            ",".join(f"{each.request}={each.device}" for each in result.devices.results or ()) for result in results
+        )
+
+    def results(self, node="n1"):
+        return self.cycle.data["DynamicResources"].per_node[node].results
+
+    def reserve(self, pod, node="n1"):
+        assert self.ask(pod, node) is None
+        assert self.plugin.reserve(self.cycle, pod, node) is None

@@ -1,0 +1,281 @@
+"""DynamicResources: what is written when a pod is bound, given up or undone, and what becomes of failures half-way."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
+
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.api.labels import FieldSelector, LabelSelector
+from bayplan.client import ApiError
+from bayplan.client.history import Scope
+from bayplan.client.in_process import InProcessClient
+from bayplan.framework.interface import CycleState
+from bayplan.framework.status import SKIP, Code
+from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.documents import document_of, known
+
+READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
+
+
+def conflict():
+    return ApiError(409, "Conflict", "the object has been modified")
+
+
+def refused():
+    return ApiError(403, "Forbidden", "no")
+
+
+def world(*objects, slices=("a", "b"), classes=None, args=None, clock=None, nodes=()):
+    """The same objects on a server and in the cluster."""
+    documents = [each for each in objects if isinstance(each, dict)]
+    there = [classes or device_class(), resource_slice("s", *slices, node="n1")]
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
+    ]
+    client = InProcessClient([*there, *documents, *pods])
+    cluster = Devices([*nodes, *there, *documents], client, args or DynamicResourcesArgs(), clock or Clock())
+    return cluster, client
+
+
+def tell(cluster, client):
+    """The watch brings the claims that the server has."""
+    for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+        _, key, each = known(document)
+        cluster.state.objects[RESOURCE_CLAIM].set(key, each)
+
+
+async def bind(cluster, pod, node="n1"):
+    cluster.reserve(pod, node)
+    return await cluster.plugin.pre_bind(cluster.cycle, pod, node)
+
+
+def written(client):
+    return [
+        (request.verb, request.kind.kind, request.subresource)
+        for request in client.requests
+        if request.verb not in {"get", "list", "watch"}
+    ]
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_an_allocation_is_written_with_its_reservation():
+    cluster, client = world(claim("c", request()))
+    pod = pod_with("c")
+    assert await bind(cluster, pod) is None
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert now.metadata.finalizers == ["resource.kubernetes.io/delete-protection"]
+    assert [each.device for each in now.status.allocation.devices.results] == ["a"]
+    assert [(each.resource, each.uid) for each in now.status.reservedFor] == [("pods", pod.uid)]
+    assert now.status.allocation.allocationTimestamp.timestamp() == 1_800_000_000
+    assert cluster.ask(pod_with("c", name="q")) is None  # what was written is seen before the watch tells of it
+    assert cluster.plugin.pre_bind_pre_flight(cluster.cycle, pod, "n1") is None
+    assert cluster.plugin.pre_bind_pre_flight(CycleState(), pod, "n1") is SKIP
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_claim_that_has_devices_is_only_reserved():
+    cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
+    assert await bind(cluster, pod_with("c", name="p")) is None
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.uid for each in now.status.reservedFor] == ["other", pod_with("c", name="p").uid]
+    assert written(client) == [("update", "ResourceClaim", "status")]
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
+    cluster, client = world(claim("c", request()))
+    client.fail("update", RESOURCE_CLAIM, conflict(), times=2)
+    assert await bind(cluster, pod_with("c")) is None
+    assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
+
+
+@pytest.mark.parametrize(
+    ("times", "error"), [(5, conflict()), (1, refused())], ids=["conflicts without end", "refused"]
+)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_write_that_fails_gives_the_devices_back(times, error):
+    cluster, client = world(claim("c", request()), claim("d", request(count=2)))
+    client.fail("update", RESOURCE_CLAIM, error, times=times)
+    pod = pod_with("c")
+    with pytest.raises(ApiError):
+        await bind(cluster, pod)
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
+    cluster, client = world(claim("c", request()), claim("d", request()))
+    pod = pod_with("c", "d")
+    client.fail("update", RESOURCE_CLAIM, refused(), name="d")
+    with pytest.raises(ApiError):
+        await bind(cluster, pod)
+    assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    await settled()
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert not now.status.reservedFor
+    assert now.status.allocation is not None
+    assert (await client.get(RESOURCE_CLAIM, "d", "default")).status is None
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "told"),
+    [
+        ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "claim default/c got deleted in the meantime"),
+        ({"status": allocated("b")}, "claim default/c got allocated elsewhere in the meantime"),
+    ],
+    ids=["deleted", "allocated"],
+)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_claim_that_changed_in_the_middle(meanwhile, told):
+    cluster, _ = world(claim("c", request()))
+    other = InProcessClient([claim("c", request(), **meanwhile)])
+    other.fail("update", RESOURCE_CLAIM, conflict())
+    cluster.handle.client = other
+    status = await bind(cluster, pod_with("c"))
+    assert (status.code, status.message) == (Code.ERROR, told)
+
+
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_claim_that_vanished_in_the_middle():
+    cluster, client = world(claim("c", request()))
+    await client.delete(RESOURCE_CLAIM, "c", "default")
+    with pytest.raises(ApiError, match="not found"):
+        await bind(cluster, pod_with("c"))
+    assert cluster.state.objects[RESOURCE_CLAIM].view(type(cluster.plugin._allocations)).in_flight("uid-c") is None
+
+
+CONDITIONAL = device("a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+
+
+def conditions(*them):
+    often = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "so"}
+    return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [{**often, **each} for each in them]}]
+
+
+@pytest.mark.parametrize(
+    ("becomes", "told"),
+    [
+        (conditions(READY), None),
+        (conditions(BROKEN), 'device binding failed: claim=c, reason=R, message="so"'),
+        (conditions(), "device binding timeout: context deadline exceeded"),
+    ],
+    ids=["ready", "broken", "never"],
+)
+@pytest.mark.feature("DynamicResources: binding conditions")
+async def test_devices_are_waited_for(becomes, told):
+    clock = Clock()
+    cluster, client = world(
+        claim("c", request()), slices=[CONDITIONAL], args=DynamicResourcesArgs(bindingTimeout="20s"), clock=clock
+    )
+    store = cluster.state.objects[RESOURCE_CLAIM]
+
+    def prepare():
+        current = store["default/c"]
+        document = document_of(current)[1]
+        document["status"]["devices"] = becomes
+        document["metadata"]["resourceVersion"] = str(int(current.metadata.resourceVersion) + 1)
+        store.set("default/c", RESOURCE_CLAIM.type.from_dict(document))
+
+    clock.on_sleep.append(prepare)
+    status = await bind(cluster, pod_with("c"))
+    assert (status and status.message) == told
+    (event,) = cluster.handle.events
+    assert event.note == "waiting for binding conditions for device on node n1"
+    assert client.requests
+
+
+@pytest.mark.parametrize(
+    ("reserved", "said"),
+    [((), "deallocation of ResourceClaim completed"), (("other",), "still not schedulable")],
+    ids=["of nobody", "of another pod"],
+)
+@pytest.mark.feature("DynamicResources: deallocation")
+async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
+    cluster, client = world(
+        claim("c", request(), status=allocated("a", node="n2", reserved=reserved)),
+        nodes=[make_node("n1"), make_node("n2")],
+    )
+    pod = pod_with("c")
+    assert cluster.ask(pod, "n1").message == "resourceclaim not available on the node"
+    result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
+    assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, said)
+    await settled()
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert (now.status.allocation is None) == (not reserved)
+
+
+@pytest.mark.feature("DynamicResources: deallocation")
+async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
+    cluster, client = world(claim("c", status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")])
+    client.fail("update", RESOURCE_CLAIM, refused())
+    pod = pod_with("c")
+    cluster.ask(pod)
+    cluster.plugin.post_filter(cluster.cycle, pod, None, None)
+    await settled()
+    assert cluster.handle.activated == [pod]
+
+
+@pytest.mark.parametrize(
+    ("condition", "timestamp", "available"),
+    [
+        (conditions(), None, True),
+        (conditions(BROKEN), None, False),
+        (conditions(), "2026-01-01T00:00:00Z", False),
+        (conditions(READY), "2026-01-01T00:00:00Z", True),
+    ],
+    ids=["not ready yet", "broken", "too late", "ready"],
+)
+@pytest.mark.feature("DynamicResources: binding conditions")
+def test_allocated_devices_that_do_not_get_ready(condition, timestamp, available):
+    result = {"device": "a", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
+    more = {"allocationTimestamp": timestamp} if timestamp else {}
+    status = {**allocated(result, **more), "devices": condition}
+    cluster = Devices([device_class(), claim("c", request(), status=status)])
+    answer = cluster.ask(pod_with("c"))
+    assert (answer is None) == available
+
+
+def test_without_a_server_an_allocation_is_given_up_in_memory():
+    cluster = Devices(
+        [make_node("n1"), device_class(), resource_slice("s", "a", node="n1"),
+         claim("c", request(), status=allocated("a", node="n2"))]
+    )  # fmt: skip
+    pod = pod_with("c")
+    cluster.ask(pod)
+    cluster.plugin.post_filter(cluster.cycle, pod, None, None)
+    assert cluster.gets(pod) == "r=a"
+    nothing = cluster.plugin.post_filter(CycleState(), make_pod("q"), None, None)
+    assert nothing.status.message == "no new claims to deallocate"
+
+
+@pytest.mark.feature("DynamicResources: extended resources")
+async def test_the_claim_for_extended_resources_is_created_and_told_of():
+    pod = make_pod("p", resources={"example.com/gpu": "2"})
+    clock = Clock()
+    cluster, client = world(pod, classes=device_class(extendedResourceName="example.com/gpu"), clock=clock)
+    cluster.reserve(pod)
+    clock.on_sleep.append(lambda: tell(cluster, client))
+    assert await cluster.plugin.pre_bind(cluster.cycle, pod, "n1") is None
+    (made,) = (await client.list(RESOURCE_CLAIM)).items
+    assert made.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert [each.device for each in made.status.allocation.devices.results] == ["a", "b"]
+    told = (await client.get(POD, "p", "default")).status.extendedResourceClaimStatus
+    assert told.resourceClaimName == made.metadata.name
+    assert [(each.containerName, each.resourceName, each.requestName) for each in told.requestMappings] == [
+        ("main", "example.com/gpu", "container-0-request-0")
+    ]
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    await settled()
+    assert (await client.list(RESOURCE_CLAIM)).items == []
+
+
+async def settled():
+    """Let what was begun beside be finished."""
+    for _ in range(50):
+        await asyncio.sleep(0)

@@ -1,0 +1,136 @@
+"""DynamicResources: which events help a pod that it turned down; and the classes behind extended resources."""
+
+from __future__ import annotations
+
+import pytest
+from devices import Devices, allocated, claim, device_class, pod_with, request
+from lightkube.models.resource_v1 import ResourceClaim
+
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
+from bayplan.api.objects import convert
+from bayplan.cluster.device_classes import ExtendedResources
+from bayplan.framework.events import Hint
+from bayplan.plugins.dynamic_resources import events
+from bayplan.plugins.dynamic_resources.extended_resources import device_requests
+from bayplan.testing.builders import make_pod
+from bayplan.testing.documents import known
+
+
+def typed(document):
+    return convert(ResourceClaim, document) if document else None
+
+
+FREE, HELD = claim("c", request()), claim("c", request(), status=allocated("a"))
+LABELLED = {**FREE, "metadata": {**FREE["metadata"], "labels": {"a": "b"}}}
+OTHER_FREE, OTHER_HELD = claim("d", request()), claim("d", request(), status=allocated("a"))
+
+
+@pytest.mark.feature("DynamicResources: queueing hints")
+@pytest.mark.parametrize(
+    ("there", "old", "new", "hint"),
+    [
+        pytest.param(FREE, None, FREE, Hint.QUEUE, id="its claim is new"),
+        pytest.param(FREE, None, OTHER_FREE, Hint.SKIP, id="another claim is new"),
+        pytest.param(FREE, OTHER_HELD, OTHER_FREE, Hint.QUEUE, id="another claim gives devices back"),
+        pytest.param(HELD, FREE, HELD, Hint.QUEUE, id="its claim is allocated"),
+        pytest.param(FREE, FREE, LABELLED, Hint.SKIP, id="its claim gets a label"),
+        pytest.param(None, OTHER_HELD, OTHER_FREE, Hint.SKIP, id="its claim is not there"),
+    ],
+)  # fmt: skip
+def test_after_a_claim_changed(there, old, new, hint):
+    claims = {"default/c": typed(there)} if there else {}
+    assert events.after_claim_change(claims, pod_with("c"), typed(old), typed(new)) is hint
+
+
+@pytest.mark.feature("DynamicResources: queueing hints")
+def test_after_a_pod_changed():
+    claims = {"default/c": typed(FREE)}
+    pod = pod_with("c")
+    assert events.after_pod_change(claims, pod, pod, pod) is Hint.QUEUE
+    assert events.after_pod_change({}, pod, pod, pod) is Hint.SKIP
+    assert events.after_pod_change(claims, pod, pod, pod_with("c", name="q")) is Hint.SKIP
+
+
+def test_the_events():
+    plugin = Devices([]).plugin
+    assert [each.event.resource for each in plugin.events()] == [
+        "Node",
+        "ResourceClaim",
+        "Pod",
+        "DeviceClass",
+        "ResourceSlice",
+    ]
+
+
+def classes(*documents):
+    cluster = Devices([])
+    store = cluster.state.objects[DEVICE_CLASS]
+    for document in documents:
+        _, key, each = known(document)
+        store.set(key, each)
+    return store, store.view(ExtendedResources)
+
+
+def aged(name, created, **spec):
+    document = device_class(name, **spec)
+    return {**document, "metadata": {"name": name, "creationTimestamp": f"2026-01-0{created}T00:00:00Z"}}
+
+
+@pytest.mark.feature("DynamicResources: extended resources")
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_youngest_class_stands_for_a_resource_then_the_first_by_name(turned):
+    gpu = {"extendedResourceName": "example.com/gpu"}
+    documents = [aged("old", 1, **gpu), aged("b", 2, **gpu), aged("a", 2, **gpu)]
+    store, found = classes(*(reversed(documents) if turned else documents))
+    assert found.class_of("example.com/gpu").metadata.name == "a"
+    assert found.class_of("deviceclass.resource.kubernetes.io/old").metadata.name == "old"
+    assert found.class_of("example.com/fpga") is None
+    store.remove("a")
+    assert found.class_of("example.com/gpu").metadata.name == "b"
+    assert store.view(ExtendedResources) is found
+
+
+def container(name, amount, **fields):
+    requests = {"requests": {"cpu": "1", "example.com/gpu": amount}} if amount else {}
+    return {"name": name, "image": "i", "resources": requests, **fields}
+
+
+SIDECAR = {"restartPolicy": "Always"}
+
+
+@pytest.mark.feature("DynamicResources: extended resources")
+@pytest.mark.parametrize(
+    ("first", "then", "requests", "uses"),
+    [
+        ([], [("a", "1"), ("b", "2")], ["container-0-request-1=1", "container-1-request-1=2"],
+         ["a:container-0-request-1", "b:container-1-request-1"]),
+        ([("i", "1")], [("a", "2")], ["container-1-request-1=2"],
+         ["a:container-1-request-1", "i:container-1-request-1"]),
+        ([("i", "3"), ("j", "4")], [("a", "1")], ["container-1-request-1=3", "container-2-request-1=1"],
+         ["a:container-2-request-1", "i:container-2-request-1", "i:container-1-request-1",
+          "j:container-2-request-1", "j:container-1-request-1"]),
+        ([("s", "1", SIDECAR), ("i", "1")], [("a", "1")], ["container-0-request-1=1", "container-2-request-1=1"],
+         ["s:container-0-request-1", "a:container-2-request-1", "i:container-2-request-1"]),
+        ([], [("a", None)], [], []),
+    ],
+    ids=["each its own", "uses what comes later", "the largest of those that end", "a sidecar keeps its own", "none"],
+)  # fmt: skip
+def test_what_containers_request_of_devices(first, then, requests, uses):
+    init = [container(name, amount, **(more[0] if more else {})) for name, amount, *more in first]
+    spec = {"initContainers": init, "containers": [container(name, amount) for name, amount in then]}
+    _, found = classes(device_class(extendedResourceName="example.com/gpu"))
+    made, mappings = device_requests(make_pod("p", spec=spec), ["example.com/gpu"], found)
+    assert [f"{each.name}={each.exactly.count}" for each in made] == requests
+    assert [f"{each.containerName}:{each.requestName}" for each in mappings] == uses
+
+
+def test_a_stale_claim_for_extended_resources_is_deleted():
+    pod = make_pod("p", resources={"example.com/gpu": "1"})
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.uid, "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    stale = claim("p-extended-resources-x", request(), ownerReferences=[owner], annotations=annotations)
+    cluster = Devices([device_class(extendedResourceName="example.com/gpu"), stale])
+    assert cluster.ask(pod).message == "cannot schedule extended resource claim"
+    said = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
+    assert said.status.message == "deletion of ResourceClaim completed"
+    assert not cluster.state.objects[RESOURCE_CLAIM]
