@@ -156,7 +156,8 @@ async def test_a_policy_in_a_file_decides(cluster, tmp_path):
     assert (await cluster.condition("two"))["message"] == (
         "0/4 nodes are available: 1 node is reserved for the control plane, "
         "3 node(s) didn't match Pod's node affinity/selector. "
-        "preemption: 0/4 nodes are available: 1 No preemption victims found for incoming pod, "
+        "no new claims to deallocate, preemption: 0/4 nodes are available: "
+        "1 No preemption victims found for incoming pod, "
         "3 Preemption is not helpful for scheduling."
     )
     check_invariants(cluster.witness, NAME)
