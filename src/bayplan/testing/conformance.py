@@ -118,12 +118,6 @@ def _recorded(status: Status) -> RecordedStatus:
 
 
 _COMPARED = ("absentNodes", "preFilter", "feasible", "best", "unschedulablePlugins", "message")
-_MISSING_POST_FILTERS = {"DynamicResources": "no new claims to deallocate"}
-"""What PostFilter plugins that do not exist here yet add to the message when they can do nothing.
-
-Of a pod that was turned down before their PreFilter was asked they know nothing: they fail, and those after them
-are not asked.
-"""
 
 
 def _differences(expected: Step, got: Step, profile: Profile, missing: Collection[str]) -> Iterator[Difference]:
@@ -144,22 +138,12 @@ def _differences(expected: Step, got: Step, profile: Profile, missing: Collectio
             yield Difference("nominated", expected.nominated, got.nominated)
         if sorted(expected.victims) != got.victims:
             yield Difference("victims", sorted(expected.victims), got.victims)
-    message = _without_missing(expected.postFilterMessage, missing)
-    silenced = expected.preFilter is not None and any(plugin in missing for plugin in _MISSING_POST_FILTERS)
-    if profile.at(Point.POST_FILTER) and message != got.postFilterMessage and not silenced:
-        yield Difference("postFilterMessage", message, got.postFilterMessage)
+    if profile.at(Point.POST_FILTER) and expected.postFilterMessage != got.postFilterMessage:
+        yield Difference("postFilterMessage", expected.postFilterMessage, got.postFilterMessage)
 
 
 def _preempted(step: Step) -> Preempted:
     return Preempted(nominated=step.nominated, victims=step.victims)
-
-
-def _without_missing(message: str, missing: Collection[str]) -> str:
-    """The part of a recorded message that is due to plugins which exist here."""
-    for plugin, said in _MISSING_POST_FILTERS.items():
-        if plugin in missing:
-            message = message.removeprefix(said).removeprefix(", ")
-    return message
 
 
 def _in_order(status: RecordedStatus | None) -> RecordedStatus | None:
