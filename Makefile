@@ -8,7 +8,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
-FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topology-spread preemption dynamic-resources mixed
+FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topology-spread preemption volumes \
+            dynamic-resources mixed
 
 # Tests run in as many processes as there are processors, four at most: some of them measure time.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal

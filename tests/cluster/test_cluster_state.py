@@ -104,3 +104,28 @@ def test_an_assumed_object_is_seen_until_the_server_is_as_new():
     assert (store["s"].metadata.resourceVersion, list(store), len(store)) == ("5", ["s"], 1)
     with pytest.raises(KeyError):
         store.assume("other", versioned(1))
+
+
+def test_an_assumption_outlives_a_server_that_repeats_itself():
+    store = ObjectStore()
+    store.set("s", versioned(3))
+    mine = versioned(3)
+    store.assume("s", mine)
+    store.set("s", versioned(3))
+    assert store["s"] is mine
+    assert store.known("s") is not mine
+    store.set("s", versioned(4))
+    assert store["s"].metadata.resourceVersion == "4"
+    assert store.known("none") is None
+
+
+def test_who_waits_for_changes_is_woken_by_each_of_them():
+    store, woken = ObjectStore(), []
+    with store.waking(lambda: woken.append(store.version)):
+        store.set("s", versioned(1))
+        store.assume("s", versioned(1))
+        store.restore("s")
+        store.restore("s")
+        store.remove("s")
+    store.set("s", versioned(2))
+    assert woken == [1, 2, 3, 4]

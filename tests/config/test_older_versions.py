@@ -74,6 +74,7 @@ OLD_SCORES = {
     "NodeAffinity": 1,
     "PodTopologySpread": 2,
     "TaintToleration": 1,
+    "VolumeBinding": 1,
 }
 NEW_SCORES = OLD_SCORES | {"InterPodAffinity": 2, "NodeAffinity": 2, "TaintToleration": 3}
 SAMPLE = """

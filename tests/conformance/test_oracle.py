@@ -14,7 +14,7 @@ from bayplan.testing.conformance import replay
 from bayplan.testing.scenarios import family_of, read_scenarios
 
 ORACLE = Path(__file__).parents[1] / "data" / "oracle"
-COMPLETE = ("dynamic-resources", "node-affinity", "ports-images", "resources", "taints")
+COMPLETE = ("dynamic-resources", "node-affinity", "ports-images", "resources", "taints", "volumes")
 """The families that agree completely."""
 
 

@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from workloads import HOSTNAME, amounts
 
-from bayplan.api.kinds import EVENT, LEASE, NODE, POD
+from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD
 from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
 from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.clock import RunningClock
@@ -72,6 +73,16 @@ class Cluster(ABC):
             for one in pods:
                 tasks.create_task(create(one))
         await self._seen(pods)
+
+    async def let(self, verbs: str, resource: str) -> None:
+        """Let everybody's schedulers do something more than a kube-scheduler may, as their administrator would."""
+        name, _, group = resource.partition(".")
+        rule = {"apiGroups": [group], "resources": [name], "verbs": verbs.split()}
+        role = {"metadata": {"name": f"let-{uuid4()}"}, "rules": [rule]}
+        subject = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io", "name": "system:serviceaccounts"}
+        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **role["metadata"]}
+        await self.client.create(CLUSTER_ROLE, role)
+        await self.client.create(CLUSTER_ROLE_BINDING, {**role, "roleRef": reference, "subjects": [subject]})
 
     async def delete(self, name: str) -> None:
         """A pod is gone at once, and the witness has seen it go."""

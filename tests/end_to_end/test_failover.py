@@ -16,6 +16,7 @@ from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
 LEADS = "this is the leader now"
+LEASES = ("create get update", "leases.coordination.k8s.io")
 
 
 def instance(cluster):
@@ -43,6 +44,7 @@ async def leader(instances):
 
 @pytest.mark.timeout(200)
 async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_times(cluster):
+    await cluster.let(*LEASES)
     for number in range(12):
         await cluster.add_node(f"n{number}", cpu="16")
     witness = cluster.witness
@@ -63,6 +65,7 @@ async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_
 
 
 async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
+    await cluster.let(*LEASES)
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as first:
         await leader([first])
@@ -78,6 +81,7 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
 
 
 async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
+    await cluster.let(*LEASES)
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as frozen:
         await leader([frozen])

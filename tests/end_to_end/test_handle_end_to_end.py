@@ -68,6 +68,8 @@ def plan(size, name="red"):
 
 
 async def test_a_gang_in_a_few_lines(cluster):
+    await cluster.let("list watch", "configmaps")
+    await cluster.let("patch", "pods")
     await cluster.add_node("a", cpu="1")
     witness = cluster.witness
     async with running_scheduler(cluster.access, Crew) as scheduler:
@@ -133,23 +135,18 @@ async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
             built[0].handle.objects("Secret")
 
 
-RACKS = custom_kind("racks.v1.example.com", namespaced=False)
-DEFINITION = {
-    "metadata": {"name": "racks.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Cluster",
-        "names": {"plural": "racks", "singular": "rack", "kind": "Rack"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-            }
-        ],
-    },
-}
+def definition(group):
+    """Of racks: the tests share a server, and a group of its own each."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {
+        "metadata": {"name": f"racks.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"plural": "racks", "singular": "rack", "kind": "Rack"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
 
 
 class Racks(Plugin):
@@ -157,11 +154,12 @@ class Racks(Plugin):
 
     name = "Racks"
 
-    def __init__(self, handle):
-        self.racks = handle.objects(RACKS)
+    def __init__(self, kind, handle):
+        self.kind = kind
+        self.racks = handle.objects(kind)
 
     def events(self):
-        return [EventHint(ClusterEvent("racks.v1.example.com", Action.ADD | Action.UPDATE), self.after_rack_change)]
+        return [EventHint(ClusterEvent(self.kind.kind, Action.ADD | Action.UPDATE), self.after_rack_change)]
 
     def after_rack_change(self, pod, old, new):
         return Hint.QUEUE if new.metadata.name == pod.labels["rack"] and new["spec"]["powered"] else Hint.SKIP
@@ -171,23 +169,29 @@ class Racks(Plugin):
         return None if rack is not None and rack["spec"]["powered"] else "the rack is not powered"
 
 
-@pytest.mark.parametrize("defined_late", [False, True], ids=["defined before", "defined while it runs"])
-async def test_custom_resources_are_looked_up_and_their_events_help(cluster, defined_late):
+@pytest.mark.parametrize("group", ["early.example.com", "late.example.com"])
+async def test_custom_resources_are_looked_up_and_their_events_help(cluster, group):
+    kind = custom_kind(f"racks.v1.{group}", namespaced=False)
+
+    class OfGroup(Racks):
+        def __init__(self, handle):
+            super().__init__(kind, handle)
+
+    await cluster.let("list watch", kind.resource)
     await cluster.add_node("a", cpu="1")
     client, witness = cluster.client, cluster.witness
-    if not defined_late:
-        await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
-        await once_served(lambda: client.list(RACKS))
-    async with running_scheduler(cluster.access, Racks):
+    if group.startswith("early"):
+        await client.create(CUSTOM_RESOURCE_DEFINITION, definition(group))
+        await once_served(lambda: client.list(kind))
+    async with running_scheduler(cluster.access, OfGroup):
         member = pod("p", "100m")
         await cluster.create({**member, "metadata": {**member["metadata"], "labels": {"rack": "r1"}}})
         await witness.until(lambda: witness.events_of("default/p", "FailedScheduling"))
-        if defined_late:
-            await client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
-        head = {"apiVersion": "example.com/v1", "kind": "Rack"}
-        rack = {**head, "metadata": {"name": "r1"}, "spec": {"powered": False}}
-        await once_served(lambda: client.create(RACKS, rack))
-        await client.patch(RACKS, "r1", {"spec": {"powered": True}})
+        if group.startswith("late"):
+            await client.create(CUSTOM_RESOURCE_DEFINITION, definition(group))
+        rack = {"apiVersion": kind.api_version, "kind": "Rack", "metadata": {"name": "r1"}, "spec": {"powered": False}}
+        await once_served(lambda: client.create(kind, rack))
+        await client.patch(kind, "r1", {"spec": {"powered": True}})
         await witness.until(lambda: witness.node_of("default/p"))
 
 

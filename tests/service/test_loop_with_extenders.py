@@ -10,6 +10,7 @@ import pytest
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
+from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Status
 from bayplan.queue import Place, QueueProfile, SchedulingQueue
 from bayplan.service.binding import Binding, BindingCycles
@@ -275,7 +276,7 @@ async def test_bindings_go_on_but_give_nothing_back_until_the_cycle_ends(decidin
         setting.queue.add(quick, 0.0)
         queued = setting.queue.pop(0.0)
         assumed = setting.state.assume(quick, "b")
-        setting.bindings.start(Binding(queued, assumed, "b", setting.profile, None), None)
+        setting.bindings.start(Binding(queued, assumed, "b", setting.profile, CycleState()), None)
         await settled()
         assert [verb for verb, *_ in setting.client.requests] == ["get"], "it failed, and was looked after"
         assert setting.state.is_assumed(quick.uid)

@@ -52,6 +52,56 @@ DECLARES = {
         "declaredFeatures": ["UserNamespacesHostNetworkSupport"],
     },
 }
+DISK = {"name": "disk", "gcePersistentDisk": {"pdName": "one"}}
+
+
+def using(name):
+    return {"name": f"of-{name}", "persistentVolumeClaim": {"claimName": name}}
+
+
+def claim(name, volume="", **spec):
+    metadata = {"name": name, "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    spec = {"storageClassName": "late", "volumeName": volume, **spec}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def volume(name, zone, node):
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [node]}]}]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+        "spec": {
+            "csi": {"driver": "disk.example.com", "volumeHandle": name},
+            "storageClassName": "late",
+            "capacity": {"storage": "1Gi"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+        },
+        "status": {"phase": "Available"},
+    }
+
+
+def limit(node, count):
+    drivers = [{"name": "disk.example.com", "nodeID": node, "allocatable": {"count": count}}]
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": node},
+        "spec": {"drivers": drivers},
+    }
+
+
+LATE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "kubernetes.io/no-provisioner",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+BOUND = [LATE, claim("near", "v"), volume("v", "a", "n0"), claim("free"), volume("w", "b", "n1"), claim("data", "v")]
+WAITING = [
+    make_pod("waiting", spec={"volumes": [using(name) for name in names]}) for names in (["near"], ["free"], ["gone"])
+]
 MORE = {
     "DynamicResources": {"objects": DEVICES, "pods": [USES_CLAIM]},
     "NodeDeclaredFeatures": {"objects": [DECLARES], "pods": [USER_NAMESPACE]},
@@ -60,6 +110,30 @@ MORE = {
     # As upstream, it does not look at the anti-affinity of pods that are there when a node changes its labels, nor at
     # namespace selectors when pods do; the flush of pods that have waited for five minutes makes up for it.
     "InterPodAffinity": {"skip": ["events"]},
+    # As upstream, which does not look again when the node goes that the user of a claim is on.
+    "VolumeRestrictions": {
+        "skip": ["events"],
+        "objects": [
+            make_pod("user", node="n0", spec={"volumes": [DISK, using("exclusive")]}),
+            claim("exclusive", accessModes=["ReadWriteOncePod"]),
+            claim("data"),
+        ],
+        "pods": [make_pod("waiting", spec={"volumes": volumes}) for volumes in ([DISK], [using("exclusive")])],
+    },
+    # As upstream, which does not look again when a volume goes that would have counted.
+    "NodeVolumeLimits": {
+        "skip": ["events"],
+        "objects": [
+            *BOUND,
+            limit("n0", 1),
+            limit("n1", 0),
+            make_pod("user", node="n0", spec={"volumes": [using("near")]}),
+        ],
+        "pods": WAITING,
+    },
+    # Scores only with a shape, which the feature gate StorageCapacityScoring would have to allow.
+    "VolumeBinding": {"skip": ["exercise"], "objects": BOUND, "pods": WAITING},
+    "VolumeZone": {"objects": BOUND, "pods": WAITING},
 }
 
 

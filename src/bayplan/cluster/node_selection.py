@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bayplan.api.labels import Requirement
+from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.api.selectors import NAME_FIELD, NodeSelector, NodeTerm, RequiredNodeAffinity
 from bayplan.cluster.columns import Bool
 from bayplan.cluster.nodes import Nodes
@@ -29,13 +29,31 @@ def match_selector(selector: NodeSelector, nodes: Nodes) -> Bool:
     return matches
 
 
+def match_topology(selector: NodeSelector, nodes: Nodes) -> Bool:
+    """Which nodes a volume can be had on: as `match_selector`, but nodes are looked at without their names.
+
+    Mirrors CheckNodeAffinity (component-helpers' storage/volume/helpers.go). Bool, one a node.
+    """
+    matches = np.zeros(len(nodes), dtype=np.bool_)
+    for term in selector.terms:
+        if not term.errors and all((value == "") == equal for _, equal, value in term.fields.terms):
+            matches |= match_labels(term.labels, nodes)
+    return matches
+
+
+def match_labels(selector: LabelSelector, nodes: Nodes) -> Bool:
+    """Which nodes have the labels that are asked for. Bool, one a node."""
+    matches = np.ones(len(nodes), dtype=np.bool_)
+    for requirement in selector.requirements:
+        matches &= match_requirement(requirement, nodes)
+    return matches
+
+
 def match_term(term: NodeTerm, nodes: Nodes) -> Bool:
     """Which nodes meet everything that a term asks. Bool, one a node."""
     if term.errors:
         return np.zeros(len(nodes), dtype=np.bool_)
-    matches = np.ones(len(nodes), dtype=np.bool_)
-    for requirement in term.labels.requirements:
-        matches &= match_requirement(requirement, nodes)
+    matches = match_labels(term.labels, nodes)
     for field, equal, value in term.fields.terms:
         matches &= _named(value, nodes) == equal if field == NAME_FIELD else (value == "") == equal
     return matches

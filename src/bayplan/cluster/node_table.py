@@ -18,6 +18,7 @@ from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGroups
+from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
 """Above every priority that a pod can have."""
@@ -78,6 +79,7 @@ class NodeTable:
         """Grows whenever it changes which node has which image, or how many nodes there are."""
         self.terms = ExistingTerms(capacity)
         """The affinity terms of the pods that are on nodes."""
+        self.volumes = VolumesInUse()
         self._groups = SelectorGroups(capacity)
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
@@ -160,7 +162,9 @@ class NodeTable:
 
     def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
         """Swap a pod for a newer value of itself on the same row where nothing that the columns hold differs."""
-        self.pods[self.row_of[old.node_name]][new.uid] = new
+        row = self.row_of[old.node_name]
+        self.pods[row][new.uid] = new
+        self.volumes.replace(row, new)
 
     def changed_since(self, version: int) -> Rows | None:
         """The rows that have changed since a version, in order; None where that is too long ago to tell."""
@@ -236,6 +240,7 @@ class NodeTable:
             by_ip[ip][row] += sign
         self._groups.account(row, pod, sign)
         self.terms.account(row, pod, sign)
+        self.volumes.account(row, pod, sign)
         self._changed(row)
 
     def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:

@@ -232,6 +232,23 @@ class Nodes:
         gone = {pod.uid for pod in changes.removed}
         return [pod for pod in pods.values() if pod.uid not in gone] + list(changes.added)
 
+    def pods_with_volumes(self) -> Iterator[tuple[int, Sequence[PodInfo]]]:
+        """The positions at which pods have volumes that decisions depend on, and these pods, what-ifs applied."""
+        on_rows = self.table.volumes.pods
+        if isinstance(self.rows, slice):
+            positions = set(on_rows)
+        else:
+            positions = {position for position, row in enumerate(self.rows.tolist()) if row in on_rows}
+        for position in positions | self.changes.keys():
+            changes = self.changes.get(position)
+            pods = on_rows.get(self.row(position), {})
+            if changes is None:
+                yield position, tuple(pods.values())
+            else:
+                gone = {pod.uid for pod in changes.removed}
+                there = [pod for uid, pod in pods.items() if uid not in gone]
+                yield position, (*there, *(pod for pod in changes.added if pod.volumes))
+
     def info(self, position: int) -> NodeInfo:
         """A node as the per-node form of a plugin sees it."""
         return NodeInfo(self, position)

@@ -6,6 +6,7 @@ Mirrors client-go's listers, and util/assumecache for what was decided but is no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
 from bayplan.api.kinds import Kind
@@ -19,7 +20,7 @@ class ObjectStore(Mapping[str, Any]):
     """The objects of one kind by `namespace/name` (or `name`), as far as they are known.
 
     An object may be assumed: a version that was decided here and is being written. It is what readers see until the
-    server tells of a version that is as new, or the assumption is given up.
+    server tells of a newer version, or the assumption is given up.
     """
 
     def __init__(self) -> None:
@@ -42,12 +43,25 @@ class ObjectStore(Mapping[str, Any]):
             self._views[make] = make(self)
         return cast("V", self._views[make])
 
+    @contextmanager
+    def waking(self, wake: Callable[[], None]) -> Iterator[None]:
+        """Have `wake` called after every change, as long as the context lasts."""
+
+        def listener(_before: Any, _now: Any) -> None:
+            wake()
+
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
     def set(self, key: str, obj: Any) -> None:
         """Take over what the server says."""
         before = self.get(key)
         self._known[key] = obj
         assumed = self._assumed.get(key)
-        if assumed is not None and _version(obj) >= _version(assumed):
+        if assumed is not None and _is_newer(obj, assumed):
             del self._assumed[key]
         self._changed(before, key)
 
@@ -72,6 +86,10 @@ class ObjectStore(Mapping[str, Any]):
         if before is not None:
             self._changed(before, key)
 
+    def known(self, key: str) -> Any | None:
+        """What the server said last, whatever is assumed; None where it knows no such object."""
+        return self._known.get(key)
+
     def __getitem__(self, key: str) -> Any:
         return self._assumed[key] if key in self._assumed else self._known[key]
 
@@ -83,7 +101,7 @@ class ObjectStore(Mapping[str, Any]):
 
     def _changed(self, before: Any, key: str) -> None:
         self.version += 1
-        for listener in self._listeners:
+        for listener in tuple(self._listeners):
             listener(before, self.get(key))
 
 
@@ -100,7 +118,16 @@ class Objects:
         return store
 
 
-def _version(obj: Any) -> int:
+def _is_newer(obj: Any, assumed: Any) -> bool:
+    """Whether what the server says puts an end to an assumption.
+
+    The version that the assumption was made of does not: servers repeat themselves.
+    """
+    version = version_of(obj)
+    return version == 0 or version > version_of(assumed)
+
+
+def version_of(obj: Any) -> int:
     """A resource version as a number: etcd's are, and an object that came from no server is older than any."""
     version = obj.metadata.resourceVersion if obj.metadata else None
     return int(version) if version and version.isdigit() else 0

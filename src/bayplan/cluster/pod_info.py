@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from lightkube.models.core_v1 import Pod, PodSpec, PodStatus
+from lightkube.models.core_v1 import Pod, PodSpec, PodStatus, Volume
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api import requests, tolerations
+from bayplan.api import requests, tolerations, volumes
 from bayplan.api.objects import decode, encode
 from bayplan.api.tolerations import Tolerations
 
@@ -67,6 +67,7 @@ class PodInfo:
         "scheduling_gates",
         "start_time",
         "uid",
+        "volumes",
     )
 
     def __init__(self, pod: Pod, raw: bytes | None = None) -> None:
@@ -93,6 +94,8 @@ class PodInfo:
         self.nominated_node_name: str = (status.nominatedNodeName if status else None) or ""
         self.start_time: datetime | None = status.startTime if status else None
         self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
+        self.volumes: tuple[Volume, ...] = volumes.decisive(spec) if spec.volumes else ()
+        """The volumes that decisions may depend on: claims and disks, but no secrets or scratch space."""
         amounts = requests.pod_requests(pod, use_status=True)
         self.requested: dict[str, int] = requests.counted(amounts)
         self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)

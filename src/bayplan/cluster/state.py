@@ -187,5 +187,6 @@ def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
         and old.host_ports == new.host_ports
         and old.labels == new.labels
         and old.terminating == new.terminating
+        and old.volumes == new.volumes
         and bound_terms(old) == bound_terms(new)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 
 from bayplan.api.custom_objects import kind_of
@@ -45,6 +45,10 @@ class UnconnectedHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: that is the business of the scheduler in front."""
         return self._state.preemptions.going_on(uid)
+
+    async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
+        """What `done` says now: nothing changes while a plugin waits."""
+        return done()
 
     def now(self) -> datetime:
         """The time."""

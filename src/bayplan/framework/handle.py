@@ -51,6 +51,13 @@ class Handle(Protocol):
     def waiting_pods(self) -> WaitingPods:
         """The pods that wait in Permit."""
 
+    async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
+        """Wait until `done` says so, which is asked at once and after every change of the stores.
+
+        False when so many seconds have passed. What `done` raises passes. Where nothing changes, as in a simulation,
+        the first answer is the last.
+        """
+
     def now(self) -> datetime:
         """The time by the scheduler's clock, in UTC."""
 

@@ -1,11 +1,16 @@
-"""The usual way to bring raw scores into 0 to 100. Mirrors plugins/helper/normalize_score.go."""
+"""The usual ways to bring raw scores into 0 to 100. Mirrors plugins/helper/normalize_score.go and shape_score.go."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
 from bayplan.cluster.columns import Int64
 from bayplan.framework.interface import MAX_NODE_SCORE
+
+MAX_SHAPE_SCORE = 10
+"""The highest score of a point of a shape."""
 
 
 def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
@@ -15,3 +20,22 @@ def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
     scaled = MAX_NODE_SCORE * scores // highest
     return MAX_NODE_SCORE - scaled if reverse else scaled
+
+
+def utilization_curve(points: Sequence[tuple[int, int]]) -> Int64:
+    """The broken line through points (utilization in percent, score 0 to 10), as a score 0 to 100 at every percentage.
+
+    int64, shape (101,). `points` are in order, at least one. Mirrors helper/shape_score.go.
+    """
+    scaled = [(utilization, score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for utilization, score in points]
+    return np.array([_on_line(scaled, percentage) for percentage in range(101)], dtype=np.int64)
+
+
+def _on_line(points: Sequence[tuple[int, int]], at: int) -> int:
+    for index, (utilization, score) in enumerate(points):
+        if at <= utilization:
+            if index == 0:
+                return score
+            before, base = points[index - 1]
+            return base + int((score - base) * (at - before) / (utilization - before))
+    return points[-1][1]

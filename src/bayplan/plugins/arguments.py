@@ -15,14 +15,12 @@ from bayplan.api import durations, field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.api.labels import label_key_errors
 from bayplan.api.selectors import parse_node_selector, parse_preferred_terms
+from bayplan.framework.normalization import MAX_SHAPE_SCORE
 
 LEAST_ALLOCATED = "LeastAllocated"
 MOST_ALLOCATED = "MostAllocated"
 REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 SCORING_STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RATIO)
-
-MAX_SHAPE_SCORE = 10
-"""The highest score of a point of a RequestedToCapacityRatio shape."""
 
 
 class ResourceSpec(msgspec.Struct):

@@ -25,10 +25,14 @@ from bayplan.plugins.node_ports import NodePorts
 from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
+from bayplan.plugins.node_volume_limits import NodeVolumeLimits
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.plugins.priority_sort import PrioritySort
 from bayplan.plugins.scheduling_gates import SchedulingGates
 from bayplan.plugins.taint_toleration import TaintToleration
+from bayplan.plugins.volume_binding.plugin import VolumeBinding
+from bayplan.plugins.volume_restrictions import VolumeRestrictions
+from bayplan.plugins.volume_zone import VolumeZone
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +60,10 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("NodePorts", NodePorts),
     Entry("NodeResourcesFit", NodeResourcesFit, weight=1, arguments=arguments.NodeResourcesFitArgs),
     # Volumes: what is in use, how many, whether they can be had there, and whether they are in the node's zone.
-    Entry("VolumeRestrictions", None),
-    Entry("NodeVolumeLimits", None),
-    Entry("VolumeBinding", None, arguments=arguments.VolumeBindingArgs),
-    Entry("VolumeZone", None),
+    Entry("VolumeRestrictions", VolumeRestrictions),
+    Entry("NodeVolumeLimits", NodeVolumeLimits),
+    Entry("VolumeBinding", VolumeBinding, arguments=arguments.VolumeBindingArgs),
+    Entry("VolumeZone", VolumeZone),
     # Then what has to look at pods on other nodes too.
     Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
     Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),

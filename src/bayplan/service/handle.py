@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from datetime import datetime
 
 from bayplan.api.custom_objects import kind_of
@@ -65,6 +67,21 @@ class SchedulerHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted."""
         return self._state.preemptions.going_on(uid)
+
+    async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
+        """Wait until `done` says so, asked at once and after every change of the stores; False when time is up."""
+        changed = asyncio.Event()
+        with ExitStack() as stack:
+            for store in stores:
+                stack.enter_context(store.waking(changed.set))
+            try:
+                async with asyncio.timeout(seconds):
+                    while not done():
+                        changed.clear()
+                        await changed.wait()
+            except TimeoutError:
+                return False
+        return True
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Write an event about a pod, in the name of its scheduler."""

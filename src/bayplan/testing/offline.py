@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -59,6 +59,10 @@ class OfflineHandle:
     def preempting(self, uid: str) -> bool:
         """Whether the victims of a pod are still being evicted: never, where nothing is written."""
         return self._state.preemptions.going_on(uid)
+
+    async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
+        """What `done` says now: nothing changes while a plugin waits."""
+        return done()
 
     def now(self) -> datetime:
         """The time."""

@@ -15,12 +15,11 @@ import numpy as np
 
 from bayplan.cluster.columns import Int64
 from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.framework.normalization import utilization_curve
 from bayplan.plugins.arguments import (
     LEAST_ALLOCATED,
-    MAX_SHAPE_SCORE,
     MOST_ALLOCATED,
     ScoringStrategy,
-    UtilizationShapePoint,
 )
 from bayplan.plugins.node_resources.shares import Amounts, ScoredResource
 
@@ -40,7 +39,7 @@ def strategy_of(args: ScoringStrategy) -> Strategy:
     if args.type == MOST_ALLOCATED:
         return Strategy(most_allocated, most_allocated_of_one)
     assert args.requestedToCapacityRatio is not None
-    curve = _curve(args.requestedToCapacityRatio.shape)
+    curve = utilization_curve([(each.utilization, each.score) for each in args.requestedToCapacityRatio.shape])
     return Strategy(partial(requested_to_capacity_ratio, curve), partial(requested_to_capacity_ratio_of_one, curve))
 
 
@@ -115,20 +114,3 @@ def _weighted_mean(resources: Sequence[ScoredResource], scores: Sequence[Int64],
         total += np.where(each.present, score, 0) * each.weight
         present_weights += each.present * each.weight
     return total // np.maximum(present_weights, 1)
-
-
-def _curve(shape: Sequence[UtilizationShapePoint]) -> Int64:
-    """The broken line through the points, at every percentage from 0 to 100. Mirrors helper/shape_score.go."""
-    scale = MAX_NODE_SCORE // MAX_SHAPE_SCORE
-    points = [(point.utilization, point.score * scale) for point in shape]
-    return np.array([_on_line(points, percentage) for percentage in range(101)], dtype=np.int64)
-
-
-def _on_line(points: Sequence[tuple[int, int]], at: int) -> int:
-    for index, (utilization, score) in enumerate(points):
-        if at <= utilization:
-            if index == 0:
-                return score
-            before, base = points[index - 1]
-            return base + int((score - base) * (at - before) / (utilization - before))
-    return points[-1][1]

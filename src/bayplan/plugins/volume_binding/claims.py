@@ -1,0 +1,111 @@
+"""What a pod's claims still need, told before any node is looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
+
+from bayplan.api.volumes import (
+    WAIT_FOR_FIRST_CONSUMER,
+    claim_name,
+    class_of_claim,
+    class_of_volume,
+    is_controlled_by,
+    is_fully_bound,
+    volume_name,
+)
+from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.status import Status
+
+UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+
+@dataclass(frozen=True, slots=True)
+class PodClaims:
+    """The claims of a pod, each as often as the pod names it.
+
+    `bound` have their volumes. `waiting` have none and wait for the pod; `candidates` are the volumes of their
+    classes, by class.
+    """
+
+    bound: tuple[PersistentVolumeClaim, ...]
+    waiting: tuple[PersistentVolumeClaim, ...]
+    candidates: dict[str, list[PersistentVolume]]
+
+
+def sort_claims(
+    pod: PodInfo, claims: ObjectStore, volumes: ObjectStore, classes: ObjectStore
+) -> PodClaims | Status | None:
+    """The claims of a pod; a Status where they keep it from every node, None where it has none.
+
+    Mirrors podHasPVCs and GetPodVolumeClaims.
+    """
+    named = _named(pod, claims)
+    if isinstance(named, Status):
+        return named
+    if not named:
+        return None
+    bound: list[PersistentVolumeClaim] = []
+    waiting: list[PersistentVolumeClaim] = []
+    immediate = False
+    for claim in named:
+        if is_fully_bound(claim):
+            bound.append(claim)
+            continue
+        waits = _waits_for_pod(claim, classes)
+        if isinstance(waits, Status):
+            return waits
+        # A claim that names its volume is for the controller to bind, whatever its class says.
+        if waits and not volume_name(claim):
+            waiting.append(claim)
+        else:
+            immediate = True
+    if immediate:
+        return UNBOUND
+    wanted = {class_of_claim(claim) for claim in waiting}
+    candidates: dict[str, list[PersistentVolume]] = {name: [] for name in wanted}
+    if wanted:
+        for _, volume in sorted(volumes.items()):
+            if (name := class_of_volume(volume)) in wanted:
+                candidates[name].append(volume)
+    return PodClaims(tuple(bound), tuple(waiting), candidates)
+
+
+def _named(pod: PodInfo, claims: ObjectStore) -> list[PersistentVolumeClaim] | Status:
+    named = []
+    for volume in pod.volumes:
+        name = claim_name(pod.name, volume)
+        if name is None:
+            continue
+        ephemeral = volume.persistentVolumeClaim is None
+        claim: PersistentVolumeClaim | None = claims.get(f"{pod.namespace}/{name}")
+        if claim is None:
+            if ephemeral:
+                problem = f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{name}"'
+                return Status.unresolvable(problem)
+            return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+        if claim.status is not None and claim.status.phase == "Lost":
+            wanted = volume_name(claim)
+            problem = f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{wanted}"'
+            return Status.unresolvable(problem)
+        if claim.metadata is not None and claim.metadata.deletionTimestamp is not None:
+            return Status.unresolvable(f'persistentvolumeclaim "{name}" is being deleted')
+        if ephemeral and not is_controlled_by(claim, pod.uid):
+            problem = f"PVC {pod.namespace}/{name} was not created for pod {pod.key} (pod is not owner)"
+            return Status.unresolvable(problem)
+        named.append(claim)
+    return named
+
+
+def _waits_for_pod(claim: PersistentVolumeClaim, classes: ObjectStore) -> bool | Status:
+    """Whether the class of a claim leaves its binding to the scheduler. Mirrors IsDelayBindingMode."""
+    name = class_of_claim(claim)
+    found: Any = classes.get(name) if name else None
+    if found is None:
+        return False
+    if found.volumeBindingMode is None:
+        return Status.error(f'VolumeBindingMode not set for StorageClass "{name}"')
+    return bool(found.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER)

@@ -1,0 +1,149 @@
+"""VolumeBinding: the claims of a pod have to be met on its node, and are bound before the pod is."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayplan.api.kinds import (
+    CSI_DRIVER,
+    CSI_NODE,
+    CSI_STORAGE_CAPACITY,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STORAGE_CLASS,
+)
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import EventHint
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.normalization import utilization_curve
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+from bayplan.plugins.arguments import VolumeBindingArgs
+from bayplan.plugins.volume_binding.capacity import Capacities
+from bayplan.plugins.volume_binding.claims import PodClaims, sort_claims
+from bayplan.plugins.volume_binding.hints import volume_events
+from bayplan.plugins.volume_binding.reservation import BindingFailed, Progress, Reservation
+from bayplan.plugins.volume_binding.scoring import score
+from bayplan.plugins.volume_binding.search import Search
+
+_NO_ARGUMENTS = VolumeBindingArgs()
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What is remembered of a pod with claims: they, and what was set aside for them."""
+
+    claims: PodClaims
+    reservation: Reservation | None = None
+
+
+class VolumeBinding(Plugin):
+    """Mirrors plugins/volumebinding/volume_binding.go."""
+
+    name = "VolumeBinding"
+    reads_pods = False
+    arguments = VolumeBindingArgs
+
+    def __init__(self, handle: Handle, args: VolumeBindingArgs = _NO_ARGUMENTS) -> None:
+        self._handle = handle
+        self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
+        self._volumes = handle.objects(PERSISTENT_VOLUME)
+        self._classes = handle.objects(STORAGE_CLASS)
+        self._pods = handle.objects(POD)
+        self._nodes = handle.objects(NODE)
+        capacities = Capacities(handle.objects(CSI_DRIVER), handle.objects(CSI_STORAGE_CAPACITY))
+        self._search = Search(self._volumes, self._classes, handle.objects(CSI_NODE), capacities)
+        self._timeout = args.bindTimeoutSeconds
+        points = [(point.utilization, point.score) for point in args.shape or ()]
+        self._curve = utilization_curve(points) if points else None
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Turn down a pod whose claims have to be bound, or made, by somebody else first; skip one without claims."""
+        if not pod.volumes:
+            return SKIP
+        claims = sort_claims(pod, self._claims, self._volumes, self._classes)
+        if claims is None:
+            return SKIP
+        if isinstance(claims, Status):
+            return claims
+        cycle.data[self.name] = _Memory(claims)
+        return None
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Turn down the nodes on which a claim is not met."""
+        return self._search.find(cycle.data[self.name].claims, nodes).rejections()
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Skip, unless nodes are to be liked by how well they use their room."""
+        return SKIP if self._curve is None or self.name not in cycle.data else None
+
+    def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
+        """The score of the curve, where there is one."""
+        scores = np.zeros(len(nodes), dtype=np.int64)
+        memory: _Memory | None = cycle.data.get(self.name)
+        if self._curve is not None and memory is not None:
+            found = self._search.find(memory.claims, nodes)
+            for position in range(len(nodes)):
+                scores[position] = score(found.at(position), self._curve)
+        return scores
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Set volumes aside, and claims for having volumes made, in memory only."""
+        memory: _Memory | None = cycle.data.get(self.name)
+        if memory is None or not memory.claims.waiting:
+            return None
+        nodes = self._handle.nodes
+        position = nodes.position(node_name)
+        if position is None:
+            return Status.error(f'node "{node_name}" not found')
+        found = self._search.find(memory.claims, nodes.at(np.array([position])))
+        refused = found.rejections()
+        if refused is not None:
+            status: Status = refused.statuses[int(refused.index[0]) - 1]
+            return status
+        memory.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes)
+        return None
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Give back what is set aside and not written yet."""
+        memory: _Memory | None = cycle.data.get(self.name)
+        if memory is not None and memory.reservation is not None:
+            memory.reservation.give_up()
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Say whether there is anything to be bound."""
+        memory: _Memory | None = cycle.data.get(self.name)
+        return SKIP if memory is None or memory.reservation is None else None
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
+        """Write what was set aside, and wait until the controller has bound it all."""
+        memory: _Memory | None = cycle.data.get(self.name)
+        if memory is None or memory.reservation is None:
+            return None
+        client = self._handle.client
+        if client is None:
+            return Status.error("binding volumes: there is no API server to write to")
+        await memory.reservation.write(client)
+        progress = Progress(memory.reservation, pod.key, node_name, self._handle, self._search)
+        stores = (self._claims, self._volumes, self._pods, self._nodes)
+        try:
+            bound = await self._handle.until(lambda: progress.done(self._pods), stores, self._timeout)
+        except BindingFailed as failure:
+            return Status.error(f"binding volumes: {failure}")
+        return None if bound else Status.error("binding volumes: context deadline exceeded")
+
+    def events(self) -> Iterable[EventHint]:
+        """Almost anything about volumes may help."""
+        return volume_events()
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims and volumes change with every pod that is given some, so that pods with volumes stay apart."""
+        return None if pod.volumes else ()

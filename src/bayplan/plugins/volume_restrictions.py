@@ -1,0 +1,154 @@
+"""VolumeRestrictions: disks that one node cannot mount for two pods, and claims that only one pod may use."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lightkube.models.core_v1 import PersistentVolumeClaim, RBDVolumeSource, Volume
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.api.volumes import READ_WRITE_ONCE_POD
+from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+
+DISK_CONFLICT = Status.unschedulable("node(s) had no available disk")
+CLAIM_CONFLICT = Status.unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+@dataclass(slots=True)
+class _Exclusive:
+    """The claims of the pod that only one pod may use, by name, and how often others do."""
+
+    claims: frozenset[str]
+    used: int
+
+    def clone(self) -> _Exclusive:
+        return _Exclusive(self.claims, self.used)
+
+    def count(self, other: PodInfo, sign: int) -> None:
+        """A pod is thought to come or go. Its namespace is not looked at, as upstream does not."""
+        self.used += sign * sum(name in self.claims for name in _claim_names(other.volumes))
+
+
+class VolumeRestrictions(Plugin):
+    """Mirrors plugins/volumerestrictions/volume_restrictions.go."""
+
+    name = "VolumeRestrictions"
+
+    def __init__(self, handle: Handle) -> None:
+        self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Every claim has to exist, for it says who may use it. Skip a pod that gets in nobody's way."""
+        if not pod.volumes:
+            return SKIP
+        exclusive = set()
+        for name in _claim_names(pod.volumes):
+            claim: PersistentVolumeClaim | None = self._claims.get(f"{pod.namespace}/{name}")
+            if claim is None:
+                return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+            if READ_WRITE_ONCE_POD in ((claim.spec.accessModes if claim.spec else None) or ()):
+                exclusive.add(name)
+        table = nodes.table
+        used = sum(table.volumes.claimed(f"{pod.namespace}/{name}", table.live) for name in exclusive)
+        if not used and not _disks(pod.volumes):
+            return SKIP
+        cycle.data[self.name] = _Exclusive(frozenset(exclusive), used)
+        return None
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
+        """Count the claims of a pod that is thought to be there."""
+        cycle.data[self.name].count(added, 1)
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
+        """Count the claims of a pod that is thought to be gone."""
+        cycle.data[self.name].count(removed, -1)
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Disks first, which are in the way on single nodes; a claim that is in use is so everywhere."""
+        used = cycle.data[self.name].used > 0
+        index = np.full(len(nodes), 2 if used else 0, dtype=np.int32)
+        disks = _disks(pod.volumes)
+        if disks:
+            for position, others in nodes.pods_with_volumes():
+                if any(_clash(disks, other.volumes) for other in others):
+                    index[position] = 1
+        return Rejections(index, (DISK_CONFLICT, CLAIM_CONFLICT))
+
+    def events(self) -> Iterable[EventHint]:
+        """A pod may go, a node come, and a claim be made."""
+        yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
+        yield EventHint(ClusterEvent(NODE, Action.ADD))
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), self.after_claim_add)
+
+    def after_pod_delete(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
+        """A pod that had one of the disks or claims helps."""
+        if old.namespace != pod.namespace:
+            return Hint.SKIP
+        shares = not set(_claim_names(old.volumes)).isdisjoint(_claim_names(pod.volumes))
+        return Hint.QUEUE if shares or _clash(_disks(pod.volumes), old.volumes) else Hint.SKIP
+
+    def after_claim_add(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
+        """A claim of the pod helps."""
+        metadata = new.metadata
+        if metadata is None or metadata.namespace != pod.namespace:
+            return Hint.SKIP
+        return Hint.QUEUE if metadata.name in _claim_names(pod.volumes) else Hint.SKIP
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Who else uses a claim changes with every pod, so that pods with volumes stay apart."""
+        return None if pod.volumes else ()
+
+
+def _claim_names(volumes: Iterable[Volume]) -> list[str]:
+    return [volume.persistentVolumeClaim.claimName for volume in volumes if volume.persistentVolumeClaim is not None]
+
+
+def _disks(volumes: Iterable[Volume]) -> list[Volume]:
+    """The volumes that a node may be unable to mount twice."""
+    return [
+        volume
+        for volume in volumes
+        if volume.gcePersistentDisk is not None
+        or volume.awsElasticBlockStore is not None
+        or volume.rbd is not None
+        or volume.iscsi is not None
+    ]
+
+
+def _clash(disks: Sequence[Volume], others: Sequence[Volume]) -> bool:
+    return any(_same_disk(disk, other) for disk in disks for other in others)
+
+
+def _same_disk(one: Volume, other: Volume) -> bool:
+    """Whether two pods cannot have these volumes on one node. Mirrors isVolumeConflict."""
+    gce, gce_there = one.gcePersistentDisk, other.gcePersistentDisk
+    aws, aws_there = one.awsElasticBlockStore, other.awsElasticBlockStore
+    iscsi, iscsi_there = one.iscsi, other.iscsi
+    rbd, rbd_there = one.rbd, other.rbd
+    return (
+        (gce and gce_there and gce.pdName == gce_there.pdName and not (gce.readOnly and gce_there.readOnly))
+        # Not even for reading.
+        or (aws and aws_there and aws.volumeID == aws_there.volumeID)
+        or (iscsi and iscsi_there and iscsi.iqn == iscsi_there.iqn and not (iscsi.readOnly and iscsi_there.readOnly))
+        or (rbd and rbd_there and _same_image(rbd, rbd_there) and not (rbd.readOnly and rbd_there.readOnly))
+        or False
+    )
+
+
+def _same_image(one: RBDVolumeSource, other: RBDVolumeSource) -> bool:
+    return (
+        not set(one.monitors or ()).isdisjoint(other.monitors or ())
+        and (one.pool or "") == (other.pool or "")
+        and one.image == other.image
+    )

@@ -1,0 +1,144 @@
+"""VolumeZone: a pod goes to the zones and regions that the labels of its volumes name."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from lightkube.models.core_v1 import PersistentVolume, PersistentVolumeClaim
+from lightkube.models.storage_v1 import StorageClass
+
+from bayplan.api.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.volumes import WAIT_FOR_FIRST_CONSUMER, class_of_claim, volume_name, zones
+from bayplan.cluster.columns import Bool
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.handle import Handle
+from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.status import SKIP, Status
+from bayplan.framework.verdicts import Rejections
+
+NO_ZONE = Status.unresolvable("node(s) had no available volume zone")
+
+LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+_SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+
+
+@dataclass(frozen=True, slots=True)
+class _Topology:
+    """What a volume asks of its node: one of these values of a label."""
+
+    label: str
+    values: frozenset[str]
+
+
+class VolumeZone(Plugin):
+    """Mirrors plugins/volumezone/volume_zone.go. Looks at bound claims; ephemeral volumes are left to VolumeBinding."""
+
+    name = "VolumeZone"
+    reads_pods = False
+
+    def __init__(self, handle: Handle) -> None:
+        self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
+        self._volumes = handle.objects(PERSISTENT_VOLUME)
+        self._classes = handle.objects(STORAGE_CLASS)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
+        """Find what the volumes ask for; skip a pod whose volumes ask for nothing."""
+        topologies: list[_Topology] = []
+        for volume in pod.volumes:
+            if volume.persistentVolumeClaim is None:
+                continue
+            found = self._volume_of(pod.namespace, volume.persistentVolumeClaim.claimName)
+            if isinstance(found, Status):
+                return found
+            if found is not None:
+                topologies += _topologies(found)
+        if not topologies:
+            return SKIP
+        cycle.data[self.name] = topologies
+        return None
+
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """A node without any of the labels takes every volume: its cluster may have one zone only."""
+        somewhere = np.zeros(len(nodes), dtype=np.bool_)
+        for label in LABELS:
+            somewhere |= nodes.has_label(label)
+        fits = ~somewhere
+        if fits.all():
+            return None
+        there = somewhere
+        for topology in cycle.data[self.name]:
+            there &= _matches(topology, nodes)
+        return Rejections.where(~(fits | there), NO_ZONE)
+
+    def events(self) -> Iterable[EventHint]:
+        """Classes, nodes, claims and volumes may come or change."""
+        yield EventHint(ClusterEvent(STORAGE_CLASS.kind, Action.ADD), self.after_class_add)
+        yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD | Action.UPDATE), self.after_claim_change)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME.kind, Action.ADD | Action.UPDATE), self.after_volume_change)
+
+    def after_class_add(self, pod: PodInfo, old: Any, new: StorageClass) -> Hint:
+        """A class whose claims wait for their pods helps."""
+        return Hint.QUEUE if new.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
+
+    def after_claim_change(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
+        """A claim of the pod helps."""
+        metadata = new.metadata
+        if metadata is None or metadata.namespace != pod.namespace:
+            return Hint.SKIP
+        claims = (volume.persistentVolumeClaim for volume in pod.volumes)
+        named = any(claim is not None and claim.claimName == metadata.name for claim in claims)
+        return Hint.QUEUE if named else Hint.SKIP
+
+    def after_volume_change(self, pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
+        """A volume that is new, or asks for something else, helps."""
+        return Hint.QUEUE if old is None or _topologies(old) != _topologies(new) else Hint.SKIP
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Claims and volumes change with every pod that is bound to some, so that pods with volumes stay apart."""
+        return None if pod.volumes else ()
+
+    def _volume_of(self, namespace: str, name: str) -> PersistentVolume | Status | None:
+        """The volume behind a claim; None where it waits for its pod."""
+        if not name:
+            return Status.unresolvable("PersistentVolumeClaim had no name")
+        claim: PersistentVolumeClaim | None = self._claims.get(f"{namespace}/{name}")
+        if claim is None:
+            return Status.unresolvable(f'persistentvolumeclaim "{name}" not found')
+        if wanted := volume_name(claim):
+            volume: PersistentVolume | None = self._volumes.get(wanted)
+            return Status.unresolvable(f'persistentvolume "{wanted}" not found') if volume is None else volume
+        class_name = class_of_claim(claim)
+        if not class_name:
+            return Status.unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        found: StorageClass | None = self._classes.get(class_name)
+        if found is None:
+            return Status.unresolvable(f'storageclass.storage.k8s.io "{class_name}" not found')
+        if found.volumeBindingMode is None:
+            return Status.unresolvable(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        if found.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER:
+            return None
+        return Status.unresolvable("PersistentVolume had no name")
+
+
+def _topologies(volume: PersistentVolume) -> list[_Topology]:
+    """What the labels of a volume ask for. One that cannot be read is ignored."""
+    labels = (volume.metadata.labels if volume.metadata else None) or {}
+    found = ((label, zones(labels[label])) for label in LABELS if label in labels)
+    return [_Topology(label, values) for label, values in found if values is not None]
+
+
+def _matches(topology: _Topology, nodes: Nodes) -> Bool:
+    """Which nodes have one of the values, under the label itself or, where they lack it, under its successor."""
+    label = topology.label
+    matches = nodes.label_in(label, topology.values)
+    successor = _SUCCESSOR.get(label)
+    if successor is not None:
+        matches = matches | (~nodes.has_label(label) & nodes.label_in(successor, topology.values))
+    return matches

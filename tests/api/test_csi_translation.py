@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from lightkube.models.core_v1 import PersistentVolume
+
+from bayplan.api.csi_translation import Untranslatable, in_tree_plugin, translate
+from bayplan.api.objects import convert
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+KEY = "topology.cinder.csi.openstack.org/zone"
+
+
+def disk(labels=None, terms=None, **source):
+    source = source or {"gcePersistentDisk": {"pdName": "d"}}
+    affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": terms}}} if terms is not None else {}
+    document = {"metadata": {"name": "v", "labels": labels or {}}, "spec": {**source, **affinity}}
+    return convert(PersistentVolume, document)
+
+
+def term(**values):
+    return {"matchExpressions": [{"key": key, "operator": "In", "values": names} for key, names in values.items()]}
+
+
+def translated(volume):
+    plugin = in_tree_plugin(volume.spec)
+    assert plugin is not None
+    return translate(volume, plugin)
+
+
+@pytest.mark.feature("CSI translation: handles")
+@pytest.mark.parametrize(
+    ("volume", "driver", "handle"),
+    [
+        pytest.param(disk(), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/UNSPECIFIED/disks/d", id="GCE"),
+        pytest.param(
+            disk({ZONE: "us-a-1"}), "pd.csi.storage.gke.io", "projects/UNSPECIFIED/zones/us-a-1/disks/d", id="in a zone"
+        ),
+        pytest.param(
+            disk({BETA_ZONE: "us-a-1__us-a-2"}),
+            "pd.csi.storage.gke.io",
+            "projects/UNSPECIFIED/regions/us-a/disks/d",
+            id="in a region",
+        ),
+        pytest.param(disk(awsElasticBlockStore={"volumeID": "vol-1"}), "ebs.csi.aws.com", "vol-1", id="EBS"),
+        pytest.param(
+            disk(awsElasticBlockStore={"volumeID": "aws:///vol-1"}), "ebs.csi.aws.com", "vol-1", id="EBS as a URL"
+        ),
+        pytest.param(disk(cinder={"volumeID": "d"}), "cinder.csi.openstack.org", "d", id="Cinder"),
+        pytest.param(disk(portworxVolume={"volumeID": "d"}), "pxd.portworx.com", "d", id="Portworx"),
+        pytest.param(
+            disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Managed"}), "disk.csi.azure.com", "u", id="Azure"
+        ),
+    ],
+)
+def test_handles(volume, driver, handle):
+    found = translated(volume)
+    assert (found.driver, found.handle) == (driver, handle)
+
+
+@pytest.mark.feature("CSI translation: handles")
+@pytest.mark.parametrize(
+    ("volume", "problem"),
+    [
+        pytest.param(disk({ZONE: "us-a-1__eu-b-1"}), "multiple or no regions", id="zones of two regions"),
+        pytest.param(disk({ZONE: "one__two"}), "zone in unexpected format", id="odd zones"),
+        pytest.param(disk(awsElasticBlockStore={"volumeID": "aws://z/x"}), "Invalid format for AWS volume", id="EBS"),
+        pytest.param(
+            disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Shared"}), "is not supported", id="Azure"
+        ),
+    ],
+)
+def test_what_no_driver_would_find(volume, problem):
+    with pytest.raises(Untranslatable, match=problem):
+        translated(volume)
+
+
+@pytest.mark.feature("CSI translation: topology")
+@pytest.mark.parametrize(
+    ("labels", "terms", "expected"),
+    [
+        pytest.param({}, None, None, id="none"),
+        pytest.param({}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity"),
+        pytest.param({}, [term(**{BETA_ZONE: ["a"]})], [{KEY: ["a"]}], id="beta labels"),
+        pytest.param(
+            {}, [term(**{BETA_ZONE: ["a"], BETA_REGION: ["r"]})], [{KEY: ["a"], REGION: ["r"]}], id="beta regions"
+        ),
+        pytest.param({ZONE: "b__a"}, None, [{KEY: ["a", "b"]}], id="labels"),
+        pytest.param({ZONE: "__"}, None, None, id="labels that name no zone"),
+        pytest.param(
+            {ZONE: "a"}, [term(k=["1"]), term(k=["2"])], [{"k": ["1"], KEY: ["a"]}, {"k": ["2"], KEY: ["a"]}], id="both"
+        ),
+        pytest.param({ZONE: "b"}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity goes before labels"),
+    ],
+)
+def test_topology(labels, terms, expected):
+    required = translated(disk(labels, terms, cinder={"volumeID": "d"})).required
+    found = None
+    if required is not None:
+        found = [{each.key: each.values for each in term.matchExpressions} for term in required.nodeSelectorTerms]
+    assert found == expected
+
+
+def test_volumes_that_never_were_of_a_plugin():
+    assert in_tree_plugin(disk(nfs={"path": "/", "server": "s"}).spec) is None

@@ -1,0 +1,442 @@
+"""VolumeBinding: which nodes meet a pod's claims, and what is said of the others."""
+
+from __future__ import annotations
+
+import pytest
+from volumes import (
+    ZONE,
+    asked,
+    claim,
+    csi_driver,
+    csi_node,
+    fitting,
+    on_nodes,
+    owned_by,
+    room,
+    storage_class,
+    using,
+    volume,
+)
+
+from bayplan.framework.status import Code
+from bayplan.testing.builders import make_cluster, make_node
+
+NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
+BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+NODES = [make_node("a", labels={ZONE: "z-a"}), make_node("b", labels={ZONE: "z-b"}), make_node("c")]
+MADE = storage_class("made", provisioner="disk.example.com")
+SELECTED = "volume.kubernetes.io/selected-node"
+
+
+def said_of(pod, *objects):
+    return asked(make_cluster(*NODES, *objects), "VolumeBinding", pod)
+
+
+def reasons(said):
+    return {name: status.reasons for name, status in said.items() if status.code is not Code.SUCCESS}
+
+
+@pytest.mark.feature("VolumeBinding: claims that keep the pod from every node")
+@pytest.mark.parametrize(
+    ("pod", "objects", "code", "reason"),
+    [
+        pytest.param(using("c"), [], "unresolvable", 'persistentvolumeclaim "c" not found', id="missing"),
+        pytest.param(
+            using("c"),
+            [claim("c", volume="v", status={"phase": "Lost"})],
+            "unresolvable",
+            'persistentvolumeclaim "c" bound to non-existent persistentvolume "v"',
+            id="lost",
+        ),
+        pytest.param(
+            using("c"),
+            [claim("c", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
+            "unresolvable",
+            'persistentvolumeclaim "c" is being deleted',
+            id="deleting",
+        ),
+        pytest.param(
+            using("c"),
+            [claim("c"), storage_class(mode="Immediate")],
+            "unresolvable",
+            "pod has unbound immediate PersistentVolumeClaims",
+            id="unbound",
+        ),
+        pytest.param(
+            using("c"),
+            [claim("c")],
+            "unresolvable",
+            "pod has unbound immediate PersistentVolumeClaims",
+            id="of a class that is not there",
+        ),
+        pytest.param(
+            using("c"),
+            [claim("c", volumeName="v"), storage_class(), volume("v")],
+            "unresolvable",
+            "pod has unbound immediate PersistentVolumeClaims",
+            id="that names its volume",
+        ),
+        pytest.param(
+            using("c"),
+            [claim("c"), storage_class(mode=None)],
+            "error",
+            'VolumeBindingMode not set for StorageClass "late"',
+            id="of a class without a mode",
+        ),
+        pytest.param(
+            using(ephemeral=["e"]),
+            [],
+            "unresolvable",
+            'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"',
+            id="ephemeral, not there yet",
+        ),
+        pytest.param(
+            using(ephemeral=["e"]),
+            [claim("p-e"), storage_class()],
+            "unresolvable",
+            "PVC default/p-e was not created for pod default/p (pod is not owner)",
+            id="ephemeral, of nobody",
+        ),
+        pytest.param(
+            using(ephemeral=["e"]),
+            [claim("p-e", metadata=owned_by("p", uid="older")), storage_class()],
+            "unresolvable",
+            "PVC default/p-e was not created for pod default/p (pod is not owner)",
+            id="ephemeral, of an older pod",
+        ),
+    ],
+)
+def test_before_any_node(pod, objects, code, reason):
+    cluster = make_cluster(*NODES, *objects)
+    plugin = next(each for each in cluster.profile.every() if each.name == "VolumeBinding")
+    status = plugin.pre_filter(None, pod, cluster.state.nodes)
+    assert status.reasons == (reason,)
+    assert status.code is (Code.ERROR if code == "error" else Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+
+
+@pytest.mark.feature("VolumeBinding: bound claims")
+@pytest.mark.parametrize(
+    ("volumes", "names", "reason"),
+    [
+        pytest.param([volume("v")], "a b c", "", id="everywhere"),
+        pytest.param([volume("v", nodes=["a", "c"])], "a c", NODE_CONFLICT, id="on some nodes"),
+        pytest.param([volume("v", nodeAffinity=on_nodes("z-b", key=ZONE))], "b", NODE_CONFLICT, id="in a zone"),
+        pytest.param([volume("v", nodeAffinity={"required": {"nodeSelectorTerms": []}})], "", NODE_CONFLICT, id="none"),
+        pytest.param([], "", MISSING, id="gone"),
+        pytest.param(
+            [
+                volume(
+                    "v",
+                    nodeAffinity={
+                        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Near"}]}]}
+                    },
+                )
+            ],
+            "",
+            NODE_CONFLICT,
+            id="unreadable",
+        ),
+        pytest.param(
+            [
+                volume(
+                    "v",
+                    nodeAffinity={
+                        "required": {
+                            "nodeSelectorTerms": [
+                                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}
+                            ]
+                        }
+                    },
+                )
+            ],
+            "",
+            NODE_CONFLICT,
+            id="by name: names are not looked at",
+        ),
+    ],
+)
+def test_bound_claims(volumes, names, reason):
+    said = said_of(using("c"), claim("c", volume="v"), *volumes)
+    assert fitting(said) == set(names.split())
+    assert set(reasons(said).values()) == ({(reason,)} if reason else set())
+
+
+@pytest.mark.feature("VolumeBinding: bound claims")
+def test_the_first_bound_claim_in_the_way_is_the_one_told():
+    objects = [claim("c", volume="v"), volume("v", nodes=["a"]), claim("d", volume="gone")]
+    assert reasons(said_of(using("c", "d"), *objects)) == {
+        "a": (MISSING,),
+        "b": (NODE_CONFLICT,),
+        "c": (NODE_CONFLICT,),
+    }
+    assert reasons(said_of(using("d", "c"), *objects)) == dict.fromkeys("abc", (MISSING,))
+
+
+@pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
+@pytest.mark.parametrize(
+    ("volumes", "migrated", "names"),
+    [
+        pytest.param(
+            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x", id="before"
+        ),
+        pytest.param(
+            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
+            ("kubernetes.io/cinder",),
+            "a y",
+            id="after: by the driver's label",
+        ),
+        pytest.param(
+            volume("v", cinder={"volumeID": "d"}, labels={ZONE: "z-a"}),
+            ("kubernetes.io/cinder",),
+            "a b c y",
+            id="after: the zone from the label",
+        ),
+        pytest.param(
+            volume("v", portworxVolume={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
+            ("kubernetes.io/portworx-volume",),
+            "a x",
+            id="a driver without zones",
+        ),
+    ],
+)
+def test_translated_topology(volumes, migrated, names):
+    key = "topology.cinder.csi.openstack.org/zone"
+    more = [make_node("x", labels={ZONE: "z-a"}), make_node("y", labels={key: "z-a"})]
+    objects = [claim("c", volume="v"), volumes, *more, csi_node("x", *migrated), csi_node("y", *migrated)]
+    said = fitting(said_of(using("c"), *objects))
+    assert said == set(names.split())
+
+
+@pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
+def test_a_volume_that_cannot_be_translated_is_an_error_where_it_has_to_be():
+    odd = volume("v", awsElasticBlockStore={"volumeID": "aws://z/odd"})
+    said = said_of(using("c"), claim("c", volume="v"), odd, csi_node("b", "kubernetes.io/aws-ebs"))
+    problem = "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/odd)"
+    assert reasons(said) == {"b": (f"could not translate pv: {problem}",)}
+    assert said["b"].code is Code.ERROR
+
+
+LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
+
+
+@pytest.mark.feature("VolumeBinding: static matching")
+@pytest.mark.parametrize(
+    ("wanted", "volumes", "names"),
+    [
+        pytest.param(claim("c"), LOCAL, "a b", id="one a node"),
+        pytest.param(claim("c", size="2Gi"), LOCAL, "", id="too small"),
+        pytest.param(claim("c", size="1025Mi"), [volume("v", size="1.5Gi", nodes=["c"])], "c", id="large enough"),
+        pytest.param(claim("c"), [volume("v", storage_class="other")], "", id="another class"),
+        pytest.param(claim("c"), [volume("v", phase="Bound")], "", id="not available"),
+        pytest.param(claim("c"), [volume("v", phase="Released")], "", id="released"),
+        pytest.param(claim("c", volumeMode="Block"), [volume("v")], "", id="another mode"),
+        pytest.param(claim("c", volumeMode="Block"), [volume("v", volumeMode="Block")], "a b c", id="the same mode"),
+        pytest.param(claim("c", accessModes=["ReadWriteMany"]), [volume("v")], "", id="access modes that it lacks"),
+        pytest.param(
+            claim("c", accessModes=["ReadOnlyMany"]),
+            [volume("v", accessModes=["ReadWriteOnce", "ReadOnlyMany"])],
+            "a b c",
+            id="one of its access modes",
+        ),
+        pytest.param(
+            claim("c", selector={"matchLabels": {"k": "1"}}),
+            [volume("v", nodes=["a"], labels={"k": "1"}), volume("w", nodes=["b"], labels={"k": "2"})],
+            "a",
+            id="a selector",
+        ),
+        pytest.param(claim("c", volumeAttributesClassName="fast"), [volume("v")], "", id="another attributes class"),
+        pytest.param(
+            claim("c", volumeAttributesClassName="fast"),
+            [volume("v", volumeAttributesClassName="fast")],
+            "a b c",
+            id="the same attributes class",
+        ),
+        pytest.param(
+            claim("c"), [volume("v", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], "", id="being deleted"
+        ),
+        pytest.param(claim("c"), [volume("v", for_claim="default/other")], "", id="set aside for another"),
+        pytest.param(claim("c"), [volume("v", for_claim="other/c")], "", id="set aside for one of another namespace"),
+        pytest.param(
+            claim("c"),
+            [volume("v", nodes=["a"], for_claim="default/c", phase="Pending"), volume("w")],
+            "a",
+            id="set aside for it: no other will do",
+        ),
+        pytest.param(
+            claim("c", accessModes=["ReadWriteMany"], selector={"matchLabels": {"k": "1"}}),
+            [volume("v", for_claim="default/c")],
+            "a b c",
+            id="set aside for it: modes and labels are not looked at",
+        ),
+        pytest.param(
+            claim("c", size="2Gi"),
+            [volume("v", for_claim="default/c"), volume("w", size="3Gi", nodes=["b"])],
+            "b",
+            id="set aside for it, but too small",
+        ),
+    ],
+)
+def test_static_matching(wanted, volumes, names):
+    said = said_of(using("c"), wanted, storage_class(), *volumes)
+    assert fitting(said) == set(names.split())
+    assert set(reasons(said).values()) <= {(BIND_CONFLICT,)}
+
+
+@pytest.mark.feature("VolumeBinding: static matching")
+def test_claims_of_one_pod_do_not_get_the_same_volume():
+    objects = [claim("small"), claim("large", size="2Gi"), storage_class()]
+    volumes = [
+        volume("s-a", nodes=["a"]),
+        volume("l-a", size="2Gi", nodes=["a"]),
+        volume("l-b", size="2Gi", nodes=["b"]),
+    ]
+    assert fitting(said_of(using("large", "small"), *objects, *volumes)) == {"a"}
+
+
+@pytest.mark.feature("VolumeBinding: static matching")
+def test_a_selector_that_cannot_be_read_is_an_error():
+    odd = claim("c", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
+    said = said_of(using("c"), odd, storage_class(), volume("v"))
+    problem = '"Near" is not a valid label selector operator'
+    assert {status.code for status in said.values()} == {Code.ERROR}
+    assert said["a"].reasons == (f"error creating internal label selector for claim: default/c: {problem}",)
+
+
+TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
+
+
+@pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
+@pytest.mark.parametrize(
+    ("made", "names"),
+    [
+        pytest.param(MADE, "a b c", id="everywhere"),
+        pytest.param(storage_class("made"), "", id="no provisioner"),
+        pytest.param({**MADE, "allowedTopologies": [TERM]}, "a b", id="some zones"),
+        pytest.param({**MADE, "allowedTopologies": []}, "a b c", id="no term: everywhere"),
+        pytest.param({**MADE, "allowedTopologies": [{}]}, "", id="an empty term: nowhere"),
+        pytest.param(
+            {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-c"]}]}, TERM]},
+            "a b",
+            id="one of the terms",
+        ),
+    ],
+)
+def test_where_volumes_may_be_made(made, names):
+    said = said_of(using("c"), claim("c", "made"), made)
+    assert fitting(said) == set(names.split())
+    assert set(reasons(said).values()) <= {(BIND_CONFLICT,)}
+
+
+@pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
+def test_a_volume_that_is_there_goes_before_one_that_is_made():
+    local = {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-b"]}]}]}
+    said = said_of(using("c"), claim("c", "made"), local, volume("v", "made", nodes=["a"]))
+    assert fitting(said) == {"a", "b"}
+
+
+@pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
+@pytest.mark.parametrize(
+    ("node", "names"),
+    [
+        pytest.param("b", "b", id="a node"),
+        pytest.param("gone", "", id="a node that is gone"),
+        pytest.param("", "", id="none"),
+    ],
+)
+def test_selected_nodes(node, names):
+    said = said_of(using("c"), claim("c", "made", annotations={SELECTED: node}), MADE)
+    assert fitting(said) == set(names.split())
+    assert set(reasons(said).values()) == {(BIND_CONFLICT,)}
+
+
+@pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
+def test_a_class_that_went_is_an_error_or_unbound():
+    said = said_of(using("c"), claim("c", "gone", annotations={SELECTED: "a"}))
+    assert set(reasons(said).values()) == {("pod has unbound immediate PersistentVolumeClaims",)}
+
+
+@pytest.mark.feature("VolumeBinding: storage capacity")
+@pytest.mark.parametrize(
+    ("rooms", "names"),
+    [
+        pytest.param([], "", id="no room is told of"),
+        pytest.param([room("r", "10Gi", "a")], "a", id="enough"),
+        pytest.param([room("r", "9Gi", "a")], "", id="too little"),
+        pytest.param([room("r", "9Gi", "a"), room("s", "10Gi", "b")], "b", id="of another node"),
+        pytest.param([room("r", "100Gi", "a", largest="9Gi")], "", id="the largest volume is too small"),
+        pytest.param([room("r", "1Gi", "a", largest="10Gi")], "a", id="the largest volume goes before the capacity"),
+        pytest.param([room("r", None, "a")], "", id="nothing is said"),
+        pytest.param([room("r", "10Gi", storage_class="other", selector={})], "", id="of another class"),
+        pytest.param([room("r", "10Gi", selector={})], "a b c", id="on all nodes"),
+        pytest.param([room("r", "10Gi", selector=False)], "", id="on no node"),
+        pytest.param(
+            [room("r", "10Gi", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})], "", id="unreadable"
+        ),
+    ],
+)
+def test_capacity(rooms, names):
+    objects = [claim("c", "made", "10Gi"), MADE, csi_driver("disk.example.com"), *rooms]
+    said = said_of(using("c"), *objects)
+    assert fitting(said) == set(names.split())
+    assert set(reasons(said).values()) <= {(NO_SPACE,)}
+
+
+@pytest.mark.feature("VolumeBinding: storage capacity")
+@pytest.mark.parametrize(
+    ("objects", "size"),
+    [
+        pytest.param([], "10Gi", id="no driver object"),
+        pytest.param([csi_driver("disk.example.com", tells_capacity=False)], "10Gi", id="a driver that does not tell"),
+        pytest.param([csi_driver("other.example.com")], "10Gi", id="another driver"),
+        pytest.param([csi_driver("disk.example.com")], None, id="a claim that does not say how much"),
+    ],
+)
+def test_capacity_is_not_asked_for(objects, size):
+    wanted = claim("c", "made", size or "1Gi", **({"resources": {}} if size is None else {}))
+    assert fitting(said_of(using("c"), wanted, MADE, *objects)) == {"a", "b", "c"}
+
+
+@pytest.mark.feature("VolumeBinding: several reasons")
+def test_reasons_come_together_in_their_order():
+    objects = [
+        claim("bound", volume="v"),
+        volume("v", nodes=["a"]),
+        claim("late"),
+        storage_class(),
+        volume("w", nodes=["a", "c"]),
+        claim("made", "made", "10Gi"),
+        MADE,
+        csi_driver("disk.example.com"),
+    ]
+    said = said_of(using("bound", "late", "made"), *objects)
+    assert reasons(said) == {
+        "a": (NO_SPACE,),
+        "b": (NODE_CONFLICT, BIND_CONFLICT),
+        "c": (NODE_CONFLICT, NO_SPACE),
+    }
+
+
+@pytest.mark.feature("VolumeBinding: generic ephemeral volumes")
+def test_an_ephemeral_volume_is_placed_like_its_claim():
+    objects = [claim("p-e", metadata=owned_by("p")), storage_class(), volume("v", nodes=["b"])]
+    assert fitting(said_of(using(ephemeral=["e"]), *objects)) == {"b"}
+
+
+@pytest.mark.feature("VolumeBinding: malformed objects")
+@pytest.mark.parametrize(
+    ("objects", "names"),
+    [
+        pytest.param([claim("c", size="much"), storage_class(), volume("v")], "a b c", id="a claim's size"),
+        pytest.param([claim("c"), storage_class(), volume("v", size="much")], "", id="a volume's size"),
+        pytest.param(
+            [claim("c", "made"), MADE, csi_driver("disk.example.com"), room("r", "much", selector={})],
+            "",
+            id="a capacity",
+        ),
+    ],
+)
+def test_what_cannot_be_read_counts_as_nothing(objects, names):
+    assert fitting(said_of(using("c"), *objects)) == set(names.split())

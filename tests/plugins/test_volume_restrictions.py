@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import pytest
+from volumes import asked, claim, plugin_of, using, volume
+
+from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
+from bayplan.api.objects import convert
+from bayplan.framework.events import Hint
+from bayplan.framework.status import Code
+from bayplan.scheduling import Outcome
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+EXCLUSIVE = ["ReadWriteOncePod"]
+DISK = "node(s) had no available disk"
+CLAIM = (
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+)
+
+
+def disk(kind, **fields):
+    return {"name": "d", kind: fields}
+
+
+def gce(name, read_only=False):
+    return disk("gcePersistentDisk", pdName=name, readOnly=read_only)
+
+
+def aws(name, read_only=False):
+    return disk("awsElasticBlockStore", volumeID=name, readOnly=read_only)
+
+
+def iscsi(iqn, lun=0, read_only=False):
+    return disk("iscsi", iqn=iqn, lun=lun, targetPortal="10.0.0.1:3260", readOnly=read_only)
+
+
+def rbd(image, *monitors, pool="rbd", read_only=False):
+    return disk("rbd", image=image, monitors=list(monitors or ("m1",)), pool=pool, readOnly=read_only)
+
+
+@pytest.mark.feature("VolumeRestrictions: disks")
+@pytest.mark.parametrize(
+    ("wanted", "there", "conflict"),
+    [
+        pytest.param(gce("a"), gce("a"), True, id="one disk of GCE"),
+        pytest.param(gce("a"), gce("b"), False, id="two disks of GCE"),
+        pytest.param(gce("a", read_only=True), gce("a", read_only=True), False, id="GCE, both read"),
+        pytest.param(gce("a", read_only=True), gce("a"), True, id="GCE, the other writes"),
+        pytest.param(gce("a"), gce("a", read_only=True), True, id="GCE, this one writes"),
+        pytest.param(aws("a"), aws("a"), True, id="one disk of AWS"),
+        pytest.param(aws("a", read_only=True), aws("a", read_only=True), True, id="AWS, not even to read"),
+        pytest.param(aws("a"), aws("b"), False, id="two disks of AWS"),
+        pytest.param(aws("a"), gce("a"), False, id="of different kinds"),
+        pytest.param(iscsi("a"), iscsi("a", lun=1), True, id="one target, whatever the unit"),
+        pytest.param(iscsi("a", read_only=True), iscsi("a", read_only=True), False, id="iSCSI, both read"),
+        pytest.param(iscsi("a"), iscsi("b"), False, id="two targets"),
+        pytest.param(rbd("a"), rbd("a"), True, id="one image"),
+        pytest.param(rbd("a", "m1", "m2"), rbd("a", "m2", "m3"), True, id="one image, a monitor in common"),
+        pytest.param(rbd("a", "m1"), rbd("a", "m2"), False, id="images of two clusters"),
+        pytest.param(rbd("a"), rbd("a", pool="other"), False, id="images of two pools"),
+        pytest.param(rbd("a", read_only=True), rbd("a", read_only=True), False, id="an image, both read"),
+        pytest.param({"name": "d", "emptyDir": {}}, gce("a"), False, id="scratch space"),
+    ],
+)
+def test_disks(wanted, there, conflict):
+    cluster = make_cluster(
+        make_node("busy"), make_node("idle"), using(name="other", node="busy", volumes=[there], namespace="elsewhere")
+    )
+    said = asked(cluster, "VolumeRestrictions", using(volumes=[wanted]))
+    assert said["idle"].code is Code.SUCCESS
+    assert said["busy"].code is (Code.UNSCHEDULABLE if conflict else Code.SUCCESS)
+    assert said["busy"].reasons == ((DISK,) if conflict else ())
+
+
+@pytest.mark.feature("VolumeRestrictions: ReadWriteOncePod")
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        pytest.param([], "", id="unused"),
+        pytest.param([using("mine", name="other", node="a")], CLAIM, id="used"),
+        pytest.param([using("mine", name="other", node="gone")], "", id="used on a node that is gone"),
+        pytest.param([using("mine", name="other", node="a", namespace="b")], "", id="of another namespace"),
+        pytest.param([using("theirs", name="other", node="a")], "", id="another claim"),
+        pytest.param([using("shared", name="other", node="a")], "", id="a claim that may be shared"),
+    ],
+)
+def test_a_claim_for_one_pod(objects, reason):
+    cluster = make_cluster(
+        make_node("a"),
+        make_node("b"),
+        claim("mine", volume="v1", accessModes=EXCLUSIVE),
+        claim("shared", volume="v2"),
+        claim("theirs", volume="v3", accessModes=EXCLUSIVE),
+        volume("v1"),
+        volume("v2"),
+        volume("v3"),
+        *objects,
+    )
+    decision = cluster.decide(using("mine", "shared"))
+    assert decision.outcome is (Outcome.UNSCHEDULABLE if reason else Outcome.SCHEDULED)
+    if reason:
+        assert decision.message.startswith(f"0/2 nodes are available: 2 {reason}.")
+
+
+@pytest.mark.feature("VolumeRestrictions: preempting the user of a claim")
+@pytest.mark.parametrize(
+    ("priority", "nominated"), [pytest.param(10, "a", id="higher"), pytest.param(0, "", id="equal")]
+)
+def test_the_user_of_a_claim_is_preempted(priority, nominated):
+    cluster = make_cluster(
+        make_node("a"),
+        make_node("b"),
+        claim("mine", volume="v", accessModes=EXCLUSIVE),
+        volume("v"),
+        using("mine", name="user", node="a"),
+        make_pod("bystander", node="b"),
+    )
+    decision = cluster.decide(using("mine", priority=priority))
+    assert decision.nominated_node == nominated
+    assert [victim.name for victim in decision.victims] == (["user"] if nominated else [])
+
+
+@pytest.mark.feature("VolumeRestrictions: missing claims")
+def test_a_claim_that_is_not_there():
+    cluster = make_cluster(make_node("a"))
+    decision = cluster.decide(using("none"))
+    assert decision.message.startswith('0/1 nodes are available: persistentvolumeclaim "none" not found.')
+    assert decision.diagnosis.unschedulable_plugins == {"VolumeRestrictions"}
+
+
+@pytest.mark.feature("VolumeRestrictions: queueing hints")
+@pytest.mark.parametrize(
+    ("waits", "gone", "hint"),
+    [
+        pytest.param(using("c"), using("c", name="o", node="a"), Hint.QUEUE, id="the same claim"),
+        pytest.param(using("c"), using("d", name="o", node="a"), Hint.SKIP, id="another claim"),
+        pytest.param(using("c"), using("c", name="o", namespace="b"), Hint.SKIP, id="another namespace"),
+        pytest.param(using(volumes=[gce("x")]), using(name="o", volumes=[gce("x")]), Hint.QUEUE, id="the same disk"),
+        pytest.param(using(volumes=[gce("x")]), using(name="o", volumes=[gce("y")]), Hint.SKIP, id="another disk"),
+        pytest.param(using("c"), make_pod("o", node="a"), Hint.SKIP, id="no volumes"),
+    ],
+)
+def test_after_a_pod_is_deleted(waits, gone, hint):
+    assert plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_pod_delete(waits, gone, None) is hint
+
+
+@pytest.mark.feature("VolumeRestrictions: queueing hints")
+@pytest.mark.parametrize(
+    ("new", "hint"),
+    [
+        pytest.param(claim("c"), Hint.QUEUE, id="the pod's"),
+        pytest.param(claim("d"), Hint.SKIP, id="another"),
+        pytest.param(claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
+    ],
+)
+def test_after_a_claim_is_made(new, hint):
+    assert (
+        plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_claim_add(
+            using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)
+        )
+        is hint
+    )

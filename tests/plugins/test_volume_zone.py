@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from volumes import asked, claim, fitting, plugin_of, storage_class, using, volume
+
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
+from bayplan.api.objects import convert
+from bayplan.framework.events import Hint
+from bayplan.framework.status import Code
+from bayplan.testing.builders import make_cluster, make_node
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+NODES = [
+    make_node("a", labels={ZONE: "z-a", REGION: "r"}),
+    make_node("b", labels={ZONE: "z-b", REGION: "r"}),
+    make_node("old", labels={BETA_ZONE: "z-a", BETA_REGION: "r"}),
+    make_node("bare"),
+]
+
+
+@pytest.mark.feature("VolumeZone: labels of volumes")
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        pytest.param({}, "a b old bare", id="no labels"),
+        pytest.param({ZONE: "z-a"}, "a bare", id="a zone; a node with beta labels has none"),
+        pytest.param({ZONE: "z-a__z-b"}, "a b bare", id="several zones"),
+        pytest.param({ZONE: " z-a __ z-b"}, "a b bare", id="several zones with blanks"),
+        pytest.param({ZONE: "z-a____z-b"}, "a b old bare", id="a zone without a name: the label is ignored"),
+        pytest.param({ZONE: ""}, "a b old bare", id="no zone at all: the label is ignored"),
+        pytest.param({ZONE: "z-c"}, "bare", id="a zone without nodes"),
+        pytest.param({BETA_ZONE: "z-a"}, "a old bare", id="the beta label, of nodes with either"),
+        pytest.param({REGION: "r"}, "a b bare", id="a region"),
+        pytest.param({BETA_REGION: "r", BETA_ZONE: "z-b"}, "b bare", id="region and zone, both beta"),
+        pytest.param({REGION: "r", ZONE: "z-b"}, "b bare", id="region and zone"),
+        pytest.param({REGION: "s", ZONE: "z-b"}, "bare", id="the zone, but another region"),
+    ],
+)
+def test_filter(labels, names):
+    cluster = make_cluster(*NODES, claim("c", volume="v"), volume("v", labels=labels))
+    said = asked(cluster, "VolumeZone", using("c"))
+    assert fitting(said) == set(names.split())
+    turned_down = [status for status in said.values() if status.code is not Code.SUCCESS]
+    assert {status.code for status in turned_down} <= {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
+    assert {status.reasons for status in turned_down} <= {("node(s) had no available volume zone",)}
+
+
+@pytest.mark.feature("VolumeZone: claims that are not bound, missing or unreadable")
+@pytest.mark.parametrize(
+    ("objects", "reason"),
+    [
+        pytest.param([], 'persistentvolumeclaim "c" not found', id="no claim"),
+        pytest.param([claim("c", volume="v")], 'persistentvolume "v" not found', id="no volume"),
+        pytest.param(
+            [claim("c", storage_class=None)], "PersistentVolumeClaim had no pv name and storageClass name", id="neither"
+        ),
+        pytest.param([claim("c")], 'storageclass.storage.k8s.io "late" not found', id="no class"),
+        pytest.param(
+            [claim("c"), storage_class(mode=None)], 'VolumeBindingMode not set for StorageClass "late"', id="no mode"
+        ),
+        pytest.param([claim("c"), storage_class(mode="Immediate")], "PersistentVolume had no name", id="unbound"),
+        pytest.param([claim("c"), storage_class()], "", id="waits for the pod"),
+    ],
+)
+def test_what_is_said_before_any_node(objects, reason):
+    said = set(asked(make_cluster(*NODES, *objects), "VolumeZone", using("c")).values())
+    assert {status.reasons for status in said} == {(reason,) if reason else ()}
+    assert {status.code for status in said} == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE if reason else Code.SUCCESS}
+
+
+@pytest.mark.feature("VolumeZone: claims that are not bound, missing or unreadable")
+def test_a_claim_without_a_name():
+    said = set(asked(make_cluster(*NODES), "VolumeZone", using("")).values())
+    assert {status.reasons for status in said} == {("PersistentVolumeClaim had no name",)}
+
+
+@pytest.mark.feature("VolumeZone: queueing hints")
+@pytest.mark.parametrize(
+    ("mode", "hint"),
+    [("WaitForFirstConsumer", Hint.QUEUE), ("Immediate", Hint.SKIP), (None, Hint.SKIP)],
+)
+def test_after_a_class_is_made(mode, hint):
+    new = convert(STORAGE_CLASS.type, storage_class(mode=mode))
+    assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_class_add(using("c"), None, new) is hint
+
+
+@pytest.mark.feature("VolumeZone: queueing hints")
+@pytest.mark.parametrize(
+    ("name", "namespace", "hint"),
+    [("c", "default", Hint.QUEUE), ("d", "default", Hint.SKIP), ("c", "other", Hint.SKIP)],
+)
+def test_after_a_claim_changed(name, namespace, hint):
+    new = convert(PERSISTENT_VOLUME_CLAIM.type, claim(name, namespace=namespace))
+    assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_claim_change(using("c"), None, new) is hint
+
+
+@pytest.mark.feature("VolumeZone: queueing hints")
+@pytest.mark.parametrize(
+    ("before", "after", "hint"),
+    [
+        pytest.param(None, {}, Hint.QUEUE, id="new"),
+        pytest.param({ZONE: "a"}, {ZONE: "b"}, Hint.QUEUE, id="another zone"),
+        pytest.param({ZONE: "a__b"}, {ZONE: "b__a"}, Hint.SKIP, id="the same zones"),
+        pytest.param({ZONE: "a", "x": "1"}, {ZONE: "a", "x": "2"}, Hint.SKIP, id="another label"),
+    ],
+)
+def test_after_a_volume_changed(before, after, hint):
+    old, new = (
+        labels if labels is None else convert(PERSISTENT_VOLUME.type, volume("v", labels=labels))
+        for labels in (before, after)
+    )
+    assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_volume_change(using("c"), old, new) is hint

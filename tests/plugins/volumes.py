@@ -1,0 +1,174 @@
+"""Objects around volumes, for the tests of the plugins that look at them."""
+
+from __future__ import annotations
+
+from bayplan.framework.interface import CycleState
+from bayplan.framework.profile import Point, Profile, takes_part
+from bayplan.framework.runner import run_filter, run_pre_filter
+from bayplan.framework.status import Code
+from bayplan.testing.builders import make_pod
+
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+
+def on_nodes(*names, key=HOSTNAME):
+    """Node affinity of a volume that can be had on these nodes."""
+    expression = {"key": key, "operator": "In", "values": list(names)}
+    return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
+
+
+def claim(name, storage_class="late", size="1Gi", *, volume="", namespace="default", annotations=None, **fields):
+    """A claim, bound to `volume` if one is given. `fields` are of the spec, but for `metadata` and `status`."""
+    metadata, status = fields.pop("metadata", {}), fields.pop("status", {})
+    annotations = {**(BOUND if volume else {}), **(annotations or {})}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"claim-{name}",
+            "resourceVersion": "1",
+            "annotations": annotations,
+            **metadata,
+        },
+        "spec": {
+            **spec,
+            **({"storageClassName": storage_class} if storage_class is not None else {}),
+            **({"volumeName": volume} if volume else {}),
+            **fields,
+        },
+        "status": {"phase": "Bound" if volume else "Pending", **status},
+    }
+
+
+def volume(
+    name, storage_class="late", size="1Gi", *, nodes=None, for_claim=None, labels=None, phase="Available", **fields
+):
+    """A volume that can be had on `nodes` (None: everywhere). `for_claim`: namespace/name that it is set aside for."""
+    metadata = fields.pop("metadata", {})
+    source = {} if fields.keys() & SOURCES else {"csi": {"driver": "disk.example.com", "volumeHandle": name}}
+    reference = {}
+    if for_claim is not None:
+        namespace, _, claim_name = for_claim.partition("/")
+        reference = {"claimRef": {"namespace": namespace, "name": claim_name}}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "uid": f"volume-{name}", "resourceVersion": "1", "labels": labels or {}, **metadata},
+        "spec": {
+            "capacity": {"storage": size},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            **({"nodeAffinity": on_nodes(*nodes)} if nodes is not None else {}),
+            **reference,
+            **source,
+            **fields,
+        },
+        "status": {"phase": phase},
+    }
+
+
+SOURCES = {"csi", "awsElasticBlockStore", "gcePersistentDisk", "azureDisk", "cinder", "portworxVolume", "nfs"}
+
+
+def storage_class(name="late", mode="WaitForFirstConsumer", provisioner="kubernetes.io/no-provisioner", **fields):
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": name},
+        "provisioner": provisioner,
+        **({"volumeBindingMode": mode} if mode else {}),
+        **fields,
+    }
+
+
+def csi_node(name, *migrated, **limits):
+    """A CSINode: for which drivers (dots as `_`) it has which limits, and which plugins have been taken over from."""
+    drivers = [
+        {
+            "name": driver.replace("_", "."),
+            "nodeID": name,
+            "topologyKeys": [],
+            **({"allocatable": {"count": limit}} if limit is not None else {}),
+        }
+        for driver, limit in limits.items()
+    ]
+    annotations = {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(migrated)} if migrated else {}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSINode",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"drivers": drivers},
+    }
+
+
+def csi_driver(name, *, tells_capacity=True):
+    spec = {"storageCapacity": tells_capacity}
+    return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}, "spec": spec}
+
+
+def room(name, capacity, *nodes, storage_class="made", largest=None, selector=None):
+    """A CSIStorageCapacity for some nodes."""
+    expression = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "CSIStorageCapacity",
+        "metadata": {"name": name, "namespace": "default"},
+        "storageClassName": storage_class,
+        **({"capacity": capacity} if capacity else {}),
+        **({"maximumVolumeSize": largest} if largest else {}),
+        **(
+            {"nodeTopology": selector if selector is not None else {"matchExpressions": [expression]}}
+            if selector is not False
+            else {}
+        ),
+    }
+
+
+def attachment(name, node, volume_name, attacher="disk.example.com"):
+    spec = {"attacher": attacher, "nodeName": node, "source": {"persistentVolumeName": volume_name}}
+    return {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "VolumeAttachment",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def using(*claims, name="p", volumes=(), ephemeral=(), **fields):
+    """A pod with these claims, ephemeral volumes by name, and other volumes."""
+    template = {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {}}}}
+    named = [{"name": f"v{number}", "persistentVolumeClaim": {"claimName": each}} for number, each in enumerate(claims)]
+    named += [{"name": each, "ephemeral": template} for each in ephemeral]
+    return make_pod(name, spec={"volumes": [*named, *volumes]}, **fields)
+
+
+def owned_by(pod, uid=None):
+    """The metadata of a claim that was made for a pod."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid or f"default-{pod}", "controller": True}
+    return {"ownerReferences": [owner]}
+
+
+def plugin_of(cluster, name):
+    """One of the cluster's plugins."""
+    return next(plugin for plugin in cluster.profile.every() if plugin.name == name)
+
+
+def asked(cluster, name, pod):
+    """What one plugin alone says of every node: code and reasons, joined."""
+    plugin, state, cycle = plugin_of(cluster, name), cluster.state, CycleState()
+    profile = Profile("test", {point: [plugin] for point in Point if takes_part(plugin, point)})
+    refusal = run_pre_filter(profile, cycle, pod, state.nodes).refusal
+    nodes = state.nodes
+    live = [position for position in range(len(nodes)) if nodes.live[position]]
+    verdicts = run_filter(profile, cycle, pod, nodes) if refusal is None else None
+    return {nodes.name(position): refusal or verdicts.of(position) for position in live}
+
+
+def fitting(said):
+    """The nodes that stand, by what `asked` returned."""
+    return {name for name, status in said.items() if status.code is Code.SUCCESS}
