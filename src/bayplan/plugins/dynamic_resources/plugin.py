@@ -24,7 +24,7 @@ from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
-from bayplan.framework.status import SKIP, Status
+from bayplan.framework.status import SKIP, Code, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
@@ -93,6 +93,7 @@ class DynamicResources(Plugin):
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Look at the claims: which are allocated, and whether the others can be at all."""
+        cycle.data[self.name] = None
         wanted = extended_requests(pod)
         by_devices = any(self._extended.class_of(name) is not None for name in wanted)
         if not by_devices and not has_claims(pod):
@@ -204,7 +205,9 @@ class DynamicResources(Plugin):
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
         """Give up an allocation that stands in the way, if nobody else uses it."""
-        state: PodDevices | None = cycle.data.get(self.name)
+        if self.name not in cycle.data:  # as upstream, which fails where another plugin ended PreFilter before it
+            return PostFilterResult(Status(Code.ERROR))
+        state: PodDevices | None = cycle.data[self.name]
         return PostFilterResult(Status.unschedulable(self._giving_up.post_filter(state, pod)))
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
@@ -249,7 +252,7 @@ class DynamicResources(Plugin):
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Only a pod with claims has anything to write."""
-        return None if self.name in cycle.data else SKIP
+        return SKIP if cycle.data.get(self.name) is None else None
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Write the allocations, and for whom the claims are reserved; then wait for what has to be done to devices."""
