@@ -250,8 +250,11 @@ def test_without_a_server_an_allocation_is_given_up_in_memory():
     cluster.ask(pod)
     cluster.plugin.post_filter(cluster.cycle, pod, None, None)
     assert cluster.gets(pod) == "r=a"
-    nothing = cluster.plugin.post_filter(CycleState(), make_pod("q"), None, None)
+    cluster.ask(make_pod("q"))
+    nothing = cluster.plugin.post_filter(cluster.cycle, make_pod("q"), None, None)
     assert nothing.status.message == "no new claims to deallocate"
+    unasked = cluster.plugin.post_filter(CycleState(), make_pod("q"), None, None)
+    assert (unasked.status.code, unasked.status.message) == (Code.ERROR, "")
 
 
 @pytest.mark.feature("DynamicResources: extended resources")

@@ -255,7 +255,7 @@ class DynamicResources(Plugin):
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Only a pod with claims has anything to write."""
-        return None if self.name in cycle.data else SKIP
+        return SKIP if cycle.data.get(self.name) is None else None
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Write the allocations, and for whom the claims are reserved; then wait for what has to be done to devices."""
