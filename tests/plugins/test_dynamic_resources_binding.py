@@ -254,7 +254,7 @@ def test_without_a_server_an_allocation_is_given_up_in_memory():
     nothing = cluster.plugin.post_filter(cluster.cycle, make_pod("q"), None, None)
     assert nothing.status.message == "no new claims to deallocate"
     unasked = cluster.plugin.post_filter(CycleState(), make_pod("q"), None, None)
-    assert (unasked.status.code, unasked.status.message) == (Code.ERROR, "")
+    assert (unasked.status.code, unasked.status.message) == (Code.ERROR, "not found")
 
 
 @pytest.mark.feature("DynamicResources: extended resources")
