@@ -18,11 +18,9 @@ from bayplan.extender.problems import NotYet, Unanswerable
 from bayplan.extender.sent_nodes import Asked, names_of
 from bayplan.extender.wire import ExtenderArgs
 from bayplan.log_fields import about_node, pod_named
+from bayplan.service.informers import LIVE_PODS
 
 log = logging.getLogger(__name__)
-
-LIVE_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that are done take nothing any more, and there may be many of them."""
 
 
 class WatchedCluster:
