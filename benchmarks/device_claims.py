@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """How many pods with claims on devices the decision core places a second.
 
-    benchmarks/devices.py                       # 200 nodes of 8 devices, 2,000 pods with a claim each
-    benchmarks/devices.py --nodes 50 --claims 500
+    benchmarks/device_claims.py                       # 200 nodes of 8 devices, 2,000 pods with a claim each
+    benchmarks/device_claims.py --nodes 50 --claims 500
 
 Every claim asks for one device by a selector in CEL that half of them match. A pod is decided, assumed and its devices
 are reserved, in memory; nothing is written. Machines differ: quote figures with the machine and its load.
