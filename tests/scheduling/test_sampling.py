@@ -41,6 +41,15 @@ class Signs(Picky):
         return ()
 
 
+class Whole(Plugin):
+    """Asked about all nodes at once, and signs nothing."""
+
+    name = "Whole"
+
+    def filter_nodes(self, cycle, pod, nodes):
+        return None
+
+
 def profile_with(plugin, state, percentage=0):
     plugins = Plugins(multiPoint=PluginSet([PluginReference(plugin.name)] if plugin else []))
     config = KubeSchedulerProfile(schedulerName="default-scheduler", plugins=plugins)
@@ -71,7 +80,9 @@ def test_enough_is_as_upstream_has_it(percentage, total, enough):
     assert enough_nodes(empty_profile(Picky(), percentage), total) == enough
 
 
-@pytest.mark.parametrize("plugin", [None, Signs()], ids=["whole-table plugins only", "answers are kept"])
+@pytest.mark.parametrize(
+    "plugin", [None, Signs(), Whole()], ids=["the built-in ones", "answers are kept", "whole table"]
+)
 def test_all_nodes_are_looked_at_where_that_is_cheap(plugin):
     assert enough_nodes(empty_profile(plugin, 10), 5000) == 5000
 

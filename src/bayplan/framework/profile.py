@@ -86,7 +86,7 @@ class Profile:
     percentage_of_nodes_to_score: int = 0
     """How many of the nodes are enough to choose from; 0: fewer, the more there are. See scheduling.sampling."""
     looks_at_each_node: bool = field(init=False)
-    """Whether a plugin has to be asked node by node, for each pod."""
+    """Whether a plugin that signs no pods has to be asked node by node."""
     _signs: Sequence[Any] | None = field(init=False)
     """The plugins that a decision rests on, if all of them sign pods."""
     _rest_on: Sequence[Any] = field(init=False)
@@ -96,9 +96,10 @@ class Profile:
         deciding = list({id(plugin): plugin for point in points for plugin in self.at(point)}.values())
         self._signs = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
         self._rest_on = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
-        self.looks_at_each_node = self._signs is None and not (
-            all(implements(plugin, interface.FilterNodes) for plugin in self.at(Point.FILTER))
-            and all(implements(plugin, interface.ScoreNodes) for plugin in self.at(Point.SCORE))
+        self.looks_at_each_node = any(
+            not implements(plugin, whole_form) and not implements(plugin, interface.Sign)
+            for point, whole_form in ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
+            for plugin in self.at(point)
         )
 
     def at(self, point: Point) -> Sequence[Any]:
