@@ -7,7 +7,10 @@ from dataclasses import replace
 
 import pytest
 from clusters import embedded, real
+from shipped import NAMESPACE, deploy
+from workloads import NAME
 
+from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 from bayplan.testing.proxy import FaultProxy
 
@@ -31,9 +34,16 @@ def control_plane():
     with asyncio.Runner() as runner:
         runner.run(plane.__aenter__())
         try:
-            yield plane, runner.run(plane.service_account("bayplan-scheduler"))
+            yield plane, runner.run(deployed(plane))
         finally:
             runner.run(plane.__aexit__())
+
+
+async def deployed(plane):
+    """Apply what is shipped. Returns a kubeconfig of the account that it makes."""
+    async with HttpClient(load_kubeconfig(plane.admin)) as client:
+        await deploy(client, "bayplan.yaml")
+    return await plane.account_kubeconfig(NAME, NAMESPACE)
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from clusters import embedded
 from running import FAST
 from workloads import NAME, pod
@@ -32,9 +31,7 @@ ROUNDS = 20
 @pytest.fixture
 async def cluster(tmp_path):
     """One with PodGroups."""
-    async with embedded(tmp_path) as cluster:
-        definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+    async with embedded(tmp_path, "podgroup-crd.yaml") as cluster:
         await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 
@@ -265,6 +262,8 @@ async def test_a_gang_of_kubernetes_own_kind(tmp_path):
     names = ["one", "two", "three"]
     arriving = [pod(name, "1", schedulingGroup={"podGroupName": "crew"}) for name in names]
     async with embedded(tmp_path) as cluster:
+        # As system:kube-scheduler grants on servers that have the feature gate.
+        await cluster.let("get list watch", "podgroups.scheduling.k8s.io")
         await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
         await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         await cluster.add_nodes(2, cpu="1")

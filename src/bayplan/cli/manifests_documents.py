@@ -24,9 +24,7 @@ _RBAC = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = {
     "system:kube-scheduler": "What a scheduler reads and writes: Kubernetes' own role for it.",
     "system:volume-scheduler": "Volumes and claims, which a scheduler brings together.",
-    "system:auth-delegator": "To ask the API server who wants to see the metrics, and whether they may.",
 }
-_READER = "extension-apiserver-authentication-reader"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +53,6 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     yield "", _object("v1", "ServiceAccount", deployed) | {"automountServiceAccountToken": False}
     for role, purpose in _CLUSTER_ROLES.items():
         yield purpose, _bound(deployed, f"{deployed.name}:{role}", "ClusterRole", role)
-    purpose = "The authorities of the cluster's client certificates, which may be shown to the endpoints."
-    yield purpose, _bound(deployed, f"{deployed.name}:{_READER}", "Role", _READER, "kube-system")
     yield from _lease_rights(deployed)
     yield "", _object("v1", "ConfigMap", deployed) | {"data": dict(deployed.files)}
     budget = {
