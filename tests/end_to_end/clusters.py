@@ -15,7 +15,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from shipped import ACCOUNT, SUBJECT, deploy, token
+from shipped import ACCOUNT, SUBJECT, deploy, token, until_allowed
 from workloads import HOSTNAME, NAME, amounts
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, Kind
@@ -95,6 +95,8 @@ class Cluster(ABC):
         await self.client.create(CLUSTER_ROLE, role)
         await self.client.create(CLUSTER_ROLE_BINDING, {**role, "roleRef": reference, "subjects": [SUBJECT]})
         self._let += [(kind, reference["name"]) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
+        for verb in verbs.split():
+            await until_allowed(self.client, verb, resource)
 
     async def delete(self, name: str) -> None:
         """A pod is gone at once, and the witness has seen it go."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from pathlib import Path
@@ -16,8 +17,15 @@ from bayplan.devcluster.manifests import Manifest, create, read
 FOLDER = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "kube-system"
 ACCOUNT = service_account_name(NAMESPACE, NAME)
-"""The account as the API server calls it, and as bindings name it."""
 SUBJECT = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+"""The account as the API server calls it, and as bindings name it."""
+SIGNS = (
+    ("list", "nodes"),
+    ("list", "storageclasses.storage.k8s.io"),
+    ("update", "leases.coordination.k8s.io", NAME),
+)
+"""A right of each role that it has, which the others do not give."""
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @cache
@@ -34,9 +42,24 @@ def manifests(file: str) -> tuple[Manifest, ...]:
 
 
 async def deploy(client: HttpClient, *files: str) -> None:
-    """Apply files of deploy/."""
+    """Apply files of deploy/, and wait until the account has the rights that deploy/bayplan.yaml gives it."""
     for file in files:
         await create(client, manifests(file))
+    for right in SIGNS:
+        await until_allowed(client, *right)
+
+
+async def until_allowed(client: HttpClient, verb: str, resource: str, name: str = "") -> None:
+    """Wait until the server lets the account do something: it may take it a moment to heed what was granted."""
+    combined, _, group = resource.partition(".")
+    plural, _, subresource = combined.partition("/")
+    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    if name:
+        asked |= {"namespace": NAMESPACE, "name": name}
+    review = json.dumps({"spec": {"user": ACCOUNT, "resourceAttributes": asked}}).encode()
+    async with asyncio.timeout(10):
+        while not json.loads(await client.request("POST", REVIEWS, body=review))["status"]["allowed"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
 
 
 async def token(client: HttpClient, name: str = NAME, namespace: str = NAMESPACE) -> str:
