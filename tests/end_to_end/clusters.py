@@ -216,14 +216,16 @@ class Real(Cluster):
 
 
 @asynccontextmanager
-async def embedded(folder: Path, *files: str, **server_options: Any) -> AsyncIterator[Embedded]:
-    """A cluster with what deploy/bayplan.yaml makes, and other files of deploy/.
+async def embedded(
+    folder: Path, without: Sequence[type[Controller]] = (), *, files: Iterable[str] = (), **server_options: Any
+) -> AsyncIterator[Embedded]:
+    """A cluster with what deploy/bayplan.yaml makes, and other files of deploy/; without these controllers.
 
     Raises AssertionError in the end if the scheduler asked for anything that it may not do.
     """
     async with ApiServer(tokens={ADMIN_TOKEN: ADMIN}, rbac=True, **server_options) as server:
         cluster = Embedded(server, folder)
-        async with cluster.client, alive(cluster, WORKLOADS):
+        async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
             await cluster.deploy("bayplan.yaml", *files)
             yield cluster
     refused = sorted({right_to(asked) for asked in cluster.refused})
@@ -231,12 +233,14 @@ async def embedded(folder: Path, *files: str, **server_options: Any) -> AsyncIte
 
 
 @asynccontextmanager
-async def real(plane: ControlPlane, scheduler_kubeconfig: Path) -> AsyncIterator[Real]:
+async def real(
+    plane: ControlPlane, scheduler_kubeconfig: Path, without: Sequence[type[Controller]] = ()
+) -> AsyncIterator[Real]:
     """A control plane to which deploy/bayplan.yaml has been applied, emptied of what other tests left in it."""
     cluster = Real(plane, scheduler_kubeconfig)
     async with cluster.client:
         await cluster.clear()
-        async with alive(cluster, ALL):
+        async with _alive(cluster, [one for one in ALL if one not in without]):
             yield cluster
         if "kube-apiserver" not in plane.running:
             await plane.start_api_server()
@@ -249,7 +253,7 @@ def right_to(asked: Attributes) -> str:
 
 
 @asynccontextmanager
-async def alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
+async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
     """Controllers and kubelets for all nodes run, and a witness sees all."""
     clock, informers = RunningClock(), Informers(cluster.client)
     kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)

@@ -31,7 +31,7 @@ ROUNDS = 20
 @pytest.fixture
 async def cluster(tmp_path):
     """One with PodGroups."""
-    async with embedded(tmp_path, "podgroup-crd.yaml") as cluster:
+    async with embedded(tmp_path, files=["podgroup-crd.yaml"]) as cluster:
         await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 

@@ -80,7 +80,7 @@ class Trial(logging.Handler):
 
 @asynccontextmanager
 async def trial(folder):
-    async with embedded(folder, *FILES[1:]) as cluster:
+    async with embedded(folder, files=FILES[1:]) as cluster:
         attempt = Trial(cluster)
         log = logging.getLogger("bayplan")
         log.addHandler(attempt)
