@@ -6,6 +6,7 @@ All end-to-end tests run the scheduler under these rights (see clusters.py). Her
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import signal
 import socket
@@ -19,17 +20,21 @@ from clusters import ADMIN_TOKEN, Embedded, embedded, right_to
 from errands import allow_to_read_metrics, serving, status_of
 from granted import ERRANDS, FILES, GRANTED, UNUSED, bound_roles, take_away, told
 from running import bayplan_run
-from shipped import NAMESPACE, manifests
+from shipped import ACCOUNT, NAMESPACE, manifests
 from workloads import NAME, pods
 
-from bayplan.api.kinds import CLUSTER_ROLE_BINDING, LEASE, ROLE_BINDING
+from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, LEASE, ROLE, ROLE_BINDING
 from bayplan.cli.manifests import manifests as manifests_command
+from bayplan.client import HttpClient, load_kubeconfig
+from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+from bayplan.devcluster.apiserver.authorization.rules import Rule
 
 NEEDED = [(errand, right) for errand, (_, rights) in ERRANDS.items() for right in rights]
 BINDINGS = [
     manifest for file in FILES for manifest in manifests(file) if manifest.kind in {CLUSTER_ROLE_BINDING, ROLE_BINDING}
 ]
-ENDPOINTS_READY = "/readyz/sched-handler-sync"
+LACKS = f'User "{ACCOUNT}" cannot'
+"""What a server says to whom it lets do less than they want."""
 
 
 class Trial(logging.Handler):
@@ -62,12 +67,15 @@ class Trial(logging.Handler):
         return any(text in line for line in self._lines)
 
     async def run(self, errand: str) -> None:
-        """To its end, or until something is refused."""
+        """To its end, or until something is refused and the log says so."""
         act, rights = ERRANDS[errand]
 
         async def done() -> None:
-            missing = set(rights)
-            await self.until(lambda: self._cluster.refused or not missing - self.used)
+            try:
+                await self.until(lambda: self.used.issuperset(rights) or (self._cluster.refused and self.says(LACKS)))
+            except TimeoutError:
+                never = ", ".join(sorted(set(rights) - self.used))
+                raise AssertionError(f"{errand}: {never} was never asked for, nor was anything refused") from None
 
         await act(self._cluster, done)
 
@@ -119,7 +127,7 @@ async def test_without_it_something_is_refused_and_the_log_says_what(tmp_path, e
         await take_away(cluster, right)
         await attempt.run(errand)
         assert attempt.refused == [right]
-        await attempt.until(lambda: attempt.says(f'cannot {verb} resource "{resource}" in API group "{group}"'))
+        assert attempt.says(f'{LACKS} {verb} resource "{resource}" in API group "{group}"')
 
 
 @pytest.mark.parametrize("binding", BINDINGS, ids=[binding.document["metadata"]["name"] for binding in BINDINGS])
@@ -136,13 +144,34 @@ async def test_each_binding_is_needed(tmp_path, binding):
         assert attempt.refused
 
 
+@pytest.mark.apiserver
+async def test_the_roles_of_the_embedded_cluster_are_those_of_a_real_one(control_plane):
+    plane, _ = control_plane
+    there = {}
+    async with HttpClient(load_kubeconfig(plane.admin)) as client:
+        for kind, namespace in ((CLUSTER_ROLE, None), (ROLE, NAMESPACE)):
+            listed = json.loads(await client.request("GET", kind.path(namespace)))
+            there |= {(kind.kind, each["metadata"]["name"]): rules_of(each) for each in listed["items"]}
+    ours = {
+        (each["kind"], each["metadata"]["name"]): rules_of(each)
+        for each in bootstrap_policy()
+        if each["kind"] in {CLUSTER_ROLE.kind, ROLE.kind} and "aggregationRule" not in each
+    }
+    assert ours == {name: there.get(name) for name in ours}
+
+
+def rules_of(role):
+    """What a role grants, in no order."""
+    return {single for rule in role.get("rules") or () for single in Rule.of(rule).broken_down()}
+
+
 async def test_a_scheduler_that_may_not_read_something_is_not_ready_and_says_why(tmp_path):
     async with trial(tmp_path) as (cluster, attempt):
         await take_away(cluster, "list storageclasses.storage.k8s.io")
         async with serving(cluster) as endpoints:
-            await attempt.until(lambda: attempt.says("cannot list"))
+            await attempt.until(lambda: attempt.says(LACKS))
             assert (await status_of(endpoints.port, "/readyz"))[0] == 500
-            status, text = await status_of(endpoints.port, ENDPOINTS_READY, ADMIN_TOKEN)
+            status, text = await status_of(endpoints.port, "/readyz/sched-handler-sync", ADMIN_TOKEN)
     assert status == 500
     assert text == (
         "internal server error: handlers are not fully synchronized: storageclasses.storage.k8s.io: 403 Forbidden: "

@@ -14,7 +14,13 @@ READ_AND_WRITE_STATUS = (
 )
 DRIVER = {"kind": "User", "name": "driver"}
 NODE_A = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a"]}]}]}
-ALLOCATED = {"allocation": {"nodeSelector": NODE_A}}
+DEVICE = {"driver": "gpu.example.com", "pool": "p", "device": "one"}
+CLAIM = {
+    "metadata": {"name": "c"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}},
+}
+ALLOCATED = {"allocation": {"nodeSelector": NODE_A, "devices": {"results": [{"request": "r", **DEVICE}]}}}
+DEVICES = {"devices": [DEVICE]}
 RESERVED = {"reservedFor": [{"resource": "pods", "name": "p", "uid": "1"}]}
 
 
@@ -32,7 +38,7 @@ async def server():
 async def api(server, make_requests):
     async with aiohttp.ClientSession(server.url, headers={"Authorization": "Bearer admins"}) as session:
         requests = make_requests(session)
-        await requests.create(CLAIMS, {"metadata": {"name": "c"}, "spec": {}})
+        await requests.create(CLAIMS, CLAIM)
         yield requests
 
 
@@ -49,8 +55,16 @@ async def grant(api, *rules, subject=DRIVER):
     await api.create(f"{RBAC}/clusterrolebindings", bound)
 
 
-@pytest.mark.parametrize("status", [ALLOCATED, RESERVED], ids=["allocation", "reservation"])
-async def test_the_right_to_the_status_is_not_enough(api, driver, status):
+@pytest.mark.parametrize(
+    ("before", "status"),
+    [
+        pytest.param({}, ALLOCATED, id="allocation"),
+        pytest.param(ALLOCATED, RESERVED, id="reservation"),
+        pytest.param(ALLOCATED, {"allocation": None}, id="deallocation"),
+    ],
+)
+async def test_the_right_to_the_status_is_not_enough(api, driver, before, status):
+    await api.patch(f"{CLAIMS}/c/status", {"status": before})
     await grant(api, *READ_AND_WRITE_STATUS, binding("update"))
     answer = await driver.patch(f"{CLAIMS}/c/status", {"status": status}, 422)
     assert answer["message"] == (
@@ -69,7 +83,11 @@ async def test_who_may_bind_claims_writes_it(api, driver):
     await driver.put(f"{CLAIMS}/c/status", written)
 
 
-DEVICES = {"devices": [{"driver": "gpu.example.com", "pool": "p", "device": "one"}]}
+async def test_who_takes_an_allocation_back_needs_no_right_to_its_devices(api, driver):
+    await api.patch(f"{CLAIMS}/c/status", {"status": ALLOCATED | DEVICES})
+    await grant(api, *READ_AND_WRITE_STATUS, binding("patch"))
+    written = await driver.patch(f"{CLAIMS}/c/status", {"status": {"allocation": None, "devices": None}})
+    assert not written["status"]
 
 
 def writing_of_devices(verb, driver="gpu.example.com"):
@@ -96,11 +114,6 @@ async def test_a_driver_writes_about_its_own_devices(api, driver, right, allowed
         'API group "resource.k8s.io" in the namespace "default"'
     )
     assert answer.get("message", "") == ("" if allowed else told)
-
-
-async def test_what_is_said_of_devices_that_are_not_allocated_needs_no_right(api, driver):
-    await grant(api, *READ_AND_WRITE_STATUS)
-    await driver.patch(f"{CLAIMS}/c/status", {"status": DEVICES})
 
 
 @pytest.mark.parametrize(("node", "status"), [("a", 200), ("b", 422)])

@@ -51,7 +51,7 @@ def _binding_errors(
 def _driver_errors(
     access: Access, user: User, info: RequestInfo, before: Object, after: Object
 ) -> Iterator[FieldError]:
-    """What is said of the devices of a claim without an allocation is dropped, and needs no right."""
+    """A claim without an allocation has no devices: what was said of them goes with it, and that needs no right."""
     if not after.get("allocation"):
         return
     node = _node_of(after["allocation"])
