@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pytest
+from audit import AuditLog
 from shipped import ACCOUNT, SUBJECT, deploy, token, until_allowed
 from workloads import HOSTNAME, NAME, amounts
 
@@ -53,6 +54,11 @@ class Cluster(ABC):
 
     def __init__(self) -> None:
         self._let: list[tuple[Kind, str]] = []
+
+    @property
+    @abstractmethod
+    def refused(self) -> set[Attributes]:
+        """What the scheduler asked for and may not."""
 
     @abstractmethod
     async def stop_server(self) -> None:
@@ -156,7 +162,7 @@ class Cluster(ABC):
 
 
 class Embedded(Cluster):
-    """Bayplan's own API server, in this process. `asked` is what the scheduler asked of it, `refused` what it may not.
+    """Bayplan's own API server, in this process. `asked` is what the scheduler asked of it.
 
     `deploy` makes the scheduler's account first.
     """
@@ -165,10 +171,14 @@ class Embedded(Cluster):
         super().__init__()
         self.server = server
         self.asked: set[Attributes] = set()
-        self.refused: set[Attributes] = set()
+        self._refused: set[Attributes] = set()
         self._folder = folder
         self.client = HttpClient(load_kubeconfig(self._kubeconfig("admin", ADMIN_TOKEN)))
         server.access.audit.append(self._listen)
+
+    @property
+    def refused(self) -> set[Attributes]:
+        return self._refused
 
     async def deploy(self, *files: str) -> None:
         """Apply files of deploy/, and have the scheduler use the account that they make."""
@@ -185,7 +195,7 @@ class Embedded(Cluster):
         if user.name == ACCOUNT:
             self.asked.add(asked)
             if not verdict.allowed:
-                self.refused.add(asked)
+                self._refused.add(asked)
 
     def _kubeconfig(self, name: str, token: str) -> Path:
         document = {
@@ -199,14 +209,27 @@ class Embedded(Cluster):
         return path
 
 
+class Deployed(NamedTuple):
+    """A control plane to which deploy/bayplan.yaml has been applied."""
+
+    plane: ControlPlane
+    scheduler_kubeconfig: Path
+    audit: AuditLog
+
+
 class Real(Cluster):
     """kube-apiserver and etcd, shared by the tests of a run."""
 
-    def __init__(self, plane: ControlPlane, scheduler_kubeconfig: Path) -> None:
+    def __init__(self, deployed: Deployed) -> None:
         super().__init__()
-        self._plane = plane
-        self.client = HttpClient(load_kubeconfig(plane.admin))
-        self.scheduler_kubeconfig = scheduler_kubeconfig
+        self._plane, self._audit = deployed.plane, deployed.audit
+        self._began = self._audit.end
+        self.client = HttpClient(load_kubeconfig(self._plane.admin))
+        self.scheduler_kubeconfig = deployed.scheduler_kubeconfig
+
+    @property
+    def refused(self) -> set[Attributes]:
+        return self._audit.refused_since(self._began)
 
     async def stop_server(self) -> None:
         self._plane.stop_api_server(kill=True)
@@ -228,23 +251,30 @@ async def embedded(
         async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
             await cluster.deploy("bayplan.yaml", *files)
             yield cluster
-    refused = sorted({right_to(asked) for asked in cluster.refused})
-    assert not refused, f"the shipped rights lack {', '.join(refused)}"
+    check_rights(cluster)
 
 
 @asynccontextmanager
-async def real(
-    plane: ControlPlane, scheduler_kubeconfig: Path, without: Sequence[type[Controller]] = ()
-) -> AsyncIterator[Real]:
-    """A control plane to which deploy/bayplan.yaml has been applied, emptied of what other tests left in it."""
-    cluster = Real(plane, scheduler_kubeconfig)
+async def real(deployed: Deployed, without: Sequence[type[Controller]] = ()) -> AsyncIterator[Real]:
+    """A control plane that is emptied of what other tests left in it; without these controllers.
+
+    Raises AssertionError in the end if the scheduler asked for anything that it may not do.
+    """
+    cluster = Real(deployed)
     async with cluster.client:
         await cluster.clear()
         async with _alive(cluster, [one for one in ALL if one not in without]):
             yield cluster
-        if "kube-apiserver" not in plane.running:
-            await plane.start_api_server()
+        if "kube-apiserver" not in deployed.plane.running:
+            await deployed.plane.start_api_server()
         await cluster.take_back()
+    check_rights(cluster)
+
+
+def check_rights(cluster: Cluster) -> None:
+    """Raises AssertionError, which names the rights that the scheduler would have needed."""
+    lacking = sorted({right_to(asked) for asked in cluster.refused})
+    assert not lacking, f"the shipped rights lack {', '.join(lacking)}"
 
 
 def right_to(asked: Attributes) -> str:

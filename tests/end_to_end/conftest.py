@@ -6,7 +6,8 @@ import os
 from dataclasses import replace
 
 import pytest
-from clusters import embedded, real
+from audit import AuditLog
+from clusters import Deployed, embedded, real
 from shipped import NAMESPACE, deploy
 from workloads import NAME
 
@@ -21,25 +22,26 @@ REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.Pytest
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=REAL)])
 def backend(request):
-    """Nothing for the embedded API server; the control plane and the scheduler's kubeconfig for a real one."""
+    """Nothing for the embedded API server; a control plane with what is shipped for a real one."""
     return None if request.param == "embedded" else request.getfixturevalue("control_plane")
 
 
 @pytest.fixture(scope="session")
-def control_plane():
+def control_plane(tmp_path_factory):
     """One for all tests of a run: starting it takes longer than most of them."""
     if not os.environ.get(ASSETS):
         pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
-    plane = ControlPlane()
+    audit = AuditLog(tmp_path_factory.mktemp("audit"))
+    plane = ControlPlane(api_server_flags=audit.flags)
     with asyncio.Runner() as runner:
         runner.run(plane.__aenter__())
         try:
-            yield plane, runner.run(deployed(plane))
+            yield Deployed(plane, runner.run(deploy_to(plane)), audit)
         finally:
             runner.run(plane.__aexit__())
 
 
-async def deployed(plane):
+async def deploy_to(plane):
     """Apply what is shipped. Returns a kubeconfig of the account that it makes."""
     async with HttpClient(load_kubeconfig(plane.admin)) as client:
         await deploy(client, "bayplan.yaml")
@@ -48,7 +50,7 @@ async def deployed(plane):
 
 @pytest.fixture
 async def cluster(backend, tmp_path):
-    async with embedded(tmp_path) if backend is None else real(*backend) as cluster:
+    async with embedded(tmp_path) if backend is None else real(backend) as cluster:
         yield cluster
     if backend is not None:
         gc.collect()
