@@ -224,18 +224,21 @@ class Real(Cluster):
         super().__init__()
         self._plane, self._audit = deployed.plane, deployed.audit
         self._began = self._audit.end
+        self._refused_before: set[Attributes] = set()
         self.client = HttpClient(load_kubeconfig(self._plane.admin))
         self.scheduler_kubeconfig = deployed.scheduler_kubeconfig
 
     @property
     def refused(self) -> set[Attributes]:
-        return self._audit.refused_since(self._began)
+        return self._refused_before | self._audit.refused_since(self._began)
 
     async def stop_server(self) -> None:
         self._plane.stop_api_server(kill=True)
+        self._refused_before = self.refused
 
     async def start_server(self) -> None:
         await self._plane.start_api_server()
+        self._began = self._audit.end  # until it has read its roles, a server refuses what they allow
 
 
 @asynccontextmanager
@@ -266,7 +269,7 @@ async def real(deployed: Deployed, without: Sequence[type[Controller]] = ()) -> 
         async with _alive(cluster, [one for one in ALL if one not in without]):
             yield cluster
         if "kube-apiserver" not in deployed.plane.running:
-            await deployed.plane.start_api_server()
+            await cluster.start_server()
         await cluster.take_back()
     check_rights(cluster)
 
