@@ -249,12 +249,21 @@ async def embedded(
 
     Raises AssertionError in the end if the scheduler asked for anything that it may not do.
     """
+    async with unjudged(folder, without, files=files, **server_options) as cluster:
+        yield cluster
+    check_rights(cluster)
+
+
+@asynccontextmanager
+async def unjudged(
+    folder: Path, without: Sequence[type[Controller]] = (), *, files: Iterable[str] = (), **server_options: Any
+) -> AsyncIterator[Embedded]:
+    """The same, on which the scheduler may ask for anything: it is up to the test to look what was refused."""
     async with ApiServer(tokens={ADMIN_TOKEN: ADMIN}, rbac=True, **server_options) as server:
         cluster = Embedded(server, folder)
         async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
             await cluster.deploy("bayplan.yaml", *files)
             yield cluster
-    check_rights(cluster)
 
 
 @asynccontextmanager

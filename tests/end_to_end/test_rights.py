@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 from click.testing import CliRunner
-from clusters import ADMIN_TOKEN, Embedded, embedded, right_to
+from clusters import ADMIN_TOKEN, Embedded, check_rights, embedded, unjudged
 from errands import allow_to_read_metrics, serving, status_of
 from granted import ERRANDS, FILES, GRANTED, UNUSED, bound_roles, take_away, told
 from running import bayplan_run
@@ -88,7 +88,7 @@ class Trial(logging.Handler):
 
 @asynccontextmanager
 async def trial(folder):
-    async with embedded(folder, files=FILES[1:]) as cluster:
+    async with unjudged(folder, files=FILES[1:]) as cluster:
         attempt = Trial(cluster)
         log = logging.getLogger("bayplan")
         log.addHandler(attempt)
@@ -96,7 +96,6 @@ async def trial(folder):
             yield cluster, attempt
         finally:
             log.removeHandler(attempt)
-            cluster.refused.clear()
 
 
 def test_each_right_is_needed_or_has_a_reason_to_be_there():
@@ -112,8 +111,7 @@ def test_each_right_is_needed_or_has_a_reason_to_be_there():
 async def test_an_errand_takes_the_rights_that_it_is_said_to(tmp_path, errand):
     async with trial(tmp_path) as (cluster, attempt):
         await attempt.run(errand)
-        lacking = {right_to(asked) for asked in cluster.refused}
-        assert not lacking, f"the shipped rights lack {', '.join(sorted(lacking))}"
+        check_rights(cluster)
         assert attempt.used <= {right for _, right in NEEDED}
         ungranted = [each for each in cluster.asked if not any(single.allows(each) for single in GRANTED.values())]
         assert ungranted == [], "who grants that?"
