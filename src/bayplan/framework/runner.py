@@ -76,14 +76,16 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
         if plugin.name in cycle.skip_filter:
             continue
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
-            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
+            positions = verdicts.feasible() if plugin.only_standing else None
+            shown = nodes if positions is None else nodes.at(positions)
+            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, shown)
             if rejections is None:
                 continue
-            if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
+            if not isinstance(rejections, Rejections) or len(rejections.index) != len(shown):
                 raise PluginError(
-                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(nodes)} nodes"
+                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(shown)} nodes"
                 )
-            verdicts.reject(rejections, plugin.name)
+            verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
             _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
         if not verdicts.standing.any():

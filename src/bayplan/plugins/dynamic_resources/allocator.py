@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
 from bayplan.cluster.claim_allocations import Taken
-from bayplan.cluster.device_slices import DeviceId, DeviceSlices, SliceDevice
+from bayplan.cluster.device_slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
-from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools
+from bayplan.plugins.dynamic_resources.pools import Pool
 
 MAX_RESULTS = 32
 """Devices that a claim can have. Mirrors resourceapi.AllocationResultsMaxSize."""
@@ -44,12 +44,11 @@ class _TooManyDevices(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What claims can be allocated from, the same for all nodes. `classes` by name.
+    """What bears on allocations on all nodes alike. `classes` by name.
 
     `counters` remembers, for all searches from this supply, what is left of shared counters.
     """
 
-    slices: DeviceSlices
     taken: Taken
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
@@ -85,11 +84,14 @@ class _Wanted:
 
 
 class Search:
-    """One search on one node. `checkpoint` is called again and again, and may raise OutOfTime."""
+    """One search on one node, in the pools that it reaches. `checkpoint` is called again and again, and may raise
+    OutOfTime.
+    """
 
     def __init__(
         self,
         supply: Supply,
+        pools: Sequence[Pool],
         node_name: str,
         labels: Mapping[str, str],
         claims: Sequence[ResourceClaim],
@@ -99,7 +101,7 @@ class Search:
         self._node_name, self._labels = node_name, labels
         self._claims = claims
         self._checkpoint = checkpoint
-        self._pools: list[Pool] = []
+        self._pools = pools
         self._wanted: list[list[list[_Wanted]]] = []
         self._constraints: list[list[Constraint]] = []
         self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
@@ -111,10 +113,6 @@ class Search:
 
     def run(self) -> list[Granted] | None:
         """What every claim gets; None where the node has too little. Raises one of the exceptions above."""
-        try:
-            self._pools = gather_pools(self._supply.slices, self._node_name, self._labels)
-        except ValueError as error:
-            raise AllocationError(f"gather pool information: {error}") from None
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
         try:
@@ -188,7 +186,7 @@ class Search:
                 )
             found += [
                 (device, pool)
-                for device in pool.devices()
+                for device in pool.devices
                 if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device)
             ]
         return found
@@ -288,7 +286,7 @@ class Search:
             pool = self._pools[pool_index]
             if pool.incomplete or pool.invalid:
                 continue
-            for index, device in enumerate(pool.devices()):
+            for index, device in enumerate(pool.devices):
                 if pool_index == first_pool and index < first_device:
                     continue
                 if self._is_used(claim, wanted.demand, device.id):

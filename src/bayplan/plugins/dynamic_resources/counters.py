@@ -28,10 +28,10 @@ class SharedCounters:
         found = self._left.get(pool.id.pool)
         if found is None:
             found = self._left[pool.id.pool] = {name: dict(counters) for name, counters in pool.counter_sets.items()}
-            for each in (*pool.slices, *pool.elsewhere):
-                for device in each.devices:
-                    if device.counters and self._taken.touches(device.id):
-                        _subtract(found, device)
+            elsewhere = (device for each in pool.elsewhere for device in each.devices)
+            for device in (*pool.devices, *elsewhere):
+                if device.counters and self._taken.touches(device.id):
+                    _subtract(found, device)
         return found
 
 
