@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from lightkube.models.core_v1 import Node
 
@@ -30,6 +32,7 @@ class NodePools:
         self._nodes: dict[int, Node | None] = {}
         """By row: the node that its pools were gathered for."""
         self._pools: dict[int, list[Pool]] = {}
+        self._reached: dict[int, Collection[PoolId]] = {}
         self._reached_by: dict[PoolId, set[int]] = {}
         self._elsewhere: dict[PoolId, Pool] = {}
         """Pools that nodes without devices of them have to know of: incomplete and invalid ones."""
@@ -60,12 +63,12 @@ class NodePools:
             assert self._table is not None
             node = self._table.nodes[row]
             name, labels = _identity(node)
-            pools = self._pools[row] = gather_pools(self._slices, name, labels, self._elsewhere)
-            self._nodes[row] = node
-            for pool in pools:
-                self._reached_by.setdefault(pool.id, set()).add(row)
-                if pool.counter_sets and self._slices.is_ambiguous(pool.id):
-                    self.unsettled.add(row)
+            pools, reached = gather_pools(self._slices, name, labels, self._elsewhere)
+            self._nodes[row], self._pools[row], self._reached[row] = node, pools, reached
+            for pool_id in reached:
+                self._reached_by.setdefault(pool_id, set()).add(row)
+            if any(pool.counter_sets and self._slices.is_ambiguous(pool.id) for pool in pools):
+                self.unsettled.add(row)
         return pools
 
     def _look_elsewhere(self) -> None:
@@ -113,8 +116,9 @@ class NodePools:
             self.changed[list(rows)] = self.version
 
     def _forget(self, row: int) -> None:
-        for pool in self._pools.pop(row, ()):
-            self._reached_by[pool.id].discard(row)
+        for pool_id in self._reached.pop(row, ()):
+            self._reached_by[pool_id].remove(row)
+        self._pools.pop(row, None)
         self._nodes.pop(row, None)
         self.unsettled.discard(row)
         self.version += 1
@@ -122,9 +126,8 @@ class NodePools:
             self.changed[row] = self.version
 
     def _forget_all(self) -> None:
-        self._pools.clear()
-        self._nodes.clear()
-        self._reached_by.clear()
+        for kept in (self._pools, self._reached, self._reached_by, self._nodes):
+            kept.clear()
         self.unsettled.clear()
         self.version += 1
         self.changed[:] = self.version

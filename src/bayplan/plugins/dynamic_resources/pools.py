@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.cluster.device_slices import DeviceSlices, PoolId, Slice, SliceDevice
@@ -31,30 +31,32 @@ class Pool:
 
 def gather_pools(
     slices: DeviceSlices, node_name: str, labels: Mapping[str, str], elsewhere: Mapping[PoolId, Pool]
-) -> list[Pool]:
+) -> tuple[list[Pool], Collection[PoolId]]:
     """The pools that a node learns of, in the order in which devices are looked for: by driver and name, those whose
-    devices wait for binding last.
+    devices wait for binding last. Then all pools that have slices for it, those included that are being replaced.
 
     `elsewhere` are views of pools that count unless the node has devices of the pool. Out-dated slices are left out.
     Raises ValueError for a node selector that cannot be read.
     """
-    concerning = [
-        each
-        for each in (*slices.by_node.get(node_name, {}).values(), *slices.shared.values())
-        if each.concerns(node_name, labels)
-    ]
+    here, shared = slices.by_node.get(node_name, {}), slices.shared
+    concerning = [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
     reached = {each.pool: None for each in concerning}
-    found = _newest((*concerning, *(each for pool in reached for each in slices.counting.get(pool, {}).values())))
+    found = _newest((*concerning, *(each for pool in reached for each in _by_name(slices.counting.get(pool, {})))))
     pools = [_pool(pool, own, slices.by_pool[pool].values()) for pool, own in found.items()]
     pools += [pool for pool_id, pool in elsewhere.items() if pool_id not in found]
     present = [pool for pool in pools if pool is not None]
-    return sorted(present, key=lambda pool: (pool.waits_for_binding, pool.id))
+    return sorted(present, key=lambda pool: (pool.waits_for_binding, pool.id)), found.keys()
 
 
 def pool_elsewhere(slices: DeviceSlices, pool_id: PoolId) -> Pool | None:
     """A pool as nodes see it that only learn of its counters; None where they do not even learn of it."""
-    own = _newest(slices.counting.get(pool_id, {}).values()).get(pool_id)
+    own = _newest(_by_name(slices.counting.get(pool_id, {}))).get(pool_id)
     return None if own is None else _pool(pool_id, own, slices.by_pool[pool_id].values())
+
+
+def _by_name(slices: Mapping[str, Slice]) -> Iterable[Slice]:
+    """In an order of their own: where slices of a pool disagree, the first counts."""
+    return (slices[name] for name in sorted(slices))
 
 
 def _newest(slices: Iterable[Slice]) -> dict[PoolId, list[Slice]]:
