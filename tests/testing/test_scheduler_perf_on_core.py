@@ -7,7 +7,8 @@ from click.testing import CliRunner
 
 from bayplan.cli.perf import perf
 from bayplan.testing.scheduler_perf.core import run_workload
-from bayplan.testing.scheduler_perf.workloads import BenchmarkError, find_config, read_workloads, select
+from bayplan.testing.scheduler_perf.templates import BenchmarkError
+from bayplan.testing.scheduler_perf.workloads import find_config, read_workloads, select
 
 CONFIG = """
 - name: Basic
