@@ -23,11 +23,11 @@ from lightkube.models.resource_v1 import (
 from bayplan.api import quantity
 from bayplan.cluster.columns import Rows
 from bayplan.cluster.device_classes import ExtendedResources, may_be_backed_by_devices
+from bayplan.cluster.extended_claims import ANNOTATION
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
 
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a claim that has not been created: on purpose none that a claim can have."""
 
@@ -40,15 +40,8 @@ def extended_requests(pod: PodInfo) -> dict[str, int]:
     return {name: amount for name, amount in pod.requested.items() if amount and may_be_backed_by_devices(name)}
 
 
-def claim_for(pod: PodInfo, claims: Iterable[ResourceClaim]) -> ResourceClaim:
-    """The pod's claim for extended resources: one that an earlier attempt left behind, or a new one, still empty."""
-    for claim in claims:
-        metadata = claim.metadata
-        if metadata is None or (metadata.annotations or {}).get(ANNOTATION) != "true":
-            continue
-        owners = metadata.ownerReferences or ()
-        if any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners):
-            return claim
+def new_claim(pod: PodInfo) -> ResourceClaim:
+    """A claim for the extended resources of a pod, still empty."""
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     return ResourceClaim(
         metadata=ObjectMeta(

@@ -15,13 +15,13 @@ from bayplan.cluster.device_slices import DeviceSlices
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
-from bayplan.framework.status import Status
+from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
 from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
-from bayplan.plugins.dynamic_resources.node_pools import NodePools
+from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
 
 CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
@@ -102,9 +102,10 @@ class Offers:
     def allocation(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, position: int
     ) -> Allocation | Status:
-        """What the claims get on a node, or why they do not."""
-        self._refresh(nodes.table)
-        return self._search(supply, claims, nodes.table, nodes.row(position))
+        """What the claims get on a node that was looked at, or why they do not."""
+        table, row = nodes.table, nodes.row(position)
+        self._refresh(table)
+        return self._search(supply, claims, table, row, self._pools.of(row))
 
     def _refresh(self, table: NodeTable) -> None:
         self._pools.refresh(table)
@@ -127,26 +128,33 @@ class Offers:
         self._shapes.move_to_end(key)
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
-        live = nodes.live
-        for position in np.flatnonzero(live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist():
+        found: dict[Reach, Allocation | Status] = {}
+        stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows]))
+        for position in stale.tolist():
             row = nodes.row(position)
-            outcome = self._search(supply, claims, table, row)
-            if isinstance(outcome, Status) and outcome is not CANNOT_ALLOCATE and outcome is not INVALID_POOLS:
-                errors[position] = outcome
-                shape.answer[row], shape.known[row] = 0, _NEVER
+            try:
+                reach = self._pools.of(row)
+            except ValueError as error:
+                errors[position] = Status.error(f"gather pool information: {error}")
                 continue
-            if isinstance(outcome, Status):
-                shape.answer[row], shape.score[row] = (1 if outcome is CANNOT_ALLOCATE else 2), 0
-            else:
-                shape.answer[row], shape.score[row] = 0, sum(map(score_of, claims, outcome))
-            shape.known[row] = _NEVER if row in self._pools.unsettled else self._pools.version
+            outcome = found.get(reach)
+            if outcome is None:
+                outcome = self._search(supply, claims, table, row, reach)
+                if reach.alike:
+                    found[reach] = outcome
+            if isinstance(outcome, Status) and outcome.code is Code.ERROR:
+                errors[position] = outcome
+                continue
+            shape.answer[row], shape.score[row] = _summary(claims, outcome)
+            shape.known[row] = self._pools.version if reach.settled else _NEVER
+        for position in errors:
+            shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
         return shape, nodes.rows, errors
 
     def _search(
-        self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int
+        self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int, reach: Reach
     ) -> Allocation | Status:
-        node = table.nodes[row]
-        name = table.names[row]
+        node, name = table.nodes[row], table.names[row]
         labels = (node.metadata.labels if node is not None and node.metadata is not None else None) or {}
         deadline = self._clock() + self._timeout
 
@@ -155,11 +163,7 @@ class Offers:
                 raise OutOfTime
 
         try:
-            pools = self._pools.of(row)
-        except ValueError as error:
-            return Status.error(f"gather pool information: {error}")
-        try:
-            granted = Search(supply, pools, name, labels, claims, checkpoint).run()
+            granted = Search(supply, reach.pools, name, labels, claims, checkpoint).run()
             if granted is None:
                 return CANNOT_ALLOCATE
             return tuple(allocation_result(each, name) for each in granted)
@@ -169,6 +173,13 @@ class Offers:
             return INVALID_POOLS
         except AllocationError as problem:
             return Status.error(str(problem))
+
+
+def _summary(claims: Sequence[ResourceClaim], outcome: Allocation | Status) -> tuple[int, int]:
+    """The index of the answer, and the score."""
+    if isinstance(outcome, Status):
+        return 1 if outcome is CANNOT_ALLOCATE else 2, 0
+    return 0, sum(map(score_of, claims, outcome))
 
 
 def score_of(claim: ResourceClaim, allocation: AllocationResult) -> int:

@@ -18,6 +18,7 @@ from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
 from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.device_classes import ExtendedResources
 from bayplan.cluster.device_slices import DeviceSlices
+from bayplan.cluster.extended_claims import ExtendedResourceClaims
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
@@ -35,9 +36,9 @@ from bayplan.plugins.dynamic_resources.device_requests import alternatives_of, r
 from bayplan.plugins.dynamic_resources.extended_resources import (
     CANNOT_FIT,
     STALE,
-    claim_for,
     extended_requests,
     is_filled,
+    new_claim,
     with_requests,
     without_resources,
 )
@@ -75,6 +76,7 @@ class DynamicResources(Plugin):
         self._claims = handle.objects(RESOURCE_CLAIM)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
+        self._made = self._claims.view(ExtendedResourceClaims)
         self._extended = self._classes.view(ExtendedResources)
         self._now = now or (lambda: handle.now().timestamp())
         slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
@@ -108,7 +110,7 @@ class DynamicResources(Plugin):
         except NoClaim as problem:
             return Status.unresolvable(str(problem))
         if by_devices:
-            claim = claim_for(pod, self._claims.values())
+            claim = self._made.of(pod) or new_claim(pod)  # one that an earlier attempt left behind
             state.claims.append(claim)
             state.extended, state.extended_uid, state.extended_requests = True, uid_of(claim), wanted
         if not state.claims:

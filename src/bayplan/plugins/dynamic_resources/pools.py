@@ -29,17 +29,23 @@ class Pool:
         return any(device.spec.bindingConditions is not None for device in self.devices)
 
 
-def gather_pools(
-    slices: DeviceSlices, node_name: str, labels: Mapping[str, str], elsewhere: Mapping[PoolId, Pool]
-) -> tuple[list[Pool], Collection[PoolId]]:
-    """The pools that a node learns of, in the order in which devices are looked for: by driver and name, those whose
-    devices wait for binding last. Then all pools that have slices for it, those included that are being replaced.
-
-    `elsewhere` are views of pools that count unless the node has devices of the pool. Out-dated slices are left out.
-    Raises ValueError for a node selector that cannot be read.
+def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str]) -> list[Slice]:
+    """The slices with devices for a node: first those of its own. Raises ValueError for a node selector that cannot be
+    read.
     """
     here, shared = slices.by_node.get(node_name, {}), slices.shared
-    concerning = [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
+    return [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
+
+
+def gather_pools(
+    slices: DeviceSlices, concerning: Iterable[Slice], elsewhere: Mapping[PoolId, Pool]
+) -> tuple[list[Pool], Collection[PoolId]]:
+    """The pools that nodes learn of which have certain slices, in the order in which devices are looked for: by driver
+    and name, those whose devices wait for binding last. Then all pools of the slices, those included that are being
+    replaced.
+
+    `elsewhere` are views of pools that count unless there are devices of the pool. Out-dated slices are left out.
+    """
     reached = {each.pool: None for each in concerning}
     found = _newest((*concerning, *(each for pool in reached for each in _by_name(slices.counting.get(pool, {})))))
     pools = [_pool(pool, own, slices.by_pool[pool].values()) for pool, own in found.items()]
