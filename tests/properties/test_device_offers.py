@@ -17,7 +17,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
 from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
-from bayplan.plugins.dynamic_resources.counters import SharedCounters
+from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
 from bayplan.plugins.dynamic_resources.results import allocation_result
@@ -195,7 +195,12 @@ def plain(world, claims):
         key=lambda each: (bool(each.counter_sets), not each.place.node_name, each.name),
     )
     taken = world.taken()
-    supply = Supply(taken, world.state.objects[DEVICE_CLASS], SELECTORS, SharedCounters(taken))
+    supply = Supply(
+        taken,
+        world.state.objects[DEVICE_CLASS],
+        SELECTORS,
+        SharedCounters(CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken),
+    )
     found = {}
     for position in np.flatnonzero(world.state.nodes.live).tolist():
         node = world.state.nodes.info(position)

@@ -78,6 +78,10 @@ class SliceDevice:
         self.parent = parent
         self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
         self.allows_multiple = bool(spec.allowMultipleAllocations)
+        self.is_taken_whole = not self.allows_multiple and not any(
+            each.get("requestPolicy") for each in (spec.capacity or {}).values()
+        )
+        """Whether all of its capacity goes to whoever gets it, without further conditions."""
         self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.cache: dict[Hashable, Any] = {}

@@ -104,7 +104,8 @@ class Search:
         self._pools = pools
         self._wanted: list[list[list[_Wanted]]] = []
         self._constraints: list[list[Constraint]] = []
-        self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
+        self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
+        self._come_into_question: dict[bool, Sequence[tuple[SliceDevice, Pool]]] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._counters = supply.counters.search()
@@ -194,9 +195,9 @@ class Search:
     # Whether a device is right
 
     def _selects(self, key: tuple[int, int, int], wanted: _Wanted, device: SliceDevice) -> bool:
-        known = self._selectable.get((device.id, *key))
+        known = self._selectable.get((device, *key))
         if known is None:
-            known = self._selectable[device.id, *key] = self._is_right(key[0], wanted, device)
+            known = self._selectable[device, *key] = self._is_right(key[0], wanted, device)
         return known
 
     def _is_right(self, claim_index: int, wanted: _Wanted, device: SliceDevice) -> bool:
@@ -227,7 +228,7 @@ class Search:
 
     def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
         capacity = device.spec.capacity
-        if not capacity and not demand.capacity:
+        if not demand.capacity and (not capacity or device.is_taken_whole):
             return True
         consumed = self._supply.taken.consumed.get(device.id, {})
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
@@ -248,11 +249,11 @@ class Search:
                 return False  # another choice for this claim may leave the next ones an alternative with fewer
         alternatives = self._wanted[claim][request]
         if not alternatives[0].demand.parent:
-            return self._next_device(claim, request, 0, 0, (0, 0))
+            return self._next_device(claim, request, 0, 0, 0)
         all_too_many = True
         for sub in range(len(alternatives)):
             try:
-                if self._next_device(claim, request, sub, 0, (0, 0)):
+                if self._next_device(claim, request, sub, 0, 0):
                     self._met[claim, request] = sub
                     return True
             except _TooManyDevices:
@@ -262,8 +263,8 @@ class Search:
             raise _TooManyDevices
         return False
 
-    def _next_device(self, claim: int, request: int, sub: int, count: int, start: tuple[int, int]) -> bool:
-        """Find the devices of a request from its `count`th on, in pools and places not before `start`.
+    def _next_device(self, claim: int, request: int, sub: int, count: int, start: int) -> bool:
+        """Find the devices of a request from its `count`th on, among the candidates from `start` on.
 
         So that sets of devices are tried, and not their orders.
         """
@@ -281,27 +282,34 @@ class Search:
             if undo is None:
                 return False
             return self._go_on(undo, claim, request, sub, count, start)
-        first_pool, first_device = start
-        for pool_index in range(first_pool, len(self._pools)):
-            pool = self._pools[pool_index]
-            if pool.incomplete or pool.invalid:
+        key = (claim, request, sub)
+        candidates = self._candidates(wanted.demand)
+        for index in range(start, len(candidates)):
+            device, pool = candidates[index]
+            if self._is_used(claim, wanted.demand, device.id):
                 continue
-            for index, device in enumerate(pool.devices):
-                if pool_index == first_pool and index < first_device:
-                    continue
-                if self._is_used(claim, wanted.demand, device.id):
-                    continue
-                key = (claim, request, sub)
-                if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
-                    continue
-                undo = self._take(claim, wanted, device, pool, must=False)
-                if undo is not None and self._go_on(undo, claim, request, sub, count, (pool_index, index + 1)):
-                    return True
+            if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
+                continue
+            undo = self._take(claim, wanted, device, pool, must=False)
+            if undo is not None and self._go_on(undo, claim, request, sub, count, index + 1):
+                return True
         return False
 
-    def _go_on(
-        self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: tuple[int, int]
-    ) -> bool:
+    def _candidates(self, demand: DeviceDemand) -> Sequence[tuple[SliceDevice, Pool]]:
+        """The devices that come into question for a demand, in order."""
+        found = self._come_into_question.get(demand.admin_access)
+        if found is None:
+            taken = () if demand.admin_access else self._supply.taken.devices
+            found = self._come_into_question[demand.admin_access] = [
+                (device, pool)
+                for pool in self._pools
+                if not pool.incomplete and not pool.invalid
+                for device in pool.devices
+                if device.id not in taken
+            ]
+        return found
+
+    def _go_on(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: int) -> bool:
         done = False
         try:
             done = self._next_device(claim, request, sub, count + 1, start)

@@ -19,7 +19,7 @@ from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
 from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
-from bayplan.plugins.dynamic_resources.counters import SharedCounters
+from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
@@ -71,6 +71,7 @@ class Offers:
         timeout: float,
     ) -> None:
         self._pools = NodePools(slices, allocations)
+        self._counters = CountersLeft(slices, allocations)
         self._allocations = allocations
         self._classes = classes
         self._selectors = Selectors()
@@ -82,7 +83,7 @@ class Offers:
     def supply(self) -> Supply:
         """What the claims of one pod are allocated from. Raises ValueError for what cannot be read."""
         taken = self._allocations.taken()
-        return Supply(taken, self._classes, self._selectors, SharedCounters(taken))
+        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken))
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
         """Which of the nodes have not what all claims need together, and why."""
@@ -140,11 +141,11 @@ class Offers:
             outcome = found.get(reach)
             if outcome is None:
                 outcome = self._search(supply, claims, table, row, reach)
+                if isinstance(outcome, Status) and outcome.code is Code.ERROR:
+                    errors[position] = outcome
+                    continue
                 if reach.alike:
                     found[reach] = outcome
-            if isinstance(outcome, Status) and outcome.code is Code.ERROR:
-                errors[position] = outcome
-                continue
             shape.answer[row], shape.score[row] = _summary(claims, outcome)
             shape.known[row] = self._pools.version if reach.settled else _NEVER
         for position in errors:
