@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -141,6 +141,14 @@ class Cluster(ABC):
         ready = node and condition_of(node, "Ready")
         return bool(ready) and ready["status"] == "True" and len(node["spec"].get("taints") or ()) == taints
 
+    @asynccontextmanager
+    async def controlled_by(self, *controllers: type[Controller]) -> AsyncIterator[None]:
+        """These controllers run meanwhile, beside those that run already."""
+        informers = Informers(self.client)
+        manager = ControllerManager(self.client, RunningClock(), controllers, informers=informers)
+        async with _running(manager, informers):
+            yield
+
     async def condition(self, name: str) -> dict[str, Any] | None:
         """A pod's PodScheduled condition."""
         found = json.loads(await self.client.request("GET", POD.path("default", name)))
@@ -209,24 +217,16 @@ class Embedded(Cluster):
         return path
 
 
-class Deployed(NamedTuple):
-    """A control plane to which deploy/bayplan.yaml has been applied."""
-
-    plane: ControlPlane
-    scheduler_kubeconfig: Path
-    audit: AuditLog
-
-
 class Real(Cluster):
     """kube-apiserver and etcd, shared by the tests of a run."""
 
-    def __init__(self, deployed: Deployed) -> None:
+    def __init__(self, plane: ControlPlane, scheduler_kubeconfig: Path, audit: AuditLog) -> None:
         super().__init__()
-        self._plane, self._audit = deployed.plane, deployed.audit
-        self._began = self._audit.end
+        self._plane, self._audit = plane, audit
+        self._began = audit.end
         self._refused_before: set[Attributes] = set()
-        self.client = HttpClient(load_kubeconfig(self._plane.admin))
-        self.scheduler_kubeconfig = deployed.scheduler_kubeconfig
+        self.client = HttpClient(load_kubeconfig(plane.admin))
+        self.scheduler_kubeconfig = scheduler_kubeconfig
 
     @property
     def refused(self) -> set[Attributes]:
@@ -267,17 +267,20 @@ async def unjudged(
 
 
 @asynccontextmanager
-async def real(deployed: Deployed, without: Sequence[type[Controller]] = ()) -> AsyncIterator[Real]:
-    """A control plane that is emptied of what other tests left in it; without these controllers.
+async def real(
+    plane: ControlPlane, scheduler_kubeconfig: Path, audit: AuditLog, without: Sequence[type[Controller]] = ()
+) -> AsyncIterator[Real]:
+    """A control plane to which deploy/bayplan.yaml has been applied, emptied of what other tests left in it; without
+    these controllers.
 
     Raises AssertionError in the end if the scheduler asked for anything that it may not do.
     """
-    cluster = Real(deployed)
+    cluster = Real(plane, scheduler_kubeconfig, audit)
     async with cluster.client:
         await cluster.clear()
         async with _alive(cluster, [one for one in ALL if one not in without]):
             yield cluster
-        if "kube-apiserver" not in deployed.plane.running:
+        if "kube-apiserver" not in plane.running:
             await cluster.start_server()
         await cluster.take_back()
     check_rights(cluster)
@@ -300,8 +303,14 @@ async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> A
     clock, informers = RunningClock(), Informers(cluster.client)
     kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
     manager = ControllerManager(cluster.client, clock, controllers, informers=informers)
-    async with Witness(cluster.client) as cluster.witness, asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(part.run()) for part in (kubelets, manager, informers)]
+    async with Witness(cluster.client) as cluster.witness, _running(kubelets, manager, informers):
+        yield
+
+
+@asynccontextmanager
+async def _running(*parts: Kubelets | ControllerManager | Informers) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part.run()) for part in parts]
         try:
             yield
         finally:

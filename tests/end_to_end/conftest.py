@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from audit import AuditLog
-from clusters import Deployed, embedded, real
+from clusters import embedded, real
 from shipped import NAMESPACE, deploy
 from workloads import NAME
 
@@ -22,7 +22,7 @@ REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.Pytest
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=REAL)])
 def backend(request):
-    """Nothing for the embedded API server; a control plane with what is shipped for a real one."""
+    """Nothing for the embedded API server; the control plane, the scheduler's kubeconfig and the audit log for a real one."""
     return None if request.param == "embedded" else request.getfixturevalue("control_plane")
 
 
@@ -36,7 +36,7 @@ def control_plane(tmp_path_factory):
     with asyncio.Runner() as runner:
         runner.run(plane.__aenter__())
         try:
-            yield Deployed(plane, runner.run(deploy_to(plane)), audit)
+            yield plane, runner.run(deploy_to(plane)), audit
         finally:
             runner.run(plane.__aexit__())
 
@@ -49,8 +49,10 @@ async def deploy_to(plane):
 
 
 @pytest.fixture
-async def cluster(backend, tmp_path):
-    async with embedded(tmp_path) if backend is None else real(backend) as cluster:
+async def cluster(request, backend, tmp_path):
+    """With all controllers, or without those that the test names by parametrizing this fixture."""
+    without = getattr(request, "param", ())
+    async with embedded(tmp_path, without) if backend is None else real(*backend, without) as cluster:
         yield cluster
     if backend is not None:
         gc.collect()

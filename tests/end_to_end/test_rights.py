@@ -144,8 +144,9 @@ async def test_each_binding_is_needed(tmp_path, binding):
 
 @pytest.mark.apiserver
 async def test_the_roles_of_the_embedded_cluster_are_those_of_a_real_one(control_plane):
+    plane, *_ = control_plane
     there = {}
-    async with HttpClient(load_kubeconfig(control_plane.plane.admin)) as client:
+    async with HttpClient(load_kubeconfig(plane.admin)) as client:
         for kind, namespace in ((CLUSTER_ROLE, None), (ROLE, NAMESPACE)):
             listed = json.loads(await client.request("GET", kind.path(namespace)))
             there |= {(kind.kind, each["metadata"]["name"]): rules_of(each) for each in listed["items"]}
