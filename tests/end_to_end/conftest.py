@@ -22,13 +22,15 @@ REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.Pytest
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=REAL)])
 def backend(request):
-    """Nothing for the embedded API server; the control plane, the scheduler's kubeconfig and the audit log for a real one."""
+    """Nothing for the embedded API server; what `control_plane` gives for a real one."""
     return None if request.param == "embedded" else request.getfixturevalue("control_plane")
 
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory):
-    """One for all tests of a run: starting it takes longer than most of them."""
+    """One for all tests of a run, since starting it takes longer than most of them; the scheduler's kubeconfig for it,
+    and its audit log.
+    """
     if not os.environ.get(ASSETS):
         pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
     audit = AuditLog(tmp_path_factory.mktemp("audit"))
