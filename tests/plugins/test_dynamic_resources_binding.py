@@ -116,7 +116,7 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
         await bind(cluster, pod)
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    await settled()
+    await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert not now.status.reservedFor
     assert now.status.allocation is not None
@@ -205,7 +205,7 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
     assert cluster.ask(pod, "n1").message == "resourceclaim not available on the node"
     result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
     assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, said)
-    await settled()
+    await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert (now.status.allocation is None) == (not reserved)
 
@@ -217,7 +217,7 @@ async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
     pod = pod_with("c")
     cluster.ask(pod)
     cluster.plugin.post_filter(cluster.cycle, pod, None, None)
-    await settled()
+    await settled(cluster)
     assert cluster.handle.activated == [pod]
 
 
@@ -274,11 +274,39 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
         ("main", "example.com/gpu", "container-0-request-0")
     ]
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    await settled()
+    await settled(cluster)
     assert (await client.list(RESOURCE_CLAIM)).items == []
 
 
-async def settled():
+@pytest.mark.parametrize(
+    ("failures", "uses"),
+    [
+        pytest.param(0, ["update", "update"], id="written"),
+        pytest.param(1, ["update"], id="failed, so that the reservation is still there"),
+    ],
+)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_back(failures, uses):
+    cluster, client = world(claim("c", request()))
+    pod = pod_with("c")
+    assert await bind(cluster, pod) is None
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    client.requests.clear()
+    if failures:
+        client.fail("update", RESOURCE_CLAIM, refused(), times=failures)
+    cluster.reserve(pod)
+    again = asyncio.create_task(cluster.plugin.pre_bind(cluster.cycle, pod, "n1"))
+    await asyncio.sleep(0)
+    assert not client.requests
+    await settled(cluster)
+    assert await again is None
+    assert [verb for verb, _, _ in written(client)] == uses
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.uid for each in now.status.reservedFor] == [pod.uid]
+
+
+async def settled(cluster):
     """Let what was begun beside be finished."""
-    for _ in range(50):
-        await asyncio.sleep(0)
+    while cluster.handle.started:
+        _, work = cluster.handle.started.pop(0)
+        await work()

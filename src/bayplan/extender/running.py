@@ -23,6 +23,7 @@ from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle
+from bayplan.service.background import StartedWork
 from bayplan.service.clock import SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.handle import SchedulerHandle
@@ -78,12 +79,13 @@ async def running_extender(
     """
     state = ClusterState()
     watched = binding = recorder = None
+    started = StartedWork()
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
         recorder = EventRecorder(client, clock)
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, started.start, clock.now)
         profiles = build(handle)
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
@@ -110,6 +112,7 @@ async def running_extender(
             services += [
                 tasks.create_task(watched.run(), name="watched-cluster"),
                 tasks.create_task(recorder.run(), name="event-recorder"),
+                tasks.create_task(started.run(), name="started-work"),
             ]
             if settings.freeze:
                 services.append(tasks.create_task(_freeze(watched), name="freeze"))
@@ -117,6 +120,7 @@ async def running_extender(
             yield RunningExtender(profiles, server, watched)
             await server.stop()
             if recorder is not None:
+                await started.drain(settings.drain)
                 await recorder.drain(settings.drain)
         finally:
             for service in services:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -29,11 +29,13 @@ class SchedulerHandle:
         waiting_pods: WaitingPods,
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
+        start: Callable[[str, Callable[[], Awaitable[object]]], None],
         now: Callable[[], datetime],
     ) -> None:
         self.client = client
         self.waiting_pods = waiting_pods
         self.activate = activate
+        self.start = start
         self.now = now
         self.watched: set[Kind] = {POD, NODE}
         self._state = state

@@ -66,9 +66,7 @@ async def allocate(world, name: str = "c", *consumers: Any, protected: bool = Tr
     if protected:
         await world.patch(RESOURCE_CLAIM, name, {"metadata": {"finalizers": [FINALIZER]}})
     reserved = [
-        one
-        if isinstance(one, dict)
-        else {"resource": "pods", "name": one.metadata.name, "uid": one.metadata.uid}
+        one if isinstance(one, dict) else {"resource": "pods", "name": one.metadata.name, "uid": one.metadata.uid}
         for one in consumers
     ]
     status = {"allocation": ALLOCATION, **({"reservedFor": reserved} if reserved else {})}
@@ -247,7 +245,13 @@ async def test_a_claim_that_nobody_uses_any_more_gives_its_devices_back(world, p
     user = await world.create(POD, pod(claims=("c",)))
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", user, protected=protected)
-    condition = {"type": "Ready", "status": "True", "reason": "R", "message": "", "lastTransitionTime": world.clock.now()}
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": world.clock.now(),
+    }
     device = {key: value for key, value in RESULT.items() if key != "request"}
     status = {"status": {"devices": [{**device, "conditions": [condition]}]}}
     await world.client.patch(RESOURCE_CLAIM, "c", status, "default", subresource="status")

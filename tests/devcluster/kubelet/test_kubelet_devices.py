@@ -118,11 +118,9 @@ async def test_a_pod_is_held_until_its_claims_are_reserved_for_it(world):
         await world.settle(1)
         events = (await world.client.list(CORE_EVENT, "default")).items
         said = [one.message for one in events if one.reason == "FailedPrepareDynamicResources"]
-    assert said == [
-        "Failed to prepare dynamic resources: prepare dynamic resources: "
-        f"pod p ({runs.metadata.uid}) is not allowed to use ResourceClaim c "
-        f"({world.one(RESOURCE_CLAIM, 'c').metadata.uid})"
-    ]
+    refused = f"pod p ({runs.metadata.uid}) is not allowed to use ResourceClaim c"
+    uid = world.one(RESOURCE_CLAIM, "c").metadata.uid
+    assert said == [f"Failed to prepare dynamic resources: prepare dynamic resources: {refused} ({uid})"]
     assert world.one(POD, "p").status.phase == "Pending"
     # The controller, which would reserve the claim when it gets devices, is kept from it for a while.
     refusal = Fault(verb="update", resource="resourceclaims", subresource="status", answer=500, times=3)

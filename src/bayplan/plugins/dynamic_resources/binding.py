@@ -20,6 +20,7 @@ from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
+    PendingWrites,
     Sleep,
     add_finalizer,
     change,
@@ -56,6 +57,7 @@ class ClaimBinding:
         self._handle = handle
         self._claims = claims
         self._allocations = allocations
+        self._pending = claims.view(PendingWrites)
         self._timeout = timeout
         self._clock, self._now, self._sleep = clock, now, sleep
 
@@ -65,12 +67,22 @@ class ClaimBinding:
         if client is None:
             return None
         try:
-            for index, claim in enumerate(state.claims):
+            for index, decided_on in enumerate(state.claims):
+                claim = state.claims[index] = await self._settled(client, decided_on)
                 if not reserved_for(claim, pod):
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
         except ClaimChanged as problem:
             return Status.error(str(problem))
+
+    async def _settled(self, client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
+        """The claim that was decided on, as it is once what an earlier attempt gave up of it is written."""
+        if not await self._pending.settled(uid_of(claim)):
+            return claim
+        metadata = claim.metadata
+        assert metadata is not None
+        current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        return current
 
     async def _bind_claim(
         self, client: ApiClient, state: PodDevices, index: int, pod: PodInfo, node_name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 
@@ -9,6 +10,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.handle import ApiClient
 from bayplan.plugins.dynamic_resources.pod_claims import key_of
 
@@ -23,6 +25,38 @@ Sleep = Callable[[float], Awaitable[None]]
 
 class ClaimChanged(Exception):
     """A claim is not any more what a decision was made of: the message says how it changed."""
+
+
+class PendingWrites:
+    """Writes of claims that go on beside everything else. A view of the store of claims, shared by all profiles.
+
+    A pod may be tried again, and even be bound, before all is written that an earlier attempt gave up.
+    """
+
+    def __init__(self, _store: ObjectStore) -> None:
+        self._under_way: dict[str, list[asyncio.Event]] = {}
+
+    def begin(self, uid: str) -> Callable[[], None]:
+        """A claim is going to be written. What is returned is to be called when that is over."""
+        over = asyncio.Event()
+        self._under_way.setdefault(uid, []).append(over)
+
+        def end() -> None:
+            over.set()
+            others = self._under_way[uid]
+            others.remove(over)
+            if not others:
+                del self._under_way[uid]
+
+        return end
+
+    async def settled(self, uid: str) -> bool:
+        """Wait until nothing goes on about a claim. Returns whether anything did."""
+        waited = False
+        while under_way := self._under_way.get(uid):
+            waited = True
+            await under_way[0].wait()
+        return waited
 
 
 async def change(
