@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
@@ -25,6 +26,26 @@ Sleep = Callable[[float], Awaitable[None]]
 
 class ClaimChanged(Exception):
     """A claim is not any more what a decision was made of: the message says how it changed."""
+
+
+class ClaimNotWritten(Exception):
+    """A change was not taken: the message says which and why.
+
+    `status` is the HTTP status of the server's answer, None if it gave none.
+    """
+
+    def __init__(self, what: str, why: Exception) -> None:
+        super().__init__(f"{what}: {getattr(why, 'message', '') or why}")
+        self.status = getattr(why, "status", None)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Have requests that fail in here say what they were for. Raises ClaimNotWritten."""
+    try:
+        yield
+    except Exception as error:
+        raise ClaimNotWritten(what, error) from error
 
 
 class PendingWrites:
@@ -73,7 +94,8 @@ async def change(
         await sleep(pause)
         metadata = claim.metadata
         assert metadata is not None
-        current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        with telling(f"get updated claim {key_of(claim)} after conflict"):
+            current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
     raise AssertionError("unreachable")
 
 
@@ -83,7 +105,8 @@ async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClai
     if FINALIZER in (metadata.finalizers or ()):
         return claim
     metadata.finalizers = [*(metadata.finalizers or ()), FINALIZER]
-    updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
+    with telling(f"add finalizer to claim {key_of(claim)}"):
+        updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
     return updated
 
 
