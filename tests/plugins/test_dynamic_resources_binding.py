@@ -114,7 +114,7 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
         ),
         pytest.param(
             1,
-            TransportError("connection lost"),
+            TransportError("connection lost", sent=True),
             PROTECTED,
             "add allocation and reservation to claim default/c: connection lost",
             id="no answer",
