@@ -1,0 +1,255 @@
+"""Pods with claims on devices, with the scheduler, the controllers and the kubelets over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pytest
+from device_objects import RESOURCE, claim, claiming, device_class, resource_slice, template
+from running import running_scheduler
+from workloads import NAME, pod
+
+from bayplan.api.kinds import (
+    DEVICE_CLASS,
+    POD,
+    PRIORITY_CLASS,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_SLICE,
+)
+from bayplan.client import ApiError
+from bayplan.devcluster.controllers.informers import Informer
+from bayplan.testing.invariants import check_invariants, condition_of
+
+pytestmark = pytest.mark.feature("DynamicResources: end to end")
+
+NO_HELP = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
+STILL_NOT = f"still not schedulable, {NO_HELP}"
+NONE_LEFT = f"0/{{0}} nodes are available: {{0}} cannot allocate all claims. {STILL_NOT}"
+
+
+class Devices:
+    """Claims as they are and were, and what makes nodes offer devices."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.view = Informer(cluster.client, RESOURCE_CLAIM)
+        self.users_seen = {}
+        """For how many a claim was reserved, in all its versions."""
+        self.taken_twice = []
+        self.view.listen(self._note)
+
+    def _note(self, _, claim):
+        if claim is not None:
+            self.users_seen.setdefault(claim.metadata.name, []).append(len(users(claim)))
+            others = {device for each in self.all if each.metadata.uid != claim.metadata.uid for device in given(each)}
+            self.taken_twice += others.intersection(given(claim))
+
+    def one(self, name):
+        return self.view.objects[f"default/{name}"]
+
+    @property
+    def all(self):
+        return list(self.view.objects.values())
+
+    async def offer(self, node, *devices, **slice_fields):
+        await self._cluster.add_node(node)
+        if devices:
+            await self.slice(node, *devices, **slice_fields)
+
+    async def slice(self, node, *devices, **fields):
+        await self._cluster.client.create(RESOURCE_SLICE, resource_slice(node, *devices, **fields))
+
+    async def create(self, kind, document):
+        await self._cluster.client.create(kind, document, "default")
+
+    async def clear(self):
+        """What an earlier test left on a server that outlives it."""
+        for kind in (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS):
+            await self._cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
+        await self._cluster.witness.until(lambda: not self.all)
+        self.users_seen.clear()
+
+
+@pytest.fixture
+async def devices(cluster):
+    devices = Devices(cluster)
+    following = asyncio.create_task(devices.view.run())
+    try:
+        await devices.view.synced.wait()
+        await devices.clear()
+        await cluster.client.create(DEVICE_CLASS, device_class())
+        yield devices
+        assert not devices.taken_twice
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+def users(claim):
+    return [user.name for user in (claim.status.reservedFor if claim.status else None) or ()]
+
+
+def given(claim):
+    """The devices of a claim, as pool/device."""
+    allocation = claim.status.allocation if claim.status else None
+    return [f"{each.pool}/{each.device}" for each in allocation.devices.results] if allocation else []
+
+
+async def runs(cluster, name, node=""):
+    """Wait until a pod runs. Returns where."""
+
+    def running():
+        found = cluster.witness.pods[f"default/{name}"]
+        assert found["status"]["phase"] == "Running", f"{name} waits: {condition_of(found)}"
+        return found["spec"]["nodeName"]
+
+    there = await cluster.witness.until(running)
+    assert node in {"", there}
+    return there
+
+
+async def waits(cluster, name, message, reason="Unschedulable"):
+    """Wait until a pod is said to wait, and why."""
+
+    def waiting():
+        condition = condition_of(cluster.witness.pods[f"default/{name}"]) or {}
+        assert (condition.get("reason"), condition.get("message")) == (reason, message)
+        return True
+
+    await cluster.witness.until(waiting)
+
+
+async def test_a_claim_goes_with_its_pod_and_a_pod_that_waits_gets_the_device(cluster, devices):
+    await devices.offer("a", "gpu-0")
+    await devices.create(RESOURCE_CLAIM_TEMPLATE, template())
+    async with running_scheduler(cluster.access):
+        await cluster.create(claiming("first", templates=["t"]))
+        await runs(cluster, "first")
+        [held] = devices.all
+        assert (given(held), users(held)) == (["a/gpu-0"], ["first"])
+        await cluster.create(claiming("second", templates=["t"]))
+        await waits(cluster, "second", NONE_LEFT.format(1))
+        await cluster.client.delete(POD, "first", "default")
+        await runs(cluster, "second")
+    await cluster.witness.until(lambda: [users(each) for each in devices.all] == [["second"]])
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_pods_that_share_a_claim_go_where_its_device_is(cluster, devices):
+    for node, has in (("a", []), ("b", ["gpu-0"]), ("c", [])):
+        await devices.offer(node, *has)
+    await devices.create(RESOURCE_CLAIM, claim("shared"))
+    names = ["one", "two", "three"]
+    async with running_scheduler(cluster.access):
+        await cluster.create(*(claiming(name, "shared") for name in names))
+        assert [await runs(cluster, name) for name in names] == ["b", "b", "b"]
+        assert sorted(users(devices.one("shared"))) == sorted(names)
+        for name in names:
+            assert given(devices.one("shared")) == ["b/gpu-0"]
+            await cluster.delete(name)
+        await cluster.witness.until(lambda: not given(devices.one("shared")))
+        assert (users(devices.one("shared")), devices.one("shared").metadata.finalizers) == ([], None)
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.fixture
+async def _priorities(cluster):
+    for name, value in (("low", 1), ("high", 100)):
+        try:
+            await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+        except ApiError as error:
+            if error.status != 409:
+                raise
+
+
+@pytest.mark.usefixtures("_priorities")
+async def test_a_preemptor_takes_the_place_of_its_victim_and_the_device(cluster, devices):
+    """The two share a claim. The only pod that uses it goes, and with it the allocation, before the other is there."""
+    await devices.offer("a", "gpu-0")
+    await devices.offer("b")
+    await devices.create(RESOURCE_CLAIM, claim("c"))
+    async with running_scheduler(cluster.access):
+        await cluster.create(claiming("victim", "c", cpu="3", priorityClassName="low"))
+        await runs(cluster, "victim", "a")
+        await cluster.create(claiming("vip", "c", cpu="3", priorityClassName="high"))
+        await runs(cluster, "vip", "a")
+        assert "default/victim" not in cluster.witness.pods
+    await cluster.witness.until(lambda: users(devices.one("c")) == ["vip"])
+    assert given(devices.one("c")) == ["a/gpu-0"]
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.usefixtures("_priorities")
+async def test_nobody_is_evicted_for_a_device(cluster, devices):
+    """As with kube-scheduler: whoever is evicted, the claim has its devices until the pod is gone."""
+    await devices.offer("a", "gpu-0")
+    await devices.create(RESOURCE_CLAIM_TEMPLATE, template())
+    async with running_scheduler(cluster.access):
+        await cluster.create(claiming("lowly", templates=["t"], priorityClassName="low"))
+        await runs(cluster, "lowly")
+        await cluster.create(claiming("vip", templates=["t"], priorityClassName="high"))
+        await waits(cluster, "vip", NONE_LEFT.format(1))
+        assert "deletionTimestamp" not in cluster.witness.pods["default/lowly"]["metadata"]
+        await cluster.client.delete(POD, "lowly", "default")
+        await runs(cluster, "vip")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_extended_resources_that_a_class_of_devices_gives(cluster, devices):
+    await devices.create(DEVICE_CLASS, device_class("backing", extendedResourceName=RESOURCE))
+    await devices.offer("a", "gpu-0", "gpu-1")
+
+    def wanting(name):
+        document = pod(name, terminationGracePeriodSeconds=1)
+        document["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: "2"}}
+        return document
+
+    async with running_scheduler(cluster.access):
+        await cluster.create(wanting("first"))
+        await runs(cluster, "first")
+        [made] = devices.all
+        assert (given(made), users(made)) == (["a/gpu-0", "a/gpu-1"], ["first"])
+        told = cluster.witness.pods["default/first"]["status"]["extendedResourceClaimStatus"]
+        assert told["resourceClaimName"] == made.metadata.name
+        assert [each["resourceName"] for each in told["requestMappings"]] == [RESOURCE]
+        await cluster.create(wanting("second"))
+        await waits(cluster, "second", NONE_LEFT.format(1))
+        await cluster.client.delete(POD, "first", "default")
+        await runs(cluster, "second")
+    await cluster.witness.until(lambda: [users(each) for each in devices.all] == [["second"]])
+    check_invariants(cluster.witness, NAME)
+
+
+FINALIZER, STATUS = "/resourceclaims/{}$", "/resourceclaims/{}/status$"
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "released"),
+    [
+        pytest.param(FINALIZER.format("one"), {"status": 403}, False, id="the first claim is not protected"),
+        pytest.param(STATUS.format("one"), {"status": 500}, False, id="the first is not allocated"),
+        pytest.param(FINALIZER.format("two"), {"status": 403}, True, id="the second is not protected"),
+        pytest.param(STATUS.format("two"), {"status": 403}, True, id="the second is not allocated"),
+        pytest.param(STATUS.format("two"), {"status": 409, "times": 5}, True, id="conflicts about the second"),
+        pytest.param(STATUS.format("two"), {"drop_answer": True}, True, id="nobody hears that the second is allocated"),
+        pytest.param("/pods/p/binding$", {"status": 403}, True, id="the pod is not bound"),
+    ],
+)
+async def test_what_fails_half_way_is_undone_and_done_again(cluster, devices, proxy, path, what, released):
+    await devices.offer("a", "gpu-0", "gpu-1")
+    for name in ("one", "two"):
+        await devices.create(RESOURCE_CLAIM, claim(name))
+    async with running_scheduler(proxy.access):
+        fault = proxy.inject("POST" if path.endswith("binding$") else "PUT", path, **what)
+        await cluster.create(claiming("p", "one", "two"))
+        await runs(cluster, "p")
+    assert fault.hits == what.get("times", 1)
+    assert [users(devices.one(name)) for name in ("one", "two")] == [["p"], ["p"]]
+    assert sorted(given(devices.one("one")) + given(devices.one("two"))) == ["a/gpu-0", "a/gpu-1"]
+    # The first claim's reservation was taken back before the pod was tried again.
+    seen = devices.users_seen["one"]
+    assert (0 in seen[seen.index(1) :]) == released
+    check_invariants(cluster.witness, NAME)
