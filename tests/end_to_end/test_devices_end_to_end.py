@@ -6,7 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import pytest
-from device_objects import RESOURCE, claim, claiming, device_class, resource_slice, template
+from device_objects import DRIVER, RESOURCE, claim, claiming, device_class, resource_slice, template
 from running import running_scheduler
 from workloads import NAME, pod
 
@@ -26,6 +26,7 @@ pytestmark = pytest.mark.feature("DynamicResources: end to end")
 
 NO_HELP = "preemption: 0/{0} nodes are available: {0} Preemption is not helpful for scheduling."
 STILL_NOT = f"still not schedulable, {NO_HELP}"
+ONE_INVALID = "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid resource pools were encountered."
 NONE_LEFT = f"0/{{0}} nodes are available: {{0}} cannot allocate all claims. {STILL_NOT}"
 
 
@@ -253,3 +254,80 @@ async def test_what_fails_half_way_is_undone_and_done_again(cluster, devices, pr
     seen = devices.users_seen["one"]
     assert (0 in seen[seen.index(1) :]) == released
     check_invariants(cluster.witness, NAME)
+
+
+async def test_a_claim_for_extended_resources_is_deleted_with_an_attempt_that_fails(cluster, devices, proxy):
+    await devices.create(DEVICE_CLASS, device_class("backing", extendedResourceName=RESOURCE))
+    await devices.offer("a", "gpu-0")
+    document = pod("p")
+    document["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: "1"}}
+    async with running_scheduler(proxy.access):
+        fault = proxy.inject("POST", "/pods/p/binding$", status=403)
+        await cluster.create(document)
+        await runs(cluster, "p")
+    assert fault.hits == 1
+    await cluster.witness.until(lambda: len(devices.all) == 1)
+    [made] = devices.all
+    assert (given(made), users(made)) == (["a/gpu-0"], ["p"])
+    told = cluster.witness.pods["default/p"]["status"]["extendedResourceClaimStatus"]
+    assert told["resourceClaimName"] == made.metadata.name
+    assert len(devices.users_seen) == 2
+
+
+async def test_a_claim_that_vanishes_after_the_decision(cluster, devices, proxy):
+    await devices.offer("a", "gpu-0")
+    await devices.create(RESOURCE_CLAIM, claim("c"))
+    async with running_scheduler(proxy.access):
+        proxy.inject("PUT", FINALIZER.format("c"), delay=0.3)
+        await cluster.create(claiming("p", "c"))
+        await proxy.arrival("PUT", FINALIZER.format("c"))
+        await cluster.client.delete(RESOURCE_CLAIM, "c", "default")
+        problem = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
+        await waits(cluster, "p", problem, "SchedulerError")
+        await devices.create(RESOURCE_CLAIM, claim("c"))
+        await runs(cluster, "p")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        pytest.param("device.nothing", "CEL compile error", id="does not compile"),
+        pytest.param(f"device.attributes['{DRIVER}'].memory == 'x'", "CEL runtime error", id="fails when it is run"),
+    ],
+)
+async def test_an_expression_that_is_wrong(cluster, devices, backend, expression, problem):
+    if backend is not None and "compile" in problem:
+        pytest.skip("a kube-apiserver refuses such a claim")
+    await devices.offer("a", "gpu-0")
+    await devices.create(RESOURCE_CLAIM, claim("c", expression))
+
+    def told():
+        condition = condition_of(cluster.witness.pods["default/p"]) or {}
+        assert condition.get("reason") == "SchedulerError"
+        return f"claim default/c: selector #0: {problem}: " in condition["message"]
+
+    async with running_scheduler(cluster.access):
+        await cluster.create(claiming("p", "c"))
+        await cluster.witness.until(told)
+
+
+@pytest.mark.parametrize(
+    ("healthy", "message"),
+    [
+        pytest.param([], f"{ONE_INVALID} {STILL_NOT.format(2)}", id="nowhere else"),
+        pytest.param(["gpu-0"], "", id="another node has one that is in order"),
+    ],
+)
+async def test_a_pool_whose_slices_disagree(cluster, devices, healthy, message):
+    await devices.offer("a", "gpu-0", name="one", count=2)
+    await devices.slice("a", "gpu-0", name="two", count=2)
+    await devices.offer("b", *healthy)
+    await devices.create(RESOURCE_CLAIM, claim("c"))
+    async with running_scheduler(cluster.access):
+        await cluster.create(claiming("p", "c"))
+        if message:
+            await waits(cluster, "p", message)
+            await cluster.client.delete(RESOURCE_SLICE, "two")
+            await cluster.client.patch(RESOURCE_SLICE, "one", {"spec": {"pool": {"resourceSliceCount": 1}}})
+        await runs(cluster, "p", "a" if message else "b")
