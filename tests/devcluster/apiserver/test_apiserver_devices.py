@@ -307,13 +307,14 @@ async def test_what_a_class_may_be(api, spec, problem):
         pytest.param([{"resourceClaimName": "c"}], "spec.resourceClaims[0].name: Required value", id="without a name"),
         pytest.param(
             [{"name": "a"}],
-            'spec.resourceClaims[0]: Invalid value: {"name":"a"}: '
+            'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":null,'
+            '"ResourceClaimTemplateName":null}: '
             "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
             id="without a claim",
         ),
         pytest.param(
             [{"name": "a", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}],
-            'spec.resourceClaims[0]: Invalid value: {"name":"a","resourceClaimName":"c","resourceClaimTemplateName":'
+            'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":"c","ResourceClaimTemplateName":'
             '"t"}: at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified',
             id="a claim and a template",
         ),

@@ -130,12 +130,14 @@ def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldErro
             for error in name_errors(name, "label"):
                 yield invalid_value(f"{at}.name", name, error)
         names.add(name)
-        sources = [source for source in ("resourceClaimName", "resourceClaimTemplateName") if source in claim]
+        known = ("resourceClaimName", "resourceClaimTemplateName")
+        sources = [source for source in known if source in claim]
+        shown = {"Name": name, **{f"{source[0].upper()}{source[1:]}": claim.get(source) for source in known}}
         if len(sources) > 1:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid_value(at, claim, detail)
+            yield invalid_value(at, shown, detail)
         elif not sources:
-            yield invalid_value(at, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            yield invalid_value(at, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for source in sources:
             for error in name_errors(claim[source], "subdomain"):
                 yield invalid_value(f"{at}.{source}", claim[source], error)
