@@ -331,3 +331,54 @@ async def test_a_pool_whose_slices_disagree(cluster, devices, healthy, message):
             await cluster.client.delete(RESOURCE_SLICE, "two")
             await cluster.client.patch(RESOURCE_SLICE, "one", {"spec": {"pool": {"resourceSliceCount": 1}}})
         await runs(cluster, "p", "a" if message else "b")
+
+
+async def test_a_claim_for_extended_resources_that_a_scheduler_left_behind_is_replaced(cluster, devices):
+    await devices.create(DEVICE_CLASS, device_class("backing", extendedResourceName=RESOURCE))
+    await devices.offer("a", "gpu-0")
+    document = pod("p")
+    document["spec"]["containers"][0]["resources"] = {"limits": {RESOURCE: "1"}}
+    await cluster.create(document)
+    uid = cluster.witness.pods["default/p"]["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}
+    marked = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    left = claim("left")
+    left["metadata"] |= {"ownerReferences": [owner], "annotations": marked}
+    await devices.create(RESOURCE_CLAIM, left)
+    async with running_scheduler(cluster.access):
+        await runs(cluster, "p")
+    await cluster.witness.until(lambda: len(devices.all) == 1)
+    [made] = devices.all
+    assert made.metadata.name != "left"
+    assert (given(made), users(made)) == (["a/gpu-0"], ["p"])
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_what_is_being_given_back_is_given_back_before_the_scheduler_ends(cluster, devices, proxy):
+    await devices.offer("a", "gpu-0", "gpu-1")
+    for name in ("one", "two"):
+        await devices.create(RESOURCE_CLAIM, claim(name))
+    async with running_scheduler(proxy.access):
+        proxy.inject("PUT", STATUS.format("one"))  # the allocation goes through,
+        proxy.inject("PUT", STATUS.format("one"), delay=0.5)  # and what undoes it takes its time
+        proxy.inject("PUT", STATUS.format("two"), status=403, times=None)
+        await cluster.create(claiming("p", "one", "two"))
+        await proxy.arrival("PUT", STATUS.format("one"), count=2)
+        assert users(devices.one("one")) == ["p"]
+    await cluster.witness.until(lambda: not users(devices.one("one")))
+
+
+async def test_a_new_attempt_waits_for_what_the_last_one_gives_back(cluster, devices, proxy):
+    await devices.offer("a", "gpu-0", "gpu-1")
+    for name in ("one", "two"):
+        await devices.create(RESOURCE_CLAIM, claim(name))
+    async with running_scheduler(proxy.access):
+        proxy.inject("PUT", STATUS.format("one"))
+        proxy.inject("PUT", STATUS.format("one"), delay=0.5)
+        proxy.inject("PUT", STATUS.format("two"), status=403)
+        await cluster.create(claiming("p", "one", "two"))
+        await runs(cluster, "p")
+    # Allocated and reserved, given back, and reserved again: by the scheduler, before it binds the pod.
+    assert proxy.count("PUT", STATUS.format("one")) == 3
+    assert [users(devices.one(name)) for name in ("one", "two")] == [["p"], ["p"]]
+    check_invariants(cluster.witness, NAME)

@@ -59,7 +59,7 @@ class GivingUp:
             if client is None:
                 self._claims.remove(key_of(extended))
             else:
-                self._write("delete", extended, partial(delete, client, extended, self._sleep), pod)
+                self._write("delete", extended, partial(self._delete_for, pod, client, extended), pod)
             return DELETED
         return NOTHING_TO_DO
 
@@ -79,6 +79,11 @@ class GivingUp:
         if client is not None and not is_in_memory(extended):
             self._write("delete", extended, partial(delete, client, extended, self._sleep), None)
         state.decided.clear()
+
+    async def _delete_for(self, pod: PodInfo, client: ApiClient, claim: ResourceClaim) -> None:
+        """Delete a claim that keeps a pod from all nodes, and try it again: it registers no event that would tell."""
+        await delete(client, claim, self._sleep)
+        self._handle.activate((pod,))
 
     def _deallocate(self, claim: ResourceClaim, pod: PodInfo) -> None:
         client = self._handle.client
