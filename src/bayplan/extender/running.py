@@ -23,7 +23,6 @@ from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle
-from bayplan.service.background import StartedWork
 from bayplan.service.clock import SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.handle import SchedulerHandle
@@ -78,15 +77,14 @@ async def running_extender(
     what building the profiles raises, and OSError where the address cannot be had.
     """
     state = ClusterState()
-    watched = binding = recorder = None
-    started = StartedWork()
+    watched = binding = recorder = started = None
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
         recorder = EventRecorder(client, clock)
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, started.start, clock.now)
-        profiles = build(handle)
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
+        profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
         binding = Binding(profiles, client, state.objects[POD])
@@ -108,7 +106,7 @@ async def running_extender(
         await stack.enter_async_context(server)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         services = []
-        if watched is not None and recorder is not None:
+        if watched is not None and recorder is not None and started is not None:
             services += [
                 tasks.create_task(watched.run(), name="watched-cluster"),
                 tasks.create_task(recorder.run(), name="event-recorder"),
@@ -119,7 +117,7 @@ async def running_extender(
         try:
             yield RunningExtender(profiles, server, watched)
             await server.stop()
-            if recorder is not None:
+            if recorder is not None and started is not None:
                 await started.drain(settings.drain)
                 await recorder.drain(settings.drain)
         finally:

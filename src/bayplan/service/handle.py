@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.service.background import StartedWork
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -29,13 +30,14 @@ class SchedulerHandle:
         waiting_pods: WaitingPods,
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
-        start: Callable[[str, Callable[[], Awaitable[object]]], None],
         now: Callable[[], datetime],
     ) -> None:
         self.client = client
         self.waiting_pods = waiting_pods
         self.activate = activate
-        self.start = start
+        self.started = StartedWork()
+        """What plugins start, for the scheduler to run."""
+        self.start = self.started.start
         self.now = now
         self.watched: set[Kind] = {POD, NODE}
         self._state = state

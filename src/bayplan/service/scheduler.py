@@ -20,7 +20,7 @@ from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.background import StartedWork, background_tasks
+from bayplan.service.background import background_tasks
 from bayplan.service.binding import BindingCycles
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.debugging.debugger import CacheDebugger
@@ -104,9 +104,8 @@ class Scheduler:
         self._recorder = EventRecorder(client, self._clock)
         self.state = ClusterState()
         self.waiting = WaitingPods()
-        self._started = StartedWork()
         self._handle = SchedulerHandle(
-            self.state, client, self.waiting, self._recorder, self._activate, self._started.start, self._clock.now
+            self.state, client, self.waiting, self._recorder, self._activate, self._clock.now
         )
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
@@ -255,7 +254,7 @@ class Scheduler:
         )
         services = [
             tasks.create_task(debugger.run(self._dump_asked), name="cache-debugger"),
-            tasks.create_task(self._started.run(), name="started-work"),
+            tasks.create_task(self._handle.started.run(), name="started-work"),
             tasks.create_task(recorder.run(), name="event-recorder"),
             tasks.create_task(status.run(), name="pod-status-writer"),
         ]
@@ -272,7 +271,7 @@ class Scheduler:
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
                 await evictions.drain(self._settings.drain)
-                await self._started.drain(self._settings.drain)
+                await self._handle.started.drain(self._settings.drain)
                 await status.drain(self._settings.drain)
                 await recorder.drain(self._settings.drain)
         finally:
