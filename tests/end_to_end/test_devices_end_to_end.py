@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import suppress
-
 import pytest
-from device_objects import DRIVER, RESOURCE, claim, claiming, device_class, resource_slice, template
+from claimed_devices import devices_of, given, users
+from device_objects import DRIVER, RESOURCE, claim, claiming, device_class, template
 from running import running_scheduler
 from workloads import NAME, pod
 
@@ -19,7 +17,6 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
 )
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.informers import Informer
 from bayplan.testing.invariants import check_invariants, condition_of
 
 pytestmark = pytest.mark.feature("DynamicResources: end to end")
@@ -30,73 +27,10 @@ ONE_INVALID = "0/2 nodes are available: 1 cannot allocate all claims, 1 invalid 
 NONE_LEFT = f"0/{{0}} nodes are available: {{0}} cannot allocate all claims. {STILL_NOT}"
 
 
-class Devices:
-    """Claims as they are and were, and what makes nodes offer devices."""
-
-    def __init__(self, cluster):
-        self._cluster = cluster
-        self.view = Informer(cluster.client, RESOURCE_CLAIM)
-        self.users_seen = {}
-        """For how many a claim was reserved, in all its versions."""
-        self.taken_twice = []
-        self.view.listen(self._note)
-
-    def _note(self, _, claim):
-        if claim is not None:
-            self.users_seen.setdefault(claim.metadata.name, []).append(len(users(claim)))
-            others = {device for each in self.all if each.metadata.uid != claim.metadata.uid for device in given(each)}
-            self.taken_twice += others.intersection(given(claim))
-
-    def one(self, name):
-        return self.view.objects[f"default/{name}"]
-
-    @property
-    def all(self):
-        return list(self.view.objects.values())
-
-    async def offer(self, node, *devices, **slice_fields):
-        await self._cluster.add_node(node)
-        if devices:
-            await self.slice(node, *devices, **slice_fields)
-
-    async def slice(self, node, *devices, **fields):
-        await self._cluster.client.create(RESOURCE_SLICE, resource_slice(node, *devices, **fields))
-
-    async def create(self, kind, document):
-        await self._cluster.client.create(kind, document, "default")
-
-    async def clear(self):
-        """What an earlier test left on a server that outlives it."""
-        for kind in (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS):
-            await self._cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
-        await self._cluster.witness.until(lambda: not self.all)
-        self.users_seen.clear()
-
-
 @pytest.fixture
 async def devices(cluster):
-    devices = Devices(cluster)
-    following = asyncio.create_task(devices.view.run())
-    try:
-        await devices.view.synced.wait()
-        await devices.clear()
-        await cluster.client.create(DEVICE_CLASS, device_class())
+    async with devices_of(cluster) as devices:
         yield devices
-        assert not devices.taken_twice
-    finally:
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-
-
-def users(claim):
-    return [user.name for user in (claim.status.reservedFor if claim.status else None) or ()]
-
-
-def given(claim):
-    """The devices of a claim, as pool/device."""
-    allocation = claim.status.allocation if claim.status else None
-    return [f"{each.pool}/{each.device}" for each in allocation.devices.results] if allocation else []
 
 
 async def runs(cluster, name, node=""):
