@@ -191,7 +191,7 @@ class ResourceClaimController(Controller):
             claim = await self._write_status(claim, status)
             if _is_protected(claim) and not is_allocated(claim):
                 claim = await self._unprotect(claim)
-        elif _is_protected(claim) and pods.is_terminating(claim) and not remaining:
+        elif _is_protected(claim) and _is_terminating(claim) and not remaining:
             if is_allocated(claim):
                 claim = await self._write_status(claim, msgspec.structs.replace(claim.status, allocation=None))
             claim = await self._unprotect(claim)
@@ -206,9 +206,9 @@ class ResourceClaimController(Controller):
             return False
         namespace = claim.metadata.namespace
         pod: Pod | None = self._pods.get(f"{namespace}/{consumer.name}")
-        if pod is not None:
-            return pod.metadata.uid == consumer.uid and not is_done(pod)
-        # It may not have come into view yet, and the scheduler may be at work on it.
+        if pod is not None and pod.metadata.uid == consumer.uid:
+            return not is_done(pod)
+        # It may not have come into view yet, or only its predecessor, and the scheduler may be at work on it.
         try:
             pod = await self.client.get(POD, consumer.name, namespace)
         except ApiError as error:
@@ -220,7 +220,7 @@ class ResourceClaimController(Controller):
     async def _delete_if_unused(self, claim: ResourceClaim) -> None:
         """Delete a claim that was made for a pod which is done. With one that is gone the garbage collector does."""
         owner, metadata = controller_of(claim), claim.metadata
-        if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or pods.is_terminating(claim):
+        if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or _is_terminating(claim):
             return
         pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
         if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
@@ -316,6 +316,10 @@ def _owners(claim: ResourceClaim) -> Iterable[str]:
 
 def _annotations(claim: ResourceClaim) -> dict[str, str]:
     return claim.metadata.annotations or {}
+
+
+def _is_terminating(claim: ResourceClaim) -> bool:
+    return claim.metadata.deletionTimestamp is not None
 
 
 def _is_protected(claim: ResourceClaim) -> bool:
