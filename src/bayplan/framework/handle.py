@@ -76,7 +76,7 @@ class Handle(Protocol):
 
 
 class ApiClient(Protocol):
-    """The verbs of `bayplan.client.Client`, where they are documented. For PreBind and Bind, and tasks of one's own."""
+    """The verbs of `bayplan.client.Client`, where they are documented. For PreBind and Bind, and for what is given to `start`."""
 
     @property
     def get(self) -> Verb:
