@@ -76,7 +76,10 @@ class Handle(Protocol):
 
 
 class ApiClient(Protocol):
-    """The verbs of `bayplan.client.Client`, where they are documented. For PreBind and Bind, and for what is given to `start`."""
+    """The verbs of `bayplan.client.Client`, where they are documented.
+
+    For PreBind, Bind and `background`, and for what is given to `start`.
+    """
 
     @property
     def get(self) -> Verb:
