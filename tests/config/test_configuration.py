@@ -15,7 +15,6 @@ from bayplan.config import (
     build_profile,
     build_profiles,
     load_configuration,
-    missing_plugins,
     parse_configuration,
     read_configuration,
 )
@@ -199,14 +198,23 @@ def test_the_registry_is_the_default_order():
     assert len(PLUGINS) == len(DEFAULT_PLUGINS) + len(OTHER_PLUGINS)
 
 
-def test_plugins_that_do_not_exist_yet_are_told():
-    text = HEAD + "profiles: [{plugins: {filter: {enabled: [{name: PodGroupPodsCount}]}}}]\n"
-    profile = parse_configuration(parse_yaml(text)).profiles[0]
-    assert missing_plugins(profile, explicit=True) == ["PodGroupPodsCount"]
-    assert set(missing_plugins(profile)) == {each.name for each in DEFAULT_PLUGINS if each.factory is None} | {
-        "PodGroupPodsCount"
-    }
-    assert Point.FILTER in build_profile(profile, handle()).plugins
+WITH_PLACEMENTS = """profiles:
+- plugins:
+    placementScore:
+      enabled: [{name: NodeResourcesFit, weight: 3}]
+    multiPoint:
+      enabled: [{name: TopologyPlacementGenerator}, {name: PodGroupPodsCount, weight: 2}]
+"""
+
+
+def test_placements_are_scored_where_there_are_any():
+    profile = profiles(HEAD + WITH_PLACEMENTS)["default-scheduler"]
+    names = [plugin.name for plugin in profile.at(Point.PLACEMENT_SCORE)]
+    assert names == ["NodeResourcesFit", "PodGroupPodsCount"]
+    assert [profile.placement_weights[name] for name in names] == [3, 2]
+    assert profile.weights["NodeResourcesFit"] == 1
+    without = profiles(HEAD + "profiles: [{schedulerName: a}]")["a"]
+    assert (without.at(Point.PLACEMENT_GENERATE), without.at(Point.PLACEMENT_SCORE)) == ([], [])
 
 
 def test_each_profile_has_plugins_of_its_own():

@@ -25,6 +25,7 @@ from bayplan.framework.profile import Point
 from bayplan.plugins.registry import PLUGINS
 
 JSON = "application/json"
+_SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
 
 
 def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> Iterator[FieldError]:
@@ -62,9 +63,9 @@ def _enabled(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Ite
         name, where = reference.name, f"{path}.enabled[{index}]"
         if catalog.missing(name):
             yield FieldError(f"{where}.name", f"plugin {name!r} does not exist here yet: it is left out")
-        elif reference.weight and place not in {MULTI_POINT, Point.SCORE.value}:
-            yield _no_effect(f"{where}.weight", "weights count in score and in multiPoint")
-        elif reference.weight and not catalog.takes_part(name, Point.SCORE):
+        elif reference.weight and place not in {MULTI_POINT, Point.SCORE.value, Point.PLACEMENT_SCORE.value}:
+            yield _no_effect(f"{where}.weight", "weights count in score, placementScore and multiPoint")
+        elif reference.weight and not any(catalog.takes_part(name, each) for each in _SCORING):
             yield _no_effect(f"{where}.weight", f"plugin {name!r} does not score")
 
 

@@ -20,12 +20,15 @@ from bayplan.framework.profile import Point
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effective plugins of a profile. `weights` of those that score; `arguments` where pluginConfig has some."""
+    """The effective plugins of a profile. `weights` of those that score nodes, and `placement_weights` of those that
+    score placements; `arguments` where pluginConfig has some.
+    """
 
     scheduler_name: str
     sets: Plugins
     points: Mapping[Point, Sequence[str]]
     weights: Mapping[str, int]
+    placement_weights: Mapping[str, int]
     arguments: Mapping[str, Any]
     percentage: int
 
@@ -50,6 +53,8 @@ def plan_profile(
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
     sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
+    if not points[Point.PLACEMENT_GENERATE]:
+        points[Point.PLACEMENT_SCORE] = []  # there is nothing to choose from
     names = dict.fromkeys(name for asked in points.values() for name in asked)
     seen = {config.name for config in profile.pluginConfig}
     for name in names:
@@ -68,7 +73,8 @@ def plan_profile(
     if profile.percentageOfNodesToScore is not None:
         percentage = profile.percentageOfNodesToScore
     weights = score_weights(sets, catalog)
-    return Plan(profile.schedulerName, sets, points, weights, arguments, percentage), faults
+    placement_weights = score_weights(sets, catalog, Point.PLACEMENT_SCORE)
+    return Plan(profile.schedulerName, sets, points, weights, placement_weights, arguments, percentage), faults
 
 
 def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:

@@ -136,7 +136,7 @@ def _build(
             except PluginLoadError as error:
                 faults.append(FieldError(place_of(name, profile, path), str(error)))
     points = {point: [built[name] for name in names if name in built] for point, names in plan.points.items()}
-    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage), faults
+    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage, plan.placement_weights), faults
 
 
 def _instance(name: str, plan: Plan, catalog: Catalog, handle: Handle) -> Any:

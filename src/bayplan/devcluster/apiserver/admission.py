@@ -1,6 +1,6 @@
 """What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
-DefaultTolerationSeconds, TaintNodesByCondition, PodGroupWorkloadExists; and the cluster addresses of services, which are
-no plugin's.
+DefaultTolerationSeconds, TaintNodesByCondition, PodGroupWorkloadExists; and the cluster addresses of services, which
+are no plugin's.
 """
 
 from __future__ import annotations

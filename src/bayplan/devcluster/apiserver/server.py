@@ -50,10 +50,10 @@ class ApiServer:
     `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
     everybody may do everything, with them whoever has one. With `rbac`, roles and bindings decide that, and a cluster's
     own are there from the start: a user that is given by name has no groups but `system:authenticated` then, and
-    `ADMIN` is somebody who may do everything. With `alpha` it serves PodGroups and Workloads (scheduling.k8s.io/v1alpha2)
-    too, as kube-apiserver does by its gate GenericWorkload. `clock` gives the times that it writes, `history` is how many
-    changes of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is not the
-    one served.
+    `ADMIN` is somebody who may do everything. With `alpha` there are PodGroups and Workloads of scheduling.k8s.io too,
+    as a kube-apiserver has them by its gate GenericWorkload. `clock` gives the times that it writes, `history` is how
+    many changes of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is
+    not the one served.
     """
 
     def __init__(
