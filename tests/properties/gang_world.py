@@ -7,7 +7,6 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
-import bayplan.plugins.dynamic_resources.cel.selectors  # noqa: F401 - its import must not happen within a test
 from bayplan.api.custom_objects import CustomObject, custom_kind
 from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.api.labels import parse_field_selector, parse_label_selector
@@ -220,8 +219,9 @@ class GangWorld:
 
     def _has_lost_its_rack(self, gang):
         """Whether a member is on a node that is gone: nobody knows in which rack the others have to be."""
-        gone = any(pod["spec"]["nodeName"] not in self.scheduler.state.table.row_of for pod in self.bound(gang))
-        return self.forms[gang] == IN_ONE_RACK and gone
+        nodes = self.scheduler.state.nodes
+        there = {nodes.name(position) for position in range(len(nodes)) if nodes.live[position]}
+        return self.forms[gang] == IN_ONE_RACK and not {pod["spec"]["nodeName"] for pod in self.bound(gang)} <= there
 
     def _racks(self, gang):
         return {rack_of(pod["spec"]["nodeName"]) for pod in self.bound(gang)}

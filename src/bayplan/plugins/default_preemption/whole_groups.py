@@ -90,9 +90,9 @@ class WorkloadAwarePreemption(Plugin):
             return NOT_ENOUGH
         violating, _ = Budgets(self._budgets.values()).split(_pods(units))
         protected = {pod.uid for pod in violating}
-        for unit in (True, False):
-            chosen = [each for each in units if any(pod.uid in protected for pod in each.pods) is unit]
-            yield from _reprieve(chosen, gone)
+        kept = dict.fromkeys(unit for unit in units if any(pod.uid in protected for pod in unit.pods))
+        yield from _reprieve(list(kept), gone)
+        yield from _reprieve([unit for unit in units if unit not in kept], gone)
         self._preemptors[gang.pod_group] = gang.members[0].uid
         return GangVictims(gang.members[0], tuple(_pods(gone)), pod_group.metadata.uid or "")
 
