@@ -284,7 +284,7 @@ def test_members_that_come_later_go_to_the_others():
         await here.add("three", "four", of="crew")
         await here.settle()
         assert set((await here.nodes()).values()) == {"a"}
-        waiting = next(name for name in ("three", "four") if name not in await here.nodes())
+        (waiting,) = {"three", "four"} - (await here.nodes()).keys()
         told = "preemption: not eligible due to placement-based pod group scheduling limitation"
         assert told in await here.reason(waiting)
         await here.add_node("c", "r1")
@@ -298,8 +298,9 @@ def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
     async def story(here):
         await here.add_node("a", "r1", cpu="1")
         await here.add_node("b", "r2", cpu="3")
-        await here.add_group("web", None, "rack")
         await here.add(*(f"m-{number}" for number in range(4)), of="web")
+        await here.settle(0.1)
+        await here.add_group("web", None, "rack")
         await here.settle()
         assert sorted((await here.nodes()).values()) == ["b", "b", "b"]
 

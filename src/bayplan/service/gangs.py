@@ -63,7 +63,8 @@ class Pods(Protocol):
 class _Cycle:
     """One gang's turn. `taken`: the members in flight, by uid. `placements`, `trial`: as the profile's plugins want it.
 
-    `making_room` is the plugin whose trial it is. `problem`: what broke when they were asked.
+    `making_room` is the plugin whose trial it is. `problem`: what broke when they were asked. `complete`:
+    whether the gang needs no more members.
     """
 
     gang: Gang
@@ -74,6 +75,7 @@ class _Cycle:
     trial: GangTrial | None = None
     making_room: str = ""
     problem: str = ""
+    complete: bool = False
 
     @property
     def blames(self) -> frozenset[str]:
@@ -139,7 +141,8 @@ class GangCycles:
             return True
         if len(ours) < gang.needed and not gang.together:
             return False
-        await self._decide_all(replace(cycle, gang=replace(gang, members=ours, needed=max(gang.needed, 1))))
+        wanted = replace(gang, members=ours, needed=max(gang.needed, 1))
+        await self._decide_all(replace(cycle, gang=wanted, complete=not gang.needed))
         return True
 
     def _begin(self, queued: QueuedPod, profile: Profile) -> _Cycle | None:
@@ -316,7 +319,9 @@ class GangCycles:
     def _give_back_refused(self, cycle: _Cycle, result: GangAttempt) -> None:
         """Members that the gang does not need and that have found no place wait for one, each for its own reasons."""
         for decision in result.refused:
-            member = cycle.taken.pop(decision.pod.uid)
+            member = cycle.taken.pop(decision.pod.uid, None)
+            if member is None:
+                continue
             if decision.outcome is Outcome.ERROR:
                 self._failures.error(member, decision.message)
             else:
@@ -341,6 +346,9 @@ class GangCycles:
             if decision.outcome is Outcome.ERROR:
                 self._failures.error(cycle.taken.pop(decision.pod.uid), decision.message)
         message = result.explain()
+        if cycle.complete and result.refused and not result.fits:
+            message = result.refused[0].message
+            self._give_back_refused(cycle, result)
         if result.fits:
             for decision in result.placed:
                 if decision.victims:
