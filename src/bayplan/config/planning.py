@@ -53,8 +53,6 @@ def plan_profile(
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
     sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
-    if not points[Point.PLACEMENT_GENERATE]:
-        points[Point.PLACEMENT_SCORE] = []  # there is nothing to choose from
     names = dict.fromkeys(name for asked in points.values() for name in asked)
     seen = {config.name for config in profile.pluginConfig}
     for name in names:
