@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -22,7 +22,6 @@ from bayplan.framework.interface import (
     GangOutcome,
     GangPostFilter,
     GangTrial,
-    GangVictims,
     Placement,
 )
 from bayplan.framework.placements import best_placement, generate_placements
@@ -34,6 +33,7 @@ from bayplan.scheduling.gangs import GangAttempt, furthest
 from bayplan.service.clock import Clock
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
+from bayplan.service.gang_trials import answer_trial
 from bayplan.service.informers import Intake
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -223,33 +223,15 @@ class GangCycles:
         return preempting if preempting.fits else result
 
     async def _try_victims(self, cycle: _Cycle, trial: GangTrial, result: GangAttempt) -> GangAttempt:
-        """Answer a trial until it knows who has to go for the gang."""
-        with self._state.in_thought() as thought:
-            gone: dict[str, None] = {}
-
-            def imagine(victims: Collection[PodInfo]) -> None:
-                wanted = {victim.uid: None for victim in victims}
-                for uid in gone.keys() - wanted.keys():
-                    thought.bring_back(uid)
-                for uid in wanted.keys() - gone.keys():
-                    thought.remove(uid)
-                gone.clear()
-                gone.update(wanted)
-
-            answer = _ask(trial, None, cycle.making_room)
-            while not isinstance(answer, GangVictims | Status):
-                imagine(answer)
-                answer = _ask(trial, (await self._think(cycle)).fits, cycle.making_room)
-            if isinstance(answer, Status):
-                result.no_room = answer.message
-                return result
-            imagine(answer.victims)
-            found = await self._think(cycle)
-            if not answer.victims:
-                return found
-        if not found.fits:
+        """Who has to go for the gang as a whole: what would be then, or why nobody."""
+        answer, found = await answer_trial(self._state, trial, cycle.making_room, lambda: self._think(cycle))
+        if isinstance(answer, Status):
+            result.no_room = answer.message
+            return result
+        if found is None or not found.fits:
             raise RuntimeError(f"gang {cycle.gang.name} does not fit without the victims that were chosen for it")
-        found.make_room(answer, cycle.making_room, result.blamed)
+        if answer.victims:
+            found.make_room(answer, cycle.making_room, result.blamed)
         return found
 
     async def _think(self, cycle: _Cycle, *, preempt: bool = False, placement: Placement | None = None) -> GangAttempt:
@@ -386,17 +368,6 @@ _OUTCOMES = {
     Outcome.UNSCHEDULABLE: GangOutcome.REFUSED,
     Outcome.ERROR: GangOutcome.ERROR,
 }
-
-
-def _ask(trial: GangTrial, fits: bool | None, plugin: str) -> Collection[PodInfo] | GangVictims | Status:
-    """Go on with a trial, or begin it with None. Raises PluginError."""
-    try:
-        return next(trial) if fits is None else trial.send(fits)
-    except StopIteration as end:
-        answer: GangVictims | Status = end.value
-        return answer
-    except Exception as error:
-        raise PluginError(plugin, "GangPostFilter", f"{type(error).__name__}: {error}") from error
 
 
 def name_of(plugin: object) -> str:
