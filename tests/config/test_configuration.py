@@ -21,7 +21,7 @@ from bayplan.config import (
 from bayplan.config.documents import parse_yaml
 from bayplan.config.writing import written
 from bayplan.framework.profile import Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, NOT_IMPLEMENTED, OTHER_PLUGINS, PLUGINS
+from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS
 from bayplan.testing.offline import OfflineHandle
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
@@ -52,13 +52,9 @@ def effective(profile):
 
 
 def recorded(points):
-    """The same, without plugins that do not exist here yet."""
+    """The same."""
     kept = {
-        point: [
-            (each["name"], each["weight"]) if point == "score" else each["name"]
-            for each in plugins
-            if each["name"] not in NOT_IMPLEMENTED
-        ]
+        point: [(each["name"], each["weight"]) if point == "score" else each["name"] for each in plugins]
         for point, plugins in points.items()
     }
     return {point: plugins for point, plugins in kept.items() if plugins}

@@ -8,9 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bayplan.config.suggestions import did_you_mean
-from bayplan.plugins.registry import NOT_IMPLEMENTED
-
-DYNAMIC_RESOURCES = "DynamicResources"
 
 
 def _names(text: str) -> frozenset[str]:
@@ -49,11 +46,6 @@ SWITCHES: dict[str, tuple[str, ...]] = {
 
 NEEDS = {GANGS: WORKLOADS, "TopologyAwareWorkloadScheduling": WORKLOADS, "WorkloadAwarePreemption": GANGS}
 """Gates that need another one."""
-
-RESTS_ON = {"NodeDeclaredFeatures": "NodeDeclaredFeatures"} | {
-    name: DYNAMIC_RESOURCES for name in ON if name.startswith("DRA") or name == "DynamicResourceAllocation"
-}
-"""Gates that mean nothing without a plugin."""
 
 OTHERS = _names(
     """
@@ -150,8 +142,6 @@ def judge(values: Iterable[str]) -> Gates:
             problems.append(f"{name}=true: what it switches on is not supported yet")
         elif name in SWITCHES:
             switched[name] = value
-        elif name in RESTS_ON and RESTS_ON[name] in NOT_IMPLEMENTED:
-            warnings.append(f"{name} has no effect: plugin {RESTS_ON[name]!r} does not exist here yet")
     on = [name for name, value in switched.items() if value]
     problems += [f"{name}=true: needs {NEEDS[name]}=true beside it" for name in on if NEEDS.get(name, name) not in on]
     if on and not switched[GANGS] and not problems:

@@ -101,7 +101,7 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
             problem = unknown(name, catalog)
             hint = ": a plugin of your own is loaded with --plugin FILE" if problem.endswith("exist") else ""
             yield FieldError(f"{where}.name", f"{problem}{hint}")
-        elif place != MULTI_POINT and catalog.there(name) and not _implements(name, place, catalog):
+        elif place != MULTI_POINT and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
             yield FieldError(f"{where}.name", f"plugin {name!r} does not take part in {place}, but in {points}")
         seen.setdefault(name, index)

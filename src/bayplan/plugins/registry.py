@@ -40,10 +40,10 @@ from bayplan.plugins.volume_zone import VolumeZone
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A plugin of the default configuration. `factory` is None for one that does not exist here yet."""
+    """An in-tree plugin, and how it is in the default configuration, if it is in it."""
 
     name: str
-    factory: type[Any] | None
+    factory: type[Any]
     weight: int = 0
     """The default weight of its score; 0 leaves it at 1, should it score."""
     arguments: type[arguments.PluginArgs] | None = None
@@ -98,4 +98,3 @@ OTHER_PLUGINS: tuple[Entry, ...] = (
 """In-tree plugins that the default configuration leaves out."""
 
 PLUGINS: dict[str, Entry] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}
-NOT_IMPLEMENTED: frozenset[str] = frozenset(name for name, entry in PLUGINS.items() if entry.factory is None)
