@@ -176,9 +176,9 @@ class Real(Cluster):
 
 
 @asynccontextmanager
-async def embedded(folder: Path) -> AsyncIterator[Cluster]:
+async def embedded(folder: Path, **server_options: Any) -> AsyncIterator[Cluster]:
     tokens = {ADMIN_TOKEN: "system:admin", SCHEDULER_TOKEN: "system:kube-scheduler"}
-    async with ApiServer(tokens=tokens) as server:
+    async with ApiServer(tokens=tokens, **server_options) as server:
         cluster = Embedded(server, folder)
         async with cluster.client, _alive(cluster, WORKLOADS):
             yield cluster
