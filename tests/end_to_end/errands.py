@@ -21,6 +21,7 @@ from bayplan.api.kinds import (
     DEVICE_CLASS,
     PERSISTENT_VOLUME,
     PERSISTENT_VOLUME_CLAIM,
+    POD_GROUP,
     PRIORITY_CLASS,
     RESOURCE_CLAIM,
     RESOURCE_SLICE,
@@ -29,6 +30,7 @@ from bayplan.api.kinds import (
 )
 from bayplan.client import HttpClient
 from bayplan.config import default_profile, load_configuration
+from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
@@ -43,6 +45,11 @@ Errand = Callable[[Embedded, Done], Awaitable[None]]
 
 SETTINGS = replace(FAST, unschedulable_timeout=0.1, drain=0.1)
 GPU = "example.com/gpu"
+WITH_GANGS = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [{"schedulerName": NAME, "plugins": {"multiPoint": {"enabled": [{"name": "GangScheduling"}]}}}],
+}
 COSCHEDULING = Path(__file__).parents[2] / "examples" / "coscheduling" / "config.yaml"
 
 
@@ -186,6 +193,18 @@ async def place_a_gang(cluster: Embedded, done: Done) -> None:
     members = pods("member", 2)
     for member in members:
         member["metadata"]["labels"] = {POD_GROUP_LABEL: "g"}
+    async with scheduler(cluster, lambda handle: {NAME: build_profile(profile, handle)}):
+        await cluster.create(*members)
+        await done()
+
+
+async def place_a_gang_of_kubernetes_own(cluster: Embedded, done: Done) -> None:
+    """On a server that has PodGroups; the gang does not fit, and its group is told so."""
+    profile = parse_configuration(WITH_GANGS).profiles[0]
+    await cluster.add_nodes(1, cpu="1")
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    await cluster.client.create(POD_GROUP, {"metadata": {"name": "g", "namespace": "default"}, "spec": policy})
+    members = [pod(name, "800m", schedulingGroup={"podGroupName": "g"}) for name in ("one", "two")]
     async with scheduler(cluster, lambda handle: {NAME: build_profile(profile, handle)}):
         await cluster.create(*members)
         await done()

@@ -17,6 +17,7 @@ from errands import (
     lead,
     make_room,
     place_a_gang,
+    place_a_gang_of_kubernetes_own,
     place_pods,
     serve_metrics,
 )
@@ -105,12 +106,22 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "patch podgroups/status.scheduling.x-k8s.io",
         ),
     ),
+    "placing a gang of Kubernetes' own": (
+        place_a_gang_of_kubernetes_own,
+        (
+            "list podgroups.scheduling.k8s.io",
+            "watch podgroups.scheduling.k8s.io",
+            "patch podgroups/status.scheduling.k8s.io",
+        ),
+    ),
 }
 """What a scheduler does, and the rights that it takes beside those of the errands before."""
 
 UNUSED: Mapping[str, tuple[str, ...]] = {
     "comes with the rights to list and watch, which are all that it takes": tuple(
-        f"get {resource}" for resource in READ if resource not in {"pods", "resourceclaims.resource.k8s.io"}
+        f"get {resource}"
+        for resource in (*READ, "podgroups.scheduling.k8s.io")
+        if resource not in {"pods", "resourceclaims.resource.k8s.io"}
     ),
     "is of the time when ReplicaSets were in another group": tuple(
         f"{verb} replicasets.extensions" for verb in ("get", "list", "watch")
@@ -121,6 +132,7 @@ UNUSED: Mapping[str, tuple[str, ...]] = {
         "update events.events.k8s.io",
         "update persistentvolumeclaims",
         "update persistentvolumes",
+        "update podgroups/status.scheduling.k8s.io",
         "update pods/status",
         "patch resourceclaims.resource.k8s.io",
         "patch resourceclaims/status.resource.k8s.io",
@@ -143,9 +155,9 @@ UNUSED: Mapping[str, tuple[str, ...]] = {
 
 
 def bound_roles() -> dict[tuple[Kind, str], list[Rule]]:
-    """The roles that the manifests bind, their rules broken down."""
+    """The roles that the manifests bind, their rules broken down, on a server that has PodGroups of its own."""
     shipped = [manifest.document for file in FILES for manifest in manifests(file)]
-    there = {(each["kind"], each["metadata"]["name"]): each for each in (*bootstrap_policy(), *shipped)}
+    there = {(each["kind"], each["metadata"]["name"]): each for each in (*bootstrap_policy(alpha=True), *shipped)}
     kinds = {kind.kind: kind for kind in (CLUSTER_ROLE, ROLE)}
     refs = [each["roleRef"] for each in shipped if "roleRef" in each]
     return {
