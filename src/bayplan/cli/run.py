@@ -205,6 +205,7 @@ def _endpoints(
         configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
         leadership=leadership,
+        selection=prepared.metrics,
     )
 
 

@@ -33,10 +33,9 @@ def refusal(status: int, reason: str, message: str) -> web.Response:
         "status": "Failure",
         "message": message,
         "reason": reason,
+        **({"details": {}} if reason == "Forbidden" else {}),
         "code": status,
     }
-    if reason == "Forbidden":
-        document["details"] = {}
     return answer(msgspec.json.encode(document), JSON, status)
 
 
