@@ -96,23 +96,23 @@ async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
-        pytest.param("/metrics", {}, 401, id="metrics without a token"),
+        pytest.param("/metrics", {}, 403, id="metrics without a token"),
         pytest.param("/metrics", {"Authorization": "Bearer wrong"}, 401, id="metrics with a wrong token"),
-        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 401, id="metrics with a password"),
+        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 403, id="metrics with a password"),
         pytest.param("/metrics", TOKEN, 200, id="metrics with a token"),
-        pytest.param("/metrics/resources", {}, 401, id="resources without a token"),
+        pytest.param("/metrics/resources", {}, 403, id="resources without a token"),
         pytest.param("/metrics/resources", TOKEN, 200, id="resources with a token"),
         pytest.param("/metrics/slis", TOKEN, 200, id="slis with a token"),
-        pytest.param("/configz", {}, 401, id="configuration without a token"),
+        pytest.param("/configz", {}, 403, id="configuration without a token"),
         pytest.param("/configz", TOKEN, 200, id="configuration with a token"),
-        pytest.param("/flagz", {}, 401, id="flags without a token"),
-        pytest.param("/statusz", {}, 401, id="status without a token"),
+        pytest.param("/flagz", {}, 403, id="flags without a token"),
+        pytest.param("/statusz", {}, 403, id="status without a token"),
         pytest.param("/healthz", {}, 200, id="health is open"),
         pytest.param("/livez?verbose", {}, 200, id="liveness is open"),
         pytest.param("/readyz", {}, 200, id="readiness is open"),
-        pytest.param("/livez/scheduling-loop", {}, 401, id="a single check tells more, and is not"),
+        pytest.param("/livez/scheduling-loop", {}, 403, id="a single check tells more, and is not"),
         pytest.param("/livez/scheduling-loop", TOKEN, 200, id="a single check with a token"),
-        pytest.param("/nowhere", {}, 401, id="nobody learns what is not there"),
+        pytest.param("/nowhere", {}, 403, id="nobody learns what is not there"),
         pytest.param("/nowhere", TOKEN, 404, id="no such path"),
     ],
 )
@@ -120,10 +120,10 @@ async def test_who_is_let_in(small, path, headers, status) -> None:
     async with serving(small) as asked:
         got, text, answered = await asked.get(path, headers)
     assert got == status, text
-    if status == 401:
+    if status in {401, 403}:
         assert answered["Content-Type"] == "application/json"
         assert '"kind":"Status"' in text
-        assert '"reason":"Unauthorized"' in text
+        assert f'"reason":"{"Unauthorized" if status == 401 else "Forbidden"}"' in text
 
 
 async def test_metrics_tell_what_happened(small) -> None:
@@ -321,7 +321,7 @@ async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
         await until(ready)
         await until(leads)
         assert "[+]leaderElection ok" in (await get("/healthz?verbose", {}))[1]
-        assert (await get("/metrics", {}))[0] == 401
+        assert (await get("/metrics", {}))[0] == 403
         status, text = await get("/metrics")
         assert status == 200
         assert 'scheduler_cache_size{type="nodes"} 0.0' in text

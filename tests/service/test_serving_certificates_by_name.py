@@ -48,12 +48,8 @@ def context(tmp_path):
             tls_cert_file=default[0],
             tls_private_key_file=default[1],
             tls_sni_cert_keys=(
-                NamedCertificate(
-                    *pair(tmp_path, "found", "found.example", "also.example", "*.wide.example", "10.0.0.9")
-                ),
-                NamedCertificate(
-                    *pair(tmp_path, "given", "given.example"), ("named.example", "*.star.example", "10.0.0.1")
-                ),
+                NamedCertificate(*found),
+                NamedCertificate(*given, ("named.example", "*.star.example", "10.0.0.1")),
                 NamedCertificate(*pair(tmp_path, "first", "first.example"), ("taken.example",)),
                 NamedCertificate(*pair(tmp_path, "second", "second.example"), ("taken.example", "also.example")),
             ),

@@ -49,7 +49,7 @@ class ClusterAuthentication:
         self._found = False
 
     async def look(self) -> None:
-        """Ask for the first time. Raises ServingError where the cluster does not say; nothing said is an answer."""
+        """Ask once. Raises ServingError where the cluster does not say; that there is nothing is an answer."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 found = await self._client.get(CONFIG_MAP, NAME, NAMESPACE)
@@ -68,12 +68,14 @@ class ClusterAuthentication:
 
     async def follow(self) -> NoReturn:
         """Keep what is believed as the cluster says, until cancelled."""
+        level = logging.WARNING
         while not self._found:
-            await asyncio.sleep(_LOOK_AGAIN_SECONDS)
             try:
                 await self.look()
             except ServingError as error:
-                log.debug("%s", error)
+                log.log(level, "%s: client certificates and front proxies are not believed meanwhile", error)
+                level = logging.DEBUG  # once is enough
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         reflector = Reflector(
             self._client, CONFIG_MAP, self, namespace=NAMESPACE, field_selector=f"metadata.name={NAME}"
         )

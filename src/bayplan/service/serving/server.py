@@ -144,14 +144,16 @@ class EndpointServer:
 
     @asynccontextmanager
     async def _looking_up(self, client: Client) -> AsyncIterator[None]:
-        """Know whom the cluster says to believe, and keep it known. Raises ServingError where that is not tolerated."""
+        """Keep known whom the cluster says to believe. Raises ServingError where it has to say so first, and does not.
+
+        Otherwise nobody waits for it: health is to be served, whatever the cluster does.
+        """
         self._cluster = cluster = ClusterAuthentication(client, self._certificates.refresh)
-        try:
-            await cluster.look()
-        except ServingError as error:
-            if not self._options.tolerate_lookup_failure:
+        if not self._options.tolerate_lookup_failure:
+            try:
+                await cluster.look()
+            except ServingError as error:
                 raise ServingError(f"{error}; see --authentication-tolerate-lookup-failure") from error
-            log.warning("%s: client certificates and front proxies are not believed meanwhile", error)
         task = asyncio.create_task(cluster.follow(), name="whom to believe")
         try:
             yield
