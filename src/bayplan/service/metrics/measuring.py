@@ -23,6 +23,7 @@ from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
+from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
@@ -110,6 +111,8 @@ class Metrics:
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
+        self.of_plugins = PluginMeasurements()
+        """What plugins measure of their own."""
         self.leading: dict[str, Callable[[], bool]] = {}
         """How to find out, in any thread, whether this process leads, by the name of the lease."""
 
