@@ -22,6 +22,7 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
             {
                 "tls-cert-file": "a.crt",
                 "tls-private-key-file": "a.key",
+                "cert-dir": "here",
                 "client-ca-file": "ca.crt",
                 "tls-min-version": "VersionTLS13",
                 "tls-cipher-suites": ("A,B", "C"),
@@ -31,6 +32,7 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                 ServingOptions(
                     tls_cert_file=Path("a.crt"),
                     tls_private_key_file=Path("a.key"),
+                    cert_dir=Path("here"),
                     client_ca_file=Path("ca.crt"),
                     tls_min_version="VersionTLS13",
                     tls_cipher_suites=("A", "B", "C"),
@@ -129,4 +131,4 @@ def test_flags_as_they_stand() -> None:
     assert values["tls-cipher-suites"] == "A,B"
     assert values["kubeconfig"] == ""
     assert values["bind-address"] == "0.0.0.0"
-    assert "cert-dir" not in values
+    assert "vmodule" not in values

@@ -1,6 +1,7 @@
 """Certificates that change, and which of them is served to whom."""
 
 import ssl
+from contextlib import suppress
 
 import pytest
 
@@ -120,3 +121,53 @@ def test_what_is_wrong_is_said_at_the_start(tmp_path, options, said) -> None:
     here = {key: tmp_path / value if key.endswith("_file") else value for key, value in options.items()}
     with pytest.raises(ServingError, match=said):
         Certificates(ServingOptions(**here))
+
+
+def served_by(certificates):
+    """The certificate that a client gets."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [client.wrap_bio(down, up), certificates.context.wrap_bio(up, down, server_side=True)]
+    for end in (0, 1, 0, 1):
+        with suppress(ssl.SSLWantReadError):
+            ends[end].do_handshake()
+    return ends[0].getpeercert(binary_form=True)
+
+
+def test_a_certificate_of_our_own_making_is_kept_in_a_folder(tmp_path) -> None:
+    options = ServingOptions(cert_dir=tmp_path / "new" / "folder")
+    first = served_by(Certificates(options))
+    assert first == served_by(Certificates(options))
+    assert first != served_by(Certificates(ServingOptions()))
+    key = tmp_path / "new" / "folder" / "kube-scheduler.key"
+    assert key.stat().st_mode & 0o077 == 0
+    assert ssl.PEM_cert_to_DER_cert(key.with_suffix(".crt").read_text()) == first
+
+
+def test_a_certificate_that_is_given_goes_before_the_folder(tmp_path) -> None:
+    served = served_by(Certificates(ServingOptions(**write_pair(tmp_path, Authority()), cert_dir=tmp_path / "none")))
+    assert served == ssl.PEM_cert_to_DER_cert((tmp_path / "tls.crt").read_text())
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize(
+    ("there", "said"),
+    [
+        pytest.param(
+            {"kube-scheduler.key": ""}, "there is kube-scheduler.key, but no kube-scheduler.crt", id="half of it"
+        ),
+        pytest.param({"kube-scheduler.key": "", "kube-scheduler.crt": ""}, "is no good", id="nothing in it"),
+        pytest.param(None, "cannot be written to: File exists", id="no folder"),
+    ],
+)
+def test_a_folder_that_is_no_good(tmp_path, there, said) -> None:
+    folder = tmp_path / "folder"
+    if there is None:
+        folder.write_text("", encoding="utf-8")
+    else:
+        folder.mkdir()
+        for name, content in there.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    with pytest.raises(ServingError, match=said):
+        Certificates(ServingOptions(cert_dir=folder))

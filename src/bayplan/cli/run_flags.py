@@ -70,7 +70,13 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
     ),
     "Secure serving flags": (
         ("bind-address", Kind.STRING, WORKS, "Serve endpoints on this address.", "0.0.0.0"),  # noqa: S104 - upstream's
-        ("cert-dir", Kind.STRING, WARNED, "a certificate of our own making is in memory only", ""),
+        (
+            "cert-dir",
+            Kind.STRING,
+            WORKS,
+            "Keep a certificate of our own making in this folder. Default: in memory.",
+            "",
+        ),
         ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is not served anyway", ""),
         ("http2-max-streams-per-connection", Kind.INT, REFUSED, "HTTP/2 is not served", ""),
         ("permit-address-sharing", Kind.BOOL, WARNED, "the address is shared in any case", ""),

@@ -129,6 +129,7 @@ _OPTIONS: dict[str, Option] = {
     "bind-address": ("bind_address", _address),
     "tls-cert-file": ("tls_cert_file", Path),
     "tls-private-key-file": ("tls_private_key_file", Path),
+    "cert-dir": ("cert_dir", Path),
     "tls-min-version": ("tls_min_version", _choice("VersionTLS12", "VersionTLS13")),
     "tls-cipher-suites": ("tls_cipher_suites", _list),
     "tls-sni-cert-key": ("tls_sni_cert_keys", _named_certificates),

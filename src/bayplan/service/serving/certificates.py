@@ -5,32 +5,27 @@ Mirrors k8s.io/apiserver/pkg/server/dynamiccertificates.
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import os
 import re
-import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from bayplan.service.serving.authorities import Authorities
 from bayplan.service.serving.cluster_authentication import Believed
 from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
+from bayplan.service.serving.self_signed import pair_in, self_signed
 
 log = logging.getLogger(__name__)
 
-_LIFETIME = timedelta(days=365)
 _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 _CIPHERS = {
@@ -77,6 +72,9 @@ class Certificates:
     """
 
     def __init__(self, options: ServingOptions, believed: Callable[[], Believed] = Believed) -> None:
+        if options.tls_cert_file is None and options.tls_private_key_file is None and options.cert_dir is not None:
+            certificate, key = pair_in(options.cert_dir, options.bind_address)
+            options = replace(options, tls_cert_file=certificate, tls_private_key_file=key)
         self._options = options
         self._believed = believed
         if (options.tls_cert_file is None) is not (options.tls_private_key_file is None):
@@ -93,7 +91,7 @@ class Certificates:
         )
         self._files = [file for file in files if file is not None]
         self._seen = self._look()
-        self._self_signed = None if options.tls_cert_file else _self_signed(options.bind_address)
+        self._self_signed = None if options.tls_cert_file else b"".join(self_signed(options.bind_address))
         self._current = self._load()
         self.context = self._context(*self._believed_now())
         self._load_own(self.context)
@@ -256,30 +254,3 @@ def _version_of(file: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
-
-
-def _self_signed(address: str) -> bytes:
-    """A key and a certificate of its own making for this machine, as PEM; good for a year from now."""
-    now = datetime.now(UTC)
-    key = ec.generate_private_key(ec.SECP256R1())
-    host = socket.gethostname()
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"{host[:40]}@{int(now.timestamp())}")])
-    addresses = {ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address(address)}
-    names: list[x509.GeneralName] = [x509.DNSName(host), x509.DNSName("localhost")]
-    names += [x509.IPAddress(each) for each in addresses if not each.is_unspecified]
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.SubjectAlternativeName(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    return private + certificate.public_bytes(pem)

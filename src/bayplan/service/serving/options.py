@@ -40,6 +40,8 @@ class ServingOptions:
     tls_cert_file: Path | None = None
     """With the key file: both are read again when they change. Without: self-signed, in memory only."""
     tls_private_key_file: Path | None = None
+    cert_dir: Path | None = None
+    """Without these two: the folder in which one of our own making is kept."""
     tls_sni_cert_keys: tuple[NamedCertificate, ...] = ()
     """Served to clients that ask for their names; read again when they change. The first goes before the others."""
     tls_min_version: str = "VersionTLS12"
