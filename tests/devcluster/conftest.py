@@ -17,6 +17,8 @@ from bayplan.api.kinds import (
     POD,
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
     Kind,
 )
 from bayplan.client import ApiError, PatchType
@@ -87,7 +89,17 @@ class World:
             await asyncio.sleep(0.005)
 
 
-WATCHED = (CRON_JOB, DEPLOYMENT, JOB, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET)
+WATCHED = (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+)
 
 
 @pytest.fixture

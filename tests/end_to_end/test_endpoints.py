@@ -7,16 +7,20 @@ import json
 import re
 import signal
 import socket
+import ssl
 import threading
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 from clusters import ADMIN_TOKEN, embedded
+from lightkube.models.core_v1 import ConfigMap
+from lightkube.models.meta_v1 import ObjectMeta
 from prometheus_client.parser import text_string_to_metric_families
 from running import FAST, bayplan_run
 from workloads import NAME, pod, pods
 
+from bayplan.api.kinds import CONFIG_MAP
 from bayplan.client import HttpClient
 from bayplan.config.profiles import default_profile
 from bayplan.framework.interface import Plugin
@@ -24,6 +28,7 @@ from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
+from bayplan.testing.certificates import Authority
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -124,6 +129,32 @@ async def test_who_is_let_in(small, path, headers, status) -> None:
         assert answered["Content-Type"] == "application/json"
         assert '"kind":"Status"' in text
         assert f'"reason":"{"Unauthorized" if status == 401 else "Forbidden"}"' in text
+
+
+async def test_the_cluster_says_whose_client_certificates_are_believed(small, tmp_path) -> None:
+    authority = Authority()
+    pair = authority.client("root", ("system:masters",))
+    (tmp_path / "client.pem").write_bytes(pair.key + pair.certificate)
+    name = ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system")
+    found = ConfigMap(metadata=name, data={"client-ca-file": authority.certificate.decode()})
+    async with serving(small) as asked:
+        url = f"https://127.0.0.1:{asked.endpoints.port}/metrics"
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        tls.load_cert_chain(tmp_path / "client.pem")
+
+        async def status() -> int:
+            connector = aiohttp.TCPConnector(ssl=tls, force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session, session.get(url) as response:
+                return response.status
+
+        assert await status() == 403
+        await small.client.create(CONFIG_MAP, found, "kube-system")
+
+        async def believed() -> bool:
+            return await status() == 200
+
+        await until(believed)
 
 
 async def test_metrics_tell_what_happened(small) -> None:

@@ -19,6 +19,7 @@ from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleControlle
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
+from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
 from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
@@ -34,6 +35,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
     ServiceAccountController,
+    ResourceClaimController,
 )
 """What every cluster needs."""
 

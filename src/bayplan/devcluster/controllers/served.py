@@ -18,3 +18,4 @@ ReplicaSet: TypeAlias = Any
 Job: TypeAlias = Any
 CronJob: TypeAlias = Any
 PodDisruptionBudget: TypeAlias = Any
+ResourceClaim: TypeAlias = Any
