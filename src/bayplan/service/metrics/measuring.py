@@ -53,7 +53,8 @@ class Metrics:
     """One scheduler's measurements, all made in its event loop's thread. Times are seconds.
 
     `now` is the clock that they are made by; `sampled` the share of what is measured in some cases only. What happens
-    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`: then it costs a third.
+    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`, which costs less: at the
+    latest when somebody scrapes, so that every count is right then.
     """
 
     def __init__(
