@@ -371,14 +371,14 @@ def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):
     arguments = [
         "run",
         "--logging-format=json",
-        "--cert-dir=x",
+        "--vmodule=x=4",
         "--write-config-to",
         str(tmp_path / "written.yaml"),
     ]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert [record.getMessage() for record in caplog.records] == [
-        "bayplan run: warning: --cert-dir has no effect: a certificate of our own making is in memory only"
+        "bayplan run: warning: --vmodule has no effect: its patterns name files of kube-scheduler's source"
     ]
 
 

@@ -96,7 +96,13 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
     ),
     "serving metrics": (
         serve_metrics,
-        ("create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io"),
+        (
+            "create tokenreviews.authentication.k8s.io",
+            "create subjectaccessreviews.authorization.k8s.io",
+            "get configmaps extension-apiserver-authentication",
+            "list configmaps extension-apiserver-authentication",
+            "watch configmaps extension-apiserver-authentication",
+        ),
     ),
     "placing a gang": (
         place_a_gang,

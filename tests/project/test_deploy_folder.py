@@ -165,7 +165,11 @@ def test_nobody_is_an_administrator(form):
     found = FORMS[form]()
     roles = {each["roleRef"]["name"] for (kind, _), each in found.items() if kind.endswith("Binding")}
     own = {name for kind, name in found if kind == "Role"}
-    assert roles - own == {"system:kube-scheduler", "system:volume-scheduler"}
+    assert roles - own == {
+        "system:kube-scheduler",
+        "system:volume-scheduler",
+        "extension-apiserver-authentication-reader",
+    }
     for kind, name in found:
         assert kind != "ClusterRole", name
         for rule in found[kind, name].get("rules", ()):

@@ -25,6 +25,7 @@ _CLUSTER_ROLES = {
     "system:kube-scheduler": "What a scheduler reads and writes: Kubernetes' own role for it.",
     "system:volume-scheduler": "Volumes and claims, which a scheduler brings together.",
 }
+_READER = "extension-apiserver-authentication-reader"
 _POD_GROUP_RULES = [
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups"], "verbs": ["list", "watch"]},
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
@@ -65,6 +66,8 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
         head = _object(f"{_RBAC}/v1", "ClusterRole", deployed, role, namespace="")
         yield "The groups that Coscheduling places together.", head | {"rules": _POD_GROUP_RULES}
         yield "", _bound(deployed, role, "ClusterRole", role)
+    purpose = "The authorities of the cluster's client certificates, which may be shown to the endpoints."
+    yield purpose, _bound(deployed, f"{deployed.name}:{_READER}", "Role", _READER, "kube-system")
     yield from _lease_rights(deployed)
     yield "", _object("v1", "ConfigMap", deployed) | {"data": dict(deployed.files)}
     budget = {

@@ -13,6 +13,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.measurements import Unmeasured
 from bayplan.log_fields import about_pod
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -23,6 +24,7 @@ class UnconnectedHandle:
     """Implements framework.handle.Handle: there are nodes, as they were sent, and nothing else. Events are logged."""
 
     client = None
+    measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

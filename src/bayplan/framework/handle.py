@@ -14,6 +14,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.measurements import Measurements
 
 Verb = Callable[..., Awaitable[Any]]
 
@@ -63,6 +64,10 @@ class Handle(Protocol):
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Have pods tried soon, whatever they wait for. Those that are not waiting are left alone."""
+
+    @property
+    def measurements(self) -> Measurements:
+        """Where to count and time what metrics are to tell of the plugin."""
 
     def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
         """Have `work()` done beside everything else, in a task of the scheduler's own. Never waits.

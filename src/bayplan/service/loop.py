@@ -125,9 +125,13 @@ class SchedulingLoop:
 
     async def attempt_alone(self, queued: QueuedPod, profile: Profile) -> Decision:
         """Decide about a pod by itself, and carry out what came of it."""
-        times = self._metrics.sample(profile.scheduler_name)
+        times = next(self._metrics.stopwatches)
         decision = await self._decide(profile, queued.pod, call if times is None else times.call)
-        self._metrics.decided(queued, decision, times)
+        self._metrics.new_decisions.append(self._metrics.now() - queued.popped_at)
+        if times is not None:
+            self._metrics.timed(queued, decision, times)
+        if not decision.node:
+            self._metrics.not_placed(decision)
         if self._extenders is not None and self._overtaken(queued, decision):
             return decision
         if decision.outcome is Outcome.SCHEDULED:
@@ -216,7 +220,7 @@ class SchedulingLoop:
 
     def assume_member(self, queued: QueuedPod, profile: Profile, decision: Decision) -> bool:
         """Carry out what was decided about a member of a gang. Returns whether it goes on to its binding."""
-        self._metrics.decided(queued, decision, None)
+        self._metrics.new_decisions.append(self._metrics.now() - queued.popped_at)
         return self._assume(queued, profile, decision, None)
 
     def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:

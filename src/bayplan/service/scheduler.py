@@ -105,7 +105,13 @@ class Scheduler:
         self.state = ClusterState()
         self.waiting = WaitingPods()
         self._handle = SchedulerHandle(
-            self.state, client, self.waiting, self._recorder, self._activate, self._clock.now
+            self.state,
+            client,
+            self.waiting,
+            self._recorder,
+            self._activate,
+            self._clock.now,
+            self.metrics.of_plugins,
         )
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()

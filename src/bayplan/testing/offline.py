@@ -13,6 +13,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.measurements import Unmeasured
 from bayplan.service.waiting_pods import WaitingPods
 
 
@@ -35,6 +36,7 @@ class OfflineHandle:
     """
 
     client = None
+    measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

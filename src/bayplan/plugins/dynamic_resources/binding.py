@@ -13,7 +13,7 @@ from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
+from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import ApiClient, Handle
@@ -41,6 +41,9 @@ from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
 _APPEARANCE_SECONDS = 120.0
+_CREATED = "scheduler_resourceclaim_creates_total"
+_WAITED = "scheduler_dra_bindingconditions_wait_duration_seconds"
+_WAITED_FOR = "scheduler_dra_bindingconditions_allocations_total"
 
 
 class ClaimBinding:
@@ -119,7 +122,7 @@ class ClaimBinding:
 
         try:
             if extended and is_in_memory(claim):
-                claim = state.claims[index] = await _create(client, state, node_name)
+                claim = state.claims[index] = await self._created(client, state, node_name)
             written = await change(client, claim, write, self._sleep)
             state.claims[index] = written
             await self._assume(written, patient=extended)
@@ -146,31 +149,57 @@ class ClaimBinding:
             return None
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-        deadline = self._clock() + self._timeout
+        began = self._clock()
+        result, problem = await self._ready(state, began + self._timeout)
+        self._measure(state, pod, result, self._clock() - began)
+        return Status.error(problem) if problem else None
+
+    async def _ready(self, state: PodDevices, deadline: float) -> tuple[str, str]:
+        """How the waiting ended, as metrics call it, and what went wrong, if anything did."""
         while True:
-            problem = self._readiness(state)
-            if problem is not None:
-                return Status.error(problem) if problem else None
+            end = self._end(state)
+            if end is not None:
+                return end
             if self._clock() >= deadline:
-                return Status.error("device binding timeout: context deadline exceeded")
+                return "timeout", "device binding timeout: context deadline exceeded"
             await self._sleep(min(_POLL_SECONDS, max(deadline - self._clock(), 0.0)))
 
-    def _readiness(self, state: PodDevices) -> str | None:
-        """What went wrong with the devices, nothing if they are ready, None if they are not yet."""
+    def _end(self, state: PodDevices) -> tuple[str, str] | None:
+        """The same as it is now; None while devices are not ready yet."""
         for index, claim in enumerate(state.claims):
             current: ResourceClaim | None = self._claims.get(key_of(claim))
             if current is None:
-                return f'could not find ResourceClaim "{key_of(claim)}"'
+                return "error", f'could not find ResourceClaim "{key_of(claim)}"'
             state.claims[index] = current
             failure = binding_failure(current)
             if failure:
-                return failure
+                return "failure", failure
             if not ready_for_binding(current):
                 if binding_timed_out(current, self._timeout, self._now()):
                     name = current.metadata.name if current.metadata is not None else ""
-                    return f"device binding timeout: claim={name}"
+                    return "timeout", f"device binding timeout: claim={name}"
                 return None
-        return ""
+        return "success", ""
+
+    def _measure(self, state: PodDevices, pod: PodInfo, status: str, seconds: float) -> None:
+        for claim in state.claims:
+            for device in results_of(allocation_of(claim)):
+                labels = {"profile": pod.scheduler_name, "driver": device.driver, "status": status}
+                self._handle.measurements.observe(_WAITED, seconds, **labels)
+                if device.bindingConditions:
+                    self._handle.measurements.count(_WAITED_FOR, **labels)
+
+    async def _created(self, client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
+        """Create the claim for extended resources, and count it."""
+        try:
+            created = await _create(client, state, node_name)
+        except ClaimChanged:  # then nothing was asked for
+            raise
+        except Exception:
+            self._handle.measurements.count(_CREATED, status="failure")
+            raise
+        self._handle.measurements.count(_CREATED, status="success")
+        return created
 
 
 async def _create(client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
