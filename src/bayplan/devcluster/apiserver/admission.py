@@ -1,5 +1,6 @@
 """What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
-DefaultTolerationSeconds, TaintNodesByCondition; and the cluster addresses of services, which are no plugin's.
+DefaultTolerationSeconds, TaintNodesByCondition, StorageObjectInUseProtection; and the cluster addresses of services,
+which are no plugin's.
 """
 
 from __future__ import annotations
@@ -87,6 +88,22 @@ def admit_node(_registry: Registry, node: Object) -> None:
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def protect_claim(_registry: Registry, claim: Object) -> None:
+    """A claim does not go while pods use it."""
+    _add_finalizer(claim, "kubernetes.io/pvc-protection")
+
+
+def protect_volume(_registry: Registry, volume: Object) -> None:
+    """A volume does not go while a claim is bound to it."""
+    _add_finalizer(volume, "kubernetes.io/pv-protection")
+
+
+def _add_finalizer(obj: Object, finalizer: str) -> None:
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
 
 
 def admit_service(registry: Registry, service: Object) -> None:
