@@ -100,8 +100,8 @@ async def test_a_choice_that_cannot_be_followed_is_taken_back_and_the_next_one_i
     await zoned(world)
     for name, capacity in (("node-0", "1Mi"), ("node-1", "9Gi")):
         where = {"metadata": {"name": name}, "nodeTopology": {"matchLabels": {HOSTNAME: name}}}
-        capacity = {**where, "storageClassName": "made", "capacity": capacity}
-        await world.client.create(CSI_STORAGE_CAPACITY, capacity, "default")
+        room = {**where, "storageClassName": "made", "capacity": capacity}
+        await world.client.create(CSI_STORAGE_CAPACITY, room, "default")
     await world.create(STORAGE_CLASS, storage_class("made", late=True, **fields))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted(node))
     await world.until(lambda: SELECTED_NODE not in annotations(world.one(PERSISTENT_VOLUME_CLAIM, "c")))

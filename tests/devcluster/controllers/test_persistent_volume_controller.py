@@ -167,14 +167,6 @@ async def test_a_class_that_becomes_the_default_is_given_to_claims_without_one(w
     await world.until(lambda: world.one(PERSISTENT_VOLUME_CLAIM, "c").spec.storageClassName == assigned)
 
 
-async def test_a_volume_without_class_that_is_there_comes_before_the_default_class(world):
-    await world.create(PERSISTENT_VOLUME, volume("v"))
-    await world.until(lambda: phases(world) == {"v": "Available"})
-    await world.create(STORAGE_CLASS, default_class("std"))
-    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c"))
-    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
-
-
 @pytest.mark.parametrize(
     ("policy", "fields", "expected"),
     [
