@@ -6,7 +6,13 @@ from tests.storage_documents import claim, storage_class, using, volume
 
 from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.storage_protection import CLAIM_FINALIZER, VOLUME_FINALIZER
+from bayplan.devcluster.controllers.informers import Index
+from bayplan.devcluster.controllers.manager import ControllerManager
+from bayplan.devcluster.controllers.storage_protection import (
+    CLAIM_FINALIZER,
+    VOLUME_FINALIZER,
+    ClaimProtectionController,
+)
 
 
 def finalizers(world, kind, name):
@@ -48,6 +54,21 @@ async def test_a_claim_stays_until_the_pod_that_uses_it_is_gone(world):
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: phases(world) == {"v": "Released"}, step=0.5)
     assert world.one(POD, "p") is None
+
+
+async def test_a_claim_stays_for_a_pod_that_the_controller_has_not_heard_of_yet(world):
+    await bound(world)
+    managers = [part for part in world.cluster._parts if isinstance(part, ControllerManager)]
+    [protection] = [one for one in managers[0]._controllers if isinstance(one, ClaimProtectionController)]
+    known, protection._by_claim = protection._by_claim, Index(lambda _pod: ())
+    await world.create(POD, pod("p", using("c")))
+    await world.until(lambda: world.one(POD, "p").spec.nodeName)
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.settle(5)
+    assert phases(world) == {"v": "Bound", "c": "Bound"}
+    protection._by_claim = known
+    await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+    await world.until(lambda: phases(world) == {"v": "Released"})
 
 
 async def test_a_claim_does_not_stay_for_a_pod_that_waits(world):
