@@ -236,6 +236,16 @@ async def test_a_volume_that_its_claim_does_not_take_is_available_again(world, b
     assert left is None if by_controller else (left.name, left.uid) == ("c", None)
 
 
+async def test_a_volume_of_a_claim_that_is_gone_is_released_whatever_its_namesake_has(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    await world.create(
+        PERSISTENT_VOLUME, volume("w", "x", claimRef={"namespace": "default", "name": "c", "uid": "old"})
+    )
+    await world.until(lambda: phases(world) == {"v": "Bound", "w": "Released", "c": "Bound"})
+
+
 async def test_a_volume_that_was_made_for_a_claim_in_vain_is_released(world):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
