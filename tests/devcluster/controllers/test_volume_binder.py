@@ -8,7 +8,7 @@ from tests.storage_documents import claim, local_class, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.client import ApiError
-from bayplan.devcluster.controllers.volume_binding import VolumeBinder
+from bayplan.devcluster.controllers.volume_binder import VolumeBinder
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ from bayplan.devcluster.controllers.csi_topology import (
 from bayplan.devcluster.controllers.persistent_volume import IN_TREE, driver_of
 from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.devcluster.controllers.storage_protection import add_finalizer, remove_finalizer
-from bayplan.devcluster.controllers.volume_binding import STORAGE_PROVISIONER, reference_to, write
+from bayplan.devcluster.controllers.volume_binder import STORAGE_PROVISIONER, reference_to, write
 from bayplan.devcluster.controllers.volume_reclaim import PROVISIONED_BY
 
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"

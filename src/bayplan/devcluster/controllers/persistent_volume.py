@@ -26,7 +26,7 @@ from bayplan.devcluster.controllers.controller import Controller, ControllerCont
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.pod_claims import claim_keys
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from bayplan.devcluster.controllers.volume_binding import VolumeBinder
+from bayplan.devcluster.controllers.volume_binder import VolumeBinder
 from bayplan.devcluster.controllers.volume_matching import (
     best_match,
     default_class,
