@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from storage_state import PROVISIONED_BY, SELECTED_NODE, annotations, message, phases
-from tests.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class
+from tests.storage_documents import DRIVER, HOSTNAME, ZONE, allowed, claim, storage_class, volume
 
 from bayplan.api.kinds import (
     CSI_NODE,
@@ -146,6 +146,20 @@ async def test_a_made_volume_goes_with_its_claim_or_stays(world, policy, expecte
     name = made(world).metadata.name
     await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
     await world.until(lambda: phases(world) == ({name: expected} if expected else {}))
+
+
+async def test_a_volume_whose_claim_went_while_it_was_made_goes_too(world):
+    late = volume(
+        "pvc-late",
+        "made",
+        csi={"driver": DRIVER, "volumeHandle": "h"},
+        claimRef={"namespace": "default", "name": "c", "uid": "gone"},
+        persistentVolumeReclaimPolicy="Delete",
+        metadata={"annotations": {PROVISIONED_BY: DRIVER}, "finalizers": [FINALIZER, "example.com/seen"]},
+    )
+    await world.create(PERSISTENT_VOLUME, late)
+    await world.until(lambda: made(world).metadata.finalizers == ["example.com/seen"])
+    assert made(world).metadata.deletionTimestamp is not None
 
 
 async def test_a_made_volume_that_is_deleted_first_goes_when_its_claim_does(world):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from storage_state import (
     BIND_COMPLETED,
@@ -16,6 +18,7 @@ from storage_state import (
 from tests.storage_documents import claim, default_class, local_class, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.client import ApiError, TransportError
 from bayplan.devcluster.apiserver import Fault
 
 
@@ -295,3 +298,50 @@ async def test_a_binding_that_breaks_half_way_is_finished(world, resource, subre
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
     assert fault.hits == 3 or "drop" in what
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_fails_now_and_then_every_claim_gets_a_volume_of_its_own(world, seed):
+    chance = random.Random(seed)
+    mishaps = [{"answer": 409, "reason": "Conflict"}, {"answer": 500}, {"drop": "before"}, {"drop": "after"}]
+    for what in mishaps:
+        for resource in ("persistentvolumes", "persistentvolumeclaims"):
+            world.cluster.server.faults.add(
+                Fault(
+                    resource=resource,
+                    when=lambda info: info.verb in {"patch", "create", "delete"} and chance.random() < 0.1,
+                    **what,
+                )
+            )
+    documents = [
+        (STORAGE_CLASS, storage_class("made")),
+        *((PERSISTENT_VOLUME, volume(f"v-{number}", "there")) for number in range(8)),
+        *((PERSISTENT_VOLUME_CLAIM, claim(f"c-{number}", ("made", "there")[number % 2])) for number in range(16)),
+    ]
+    chance.shuffle(documents)
+    for kind, document in documents:
+        await stubborn(world.client.create, kind, document)
+    claims = [f"c-{number}" for number in range(16)]
+    await world.until(lambda: all(phases(world).get(name) == "Bound" for name in claims))
+    taken = {name: world.one(PERSISTENT_VOLUME_CLAIM, name).spec.volumeName for name in claims}
+    assert len(set(taken.values())) == 16
+    for name, volume_name in taken.items():
+        found = world.one(PERSISTENT_VOLUME, volume_name)
+        assert (found.status.phase, found.spec.claimRef.name) == ("Bound", name)
+    for name in claims:
+        await stubborn(world.client.delete, PERSISTENT_VOLUME_CLAIM, name, "default")
+    await world.until(lambda: phases(world) == {f"v-{number}": "Released" for number in range(8)})
+
+
+async def stubborn(call, *arguments):
+    """Repeat a request until it has been carried out."""
+    while True:
+        try:
+            await call(*arguments)
+        except TransportError:
+            continue
+        except ApiError as error:
+            if error.status == 404 or error.reason == "AlreadyExists":
+                return
+        else:
+            return

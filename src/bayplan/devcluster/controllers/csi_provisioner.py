@@ -98,7 +98,7 @@ class CsiProvisioner(Controller):
         try:
             created = await self.client.create(PERSISTENT_VOLUME, _volume(name, claim, storage_class, place))
         except ApiError as error:
-            if error.status != 409:  # it exists already
+            if error.reason != "AlreadyExists":
                 self._failed(claim, f'failed to save persistentvolume "{name}": {error.message}')
                 raise
             return
@@ -164,7 +164,7 @@ class CsiProvisioner(Controller):
         try:
             await self.client.delete(PERSISTENT_VOLUME, volume.metadata.name, uid=volume.metadata.uid)
         except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+            if error.status != 404:  # gone already
                 raise
 
 

@@ -255,7 +255,7 @@ class PersistentVolumeController(Controller):
             try:
                 await self.client.delete(PERSISTENT_VOLUME, metadata.name, uid=metadata.uid)
             except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                if error.status != 404:  # gone already
                     raise
 
     # Who has to be looked at when something changes
@@ -273,7 +273,9 @@ class PersistentVolumeController(Controller):
 
     def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
         self.enqueue(old, new)
-        if old is not None and (new is None or volume_name(old) != volume_name(new)):
+        if old is None:
+            return
+        if new is None or (old.metadata.uid, volume_name(old)) != (new.metadata.uid, volume_name(new)):
             for volume in self._volumes_by_claim.get(old.metadata.uid):
                 self.queue.add(key_of(volume))
 
