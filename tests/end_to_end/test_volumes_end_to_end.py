@@ -312,3 +312,25 @@ async def test_a_provisioner_that_gives_up_has_its_pod_tried_elsewhere(cluster):
         await cluster.client.patch(CSI_STORAGE_CAPACITY, "z2", {"capacity": "9Gi"}, "default")
         assert await run(cluster, "p") == {"p": "node-z2"}
     check_invariants(cluster.witness, NAME)
+
+
+async def test_on_a_bad_day_every_pod_runs_where_its_volumes_are(cluster, proxy):
+    names = await cluster.add_nodes(4)
+    await create(cluster, local_class("local"), storage_class("made", late=True, **allowed(HOSTNAME, *names)))
+    for number in range(12):
+        await create(cluster, volume(f"v-{number}", "local", node=names[number % 4]))
+        await create(cluster, claim(f"local-{number}", "local"), claim(f"made-{number}", "made"))
+    async with running_scheduler(proxy.access, request_timeout=0.5):
+        proxy.cut_every(0.3)
+        for what in ({"status": 500}, {"status": 409}, {"drop_answer": True}):
+            proxy.inject("PATCH", "/persistentvolumes/", times=4, **what)
+            proxy.inject("PATCH", "/persistentvolumeclaims/", times=4, **what)
+            proxy.inject("POST", "/binding$", times=4, **what)
+        pods = [pod(f"p-{number}", **using(f"local-{number}", f"made-{number}")) for number in range(12)]
+        await cluster.create_fast(pods)
+        where = await run(cluster, *(f"p-{number}" for number in range(12)), within=40)
+    for number in range(12):
+        for name in (f"local-{number}", f"made-{number}"):
+            _, taken = await bound(cluster, name)
+            assert reached_from(taken) == (HOSTNAME, [where[f"p-{number}"]])
+    check_invariants(cluster.witness, NAME)
