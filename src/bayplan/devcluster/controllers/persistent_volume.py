@@ -39,6 +39,7 @@ from bayplan.devcluster.controllers.volume_reclaim import Disposal, disposal_of,
 
 IN_TREE = "kubernetes.io/"
 """What the names of provisioners within Kubernetes begin with."""
+GONE = "Data on the volume is lost!"
 
 
 class PersistentVolumeController(Controller):
@@ -95,14 +96,12 @@ class PersistentVolumeController(Controller):
     async def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> None:
         """A claim keeps its volume, or is lost."""
         name = volume_name(claim)
-        volume: PersistentVolume | None = self._volumes.get(name) if name else None
         if not name:
-            problem = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
-            await self._lose(claim, "ClaimLost", problem)
-        elif volume is None:
-            await self._lose(
-                claim, "ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            )
+            await self._lose(claim, "ClaimLost", "Bound claim has lost reference to PersistentVolume. " + GONE)
+            return
+        volume: PersistentVolume | None = self._volumes.get(name)
+        if volume is None:
+            await self._lose(claim, "ClaimLost", "Bound claim has lost its PersistentVolume. " + GONE)
         elif volume.spec.claimRef is None or volume.spec.claimRef.uid == claim.metadata.uid:
             await self._binder.bind(volume, claim)
         else:
@@ -112,26 +111,22 @@ class PersistentVolumeController(Controller):
     async def _lose(self, claim: PersistentVolumeClaim, reason: str, problem: str) -> None:
         if claim.status.phase != "Lost":
             await self._binder.set_claim_phase(claim, "Lost")
-            self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, reason, problem)
+            self._warn(claim, reason, problem)
 
     async def _sync_choosy_claim(self, claim: PersistentVolumeClaim) -> None:
         """A claim that names its volume gets this one, or waits for it."""
         name = volume_name(claim)
         volume: PersistentVolume | None = self._volumes.get(name)
-        problem = None
         if volume is not None:
-            if is_bound_to(volume, claim):
-                await self._binder.bind(volume, claim)
-                return
-            if volume.spec.claimRef is not None:
-                reason, problem = "FailedBinding", f'volume "{name}" already bound to a different claim.'
-            elif (why := mismatch(volume, claim)) is not None:
-                reason, problem = "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}'
+            of_another = volume.spec.claimRef is not None and not is_bound_to(volume, claim)
+            why = mismatch(volume, claim) if volume.spec.claimRef is None else None
+            if of_another:
+                self._warn(claim, "FailedBinding", f'volume "{name}" already bound to a different claim.')
+            elif why is not None:
+                self._warn(claim, "VolumeMismatch", f'Cannot bind to requested volume "{name}": {why}')
             else:
                 await self._binder.bind(volume, claim)
                 return
-        if problem is not None:
-            self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, reason, problem)
         await self._binder.set_claim_phase(claim, "Pending")
 
     async def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -172,13 +167,11 @@ class PersistentVolumeController(Controller):
         """Ask the class's provisioner for a volume. All provisioners are external ones in 1.36."""
         name = class_of_claim(claim)
         found: StorageClass | None = self._classes.get(name)
-        problem = None
         if found is None:
-            problem = f'storageclass.storage.k8s.io "{name}" not found'
-        elif found.provisioner.startswith(IN_TREE) and found.provisioner not in BY_NAME:
-            problem = f"no volume plugin matched name: {found.provisioner}"
-        if found is None or problem is not None:
-            self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, "ProvisioningFailed", problem or "")
+            self._warn(claim, "ProvisioningFailed", f'storageclass.storage.k8s.io "{name}" not found')
+            return
+        if found.provisioner.startswith(IN_TREE) and found.provisioner not in BY_NAME:
+            self._warn(claim, "ProvisioningFailed", f"no volume plugin matched name: {found.provisioner}")
             return
         provisioner = driver_of(found)
         await self._binder.ask_for_volume(claim, provisioner)
@@ -188,6 +181,9 @@ class PersistentVolumeController(Controller):
             "correctly registered."
         )
         self.recorder.normal(PERSISTENT_VOLUME_CLAIM, claim, "ExternalProvisioning", message)
+
+    def _warn(self, claim: PersistentVolumeClaim, reason: str, problem: str) -> None:
+        self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, reason, problem)
 
     # Volumes
 
@@ -232,7 +228,7 @@ class PersistentVolumeController(Controller):
         problem = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{of_claim}" due to incompatible'
         self.recorder.warning(PERSISTENT_VOLUME, volume, "VolumeMismatch", f"{problem} volumeMode.")
         problem = f'Cannot bind PersistentVolume "{of_volume}" to requested PersistentVolumeClaim due to incompatible'
-        self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, "VolumeMismatch", f"{problem} volumeMode.")
+        self._warn(claim, "VolumeMismatch", f"{problem} volumeMode.")
 
     async def _release(self, volume: PersistentVolume) -> None:
         """The claim is gone: do with the volume what its policy says."""
