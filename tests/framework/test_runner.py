@@ -115,6 +115,20 @@ class TestFilter:
             2: ("Second", "full"),
         }
 
+    def test_a_whole_table_filter_that_takes_long_is_shown_nodes_that_stand(self, nodes):
+        seen = []
+
+        def slow(cycle, pod, shown):
+            seen.append([shown.name(position) for position in range(len(shown))])
+            return Rejections(np.array([0, 1], dtype=np.int32), [Status.unschedulable("slow")])
+
+        first = answering(Point.FILTER, lambda cycle, pod, node: "first" if node.name == "b" else None)
+        last = answering(Point.FILTER, slow, "Slow", "filter_nodes")
+        type(last).only_standing = True
+        verdicts = run_filter(profile(Point.FILTER, first, last), CycleState(), POD, nodes)
+        assert seen == [["a", "c"]]
+        assert [verdicts.of(position).message for position in range(3)] == ["", "first", "slow"]
+
     def test_a_skipped_filter_is_not_asked(self, nodes):
         cycle = CycleState(skip_filter={"P"})
         plugin = answering(Point.FILTER, "never")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Status
@@ -134,27 +136,31 @@ class Devices:
         self.plugin = DynamicResources(self.handle, self.args, self.clock, self.clock, self.clock.sleep)
         self.cycle = CycleState()
 
-    def node(self, name="n1"):
-        return self.state.nodes.info(self.state.nodes.position(name))
-
     def ask(self, pod, node="n1"):
         """What the plugin says of a pod and a node: a status, or None."""
         self.cycle = CycleState()
         answer = self.plugin.pre_filter(self.cycle, pod, self.state.nodes)
-        return answer if isinstance(answer, Status) else self.plugin.filter(self.cycle, pod, self.node(node))
+        return answer if isinstance(answer, Status) else self.filter(pod, node)
+
+    def filter(self, pod, node="n1"):
+        """What the filter says of one node."""
+        nodes = self.state.nodes
+        rejections = self.plugin.filter_nodes(self.cycle, pod, nodes.at(np.array([nodes.position(node)])))
+        (index,) = rejections.index
+        return rejections.statuses[index - 1] if index else None
 
     def gets(self, pod, node="n1"):
         """The devices that a pod gets on a node by claim and request, or why it does not."""
         answer = self.ask(pod, node)
         if answer is not None:
             return answer.message
-        results = self.results(node)
+        results = self.results(pod, node)
         return " ".join(
             ",".join(f"{each.request}={each.device}" for each in result.devices.results or ()) for result in results
         )
 
-    def results(self, node="n1"):
-        return self.cycle.data["DynamicResources"].per_node[node].results
+    def results(self, pod, node="n1"):
+        return self.plugin.offered(self.cycle.data["DynamicResources"], pod, node).results
 
     def reserve(self, pod, node="n1"):
         assert self.ask(pod, node) is None

@@ -290,7 +290,7 @@ def test_earlier_alternatives_score_more():
     cluster = Devices([*nodes, device_class(), *slices, claim("c", alternatives)])
     pod = pod_with("c")
     cluster.ask(pod)
-    assert cluster.plugin.filter(cluster.cycle, pod, cluster.node("n2")) is None
+    assert cluster.filter(pod, "n2") is None
     raw = cluster.plugin.score_nodes(cluster.cycle, pod, cluster.state.nodes)
     assert raw.tolist() == [8, 7]
     assert cluster.plugin.normalize_scores(cluster.cycle, pod, raw, cluster.state.nodes).tolist() == [100, 87]
@@ -315,7 +315,7 @@ def test_what_is_written_of_an_allocation():
     wanted = claim("c", request("r"), request("q", expression="device.allowMultipleAllocations"), config=config)
     cluster = Devices([*classes, *there, wanted])
     assert cluster.gets(pod_with("c")) == "r=a,q=b"
-    (result,) = cluster.results()
+    (result,) = cluster.results(pod_with("c"))
     assert [(each.source, each.requests) for each in result.devices.config] == [
         ("FromClass", ["r", "q"]),
         ("FromClaim", ["q"]),
@@ -327,7 +327,7 @@ def test_what_is_written_of_an_allocation():
     assert result.devices.results[1].shareID
     local = Devices([*classes, on_n1("a"), claim("c", request())])
     assert local.gets(pod_with("c")) == "r=a"
-    (term,) = local.results()[0].nodeSelector.nodeSelectorTerms
+    (term,) = local.results(pod_with("c"))[0].nodeSelector.nodeSelectorTerms
     assert [(each.key, each.operator, each.values) for each in term.matchFields] == [("metadata.name", "In", ["n1"])]
 
 

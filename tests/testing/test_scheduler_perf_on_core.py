@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from click.testing import CliRunner
 
 from bayplan.cli.perf import perf
 from bayplan.testing.scheduler_perf.core import run_workload
-from bayplan.testing.scheduler_perf.workloads import BenchmarkError, find_config, read_workloads, select
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
+from bayplan.testing.scheduler_perf.workloads import find_config, read_workloads, select
 
 CONFIG = """
 - name: Basic
@@ -51,6 +54,78 @@ CONFIG = """
   workloads:
   - name: Any
     params: {namespaces: 3, pods: 4}
+- name: Devices
+  workloadTemplate:
+  - opcode: createNodes
+    count: 3
+    nodeTemplatePath: ../templates/node.yaml
+  - opcode: createResourceDriver
+    driverName: gpu.example.com
+    nodes: n-[01]
+    maxClaimsPerNodeParam: $devices
+  - opcode: createAny
+    templatePath: ../templates/class.yaml
+  - opcode: createAny
+    templatePath: ../templates/claim.yaml
+    namespace: held
+    count: 2
+  - opcode: allocResourceClaims
+    namespace: held
+  - opcode: createAny
+    templatePath: ../templates/claim.yaml
+    namespace: shared
+    count: 2
+  - opcode: createPods
+    namespace: shared
+    count: 10
+    podTemplatePath: ../templates/sharing-pod.yaml
+    collectMetrics: true
+  - opcode: createAny
+    templatePath: ../templates/claim-template.yaml
+    namespace: test
+  - opcode: createPods
+    namespace: test
+    countParam: $pods
+    podTemplatePath: ../templates/claiming-pod.yaml
+    collectMetrics: true
+    steadyStateParam: $steady
+    durationParam: $duration
+  workloads:
+  - name: Full
+    params: {devices: 4, pods: 5}
+  - name: Steady
+    params: {devices: 4, pods: 4, steady: true, duration: 10ms}
+- name: Extended
+  workloadTemplate:
+  - opcode: createNodes
+    count: 2
+    nodeTemplatePath: ../templates/node.yaml
+  - opcode: createResourceDriver
+    driverName: gpu.example.com
+    nodes: n-*
+    maxClaimsPerNode: 2
+  - opcode: createAny
+    templatePath: ../templates/class.yaml
+  - opcode: createPods
+    count: 5
+    podTemplatePath: ../templates/extended-pod.yaml
+    collectMetrics: true
+  workloads:
+  - name: Any
+- name: Volumes
+  workloadTemplate:
+  - opcode: createNodes
+    count: 2
+    nodeAllocatableStrategy:
+      nodeAllocatable: {}
+      csiNodeAllocatable: {disk.example.com: {count: 3}}
+  - opcode: createPods
+    count: 7
+    persistentVolumeTemplatePath: ../templates/volume.yaml
+    persistentVolumeClaimTemplatePath: ../templates/volume-claim.yaml
+    collectMetrics: true
+  workloads:
+  - name: Any
 - name: Churning
   workloadTemplate:
   - opcode: churn
@@ -68,6 +143,41 @@ ZONE_POD = """
 metadata: {generateName: z-}
 spec: {nodeSelector: {zone: b}, containers: [{name: c, image: i, resources: {requests: {cpu: 100m}}}]}
 """
+CLASS = """
+apiVersion: resource.k8s.io/v1beta2
+kind: DeviceClass
+metadata: {name: gpu}
+spec: {extendedResourceName: example.com/gpu, selectors: [{cel: {expression: device.driver == 'gpu.example.com'}}]}
+"""
+DEVICES = "{devices: {requests: [{name: r, exactly: {deviceClassName: gpu}}]}}"
+CLAIM = f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {{name: 'claim-{{{{.Index}}}}'}}
+spec: {DEVICES}
+"""
+CLAIM_TEMPLATE = f"""
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {{name: template}}
+spec: {{spec: {DEVICES}}}
+"""
+SHARING_POD = """
+metadata: {name: 'sharing-{{ .Index }}'}
+spec:
+  containers: [{name: c}]
+  resourceClaims: [{name: gpu, resourceClaimName: 'claim-{{DivideInt .Index 5}}'}]
+"""
+CLAIMING_POD = """
+metadata: {generateName: claiming-}
+spec: {containers: [{name: c}], resourceClaims: [{name: gpu, resourceClaimTemplateName: template}]}
+"""
+EXTENDED_POD = "spec: {containers: [{name: c, resources: {limits: {example.com/gpu: 1}}}]}\n"
+VOLUME = "spec: {accessModes: [ReadOnlyMany], capacity: {storage: 1Gi}, csi: {driver: disk.example.com}}\n"
+VOLUME_CLAIM = """
+metadata: {annotations: {pv.kubernetes.io/bind-completed: 'true'}}
+spec: {accessModes: [ReadOnlyMany], resources: {requests: {storage: 1Gi}}}
+"""
 
 
 @pytest.fixture
@@ -78,6 +188,14 @@ def folder(tmp_path):
         "templates/pod.yaml": POD,
         "templates/zone-pod.yaml": ZONE_POD,
         "templates/service.yaml": SERVICE,
+        "templates/class.yaml": CLASS,
+        "templates/claim.yaml": CLAIM,
+        "templates/claim-template.yaml": CLAIM_TEMPLATE,
+        "templates/sharing-pod.yaml": SHARING_POD,
+        "templates/claiming-pod.yaml": CLAIMING_POD,
+        "templates/extended-pod.yaml": EXTENDED_POD,
+        "templates/volume.yaml": VOLUME,
+        "templates/volume-claim.yaml": VOLUME_CLAIM,
     }.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
@@ -108,6 +226,69 @@ def test_pods_are_made_in_many_namespaces(folder):
     assert measured.scheduled == 12
 
 
+@pytest.mark.parametrize(
+    ("name", "scheduled", "unschedulable"),
+    [
+        # Of eight devices two are held, and two shared by five pods each.
+        ("Devices/Full", 14, 1),
+        # A claim for each, made when the pod is bound.
+        ("Extended/Any", 4, 1),
+        # Two nodes that take three volumes each.
+        ("Volumes/Any", 6, 1),
+    ],
+)
+def test_pods_with_devices_and_volumes(folder, name, scheduled, unschedulable):
+    measured = run_workload(workload(folder, name))
+    assert (measured.scheduled, measured.unschedulable) == (scheduled, unschedulable)
+
+
+def test_a_steady_state_places_pods_until_its_time_is_over(folder):
+    measured = run_workload(workload(folder, "Devices/Steady"))
+    assert measured.unschedulable == 0
+    assert measured.scheduled > 10
+    assert (measured.scheduled - 10) % 4 == 0
+    assert measured.seconds > 0.01
+
+
+@pytest.mark.parametrize(
+    ("text", "document"),
+    [
+        ("n: '{{.Index}}/{{ .Count }}'", {"n": "7/10"}),
+        ("n: {{DivideInt .Index 2}}", {"n": 3}),
+        ("n: {{DivideFloat .Index 2}}", {"n": 3.5}),
+        ("n: {{Mod .Index 4}}", {"n": 3}),
+        ("n: {{ AddInt .Index .Count 1 }}", {"n": 18}),
+        ("n: {{SubtractInt .Index .Count}}", {"n": -3}),
+        ("n: {{MultiplyInt 2 .Count}}", {"n": 20}),
+    ],
+)
+def test_templates_compute(text, document):
+    assert Template(Path("t.yaml"), text).document(7, 10) == document
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("n: {{Power .Index 2}}", Unsupported, r"the template t.yaml with \{\{Power .Index 2\}\}"),
+        ("n: {{.Name}}", Unsupported, r"the template t.yaml with \{\{.Name\}\}"),
+        ("n: {{DivideInt .Index 0}}", BenchmarkError, r"t.yaml: \{\{DivideInt .Index 0\}\}: float division by zero"),
+        ("n: {{Mod .Index x}}", BenchmarkError, r"t.yaml: \{\{Mod .Index x\}\}: could not convert"),
+        ("n: {{Mod .Index}}", BenchmarkError, r"t.yaml: \{\{Mod .Index\}\}: .*missing 1 required"),
+    ],
+)
+def test_templates_that_cannot_be_computed(text, error, message):
+    with pytest.raises(error, match=message):
+        Template(Path("t.yaml"), text).document(7, 10)
+
+
+def test_an_amount_that_cannot_be_read_names_the_operation(folder):
+    path = folder / "templates" / "extended-pod.yaml"
+    path.write_text(path.read_text().replace("gpu: 1", "gpu: one"))
+    result = run("--place", folder, "misc", "Extended")
+    assert result.exit_code == 2
+    assert "Error: Extended/Any: createPods: 'one' is not a quantity" in result.stderr
+
+
 def test_a_test_case_stands_for_all_its_workloads(folder):
     workloads = read_workloads(find_config("misc", folder))
     assert [each.name for each in select(workloads, ["Basic", "C*/Any"])] == [
@@ -134,7 +315,16 @@ def test_what_is_not_supported_is_named_and_skipped(folder):
 
 def test_without_workloads_they_are_listed(folder):
     result = run("--place", folder, "misc")
-    assert result.stdout.splitlines() == ["Basic/Small", "Basic/Tight", "Sets/Any", "Churning/Any"]
+    assert result.stdout.splitlines() == [
+        "Basic/Small",
+        "Basic/Tight",
+        "Sets/Any",
+        "Devices/Full",
+        "Devices/Steady",
+        "Extended/Any",
+        "Volumes/Any",
+        "Churning/Any",
+    ]
 
 
 @pytest.mark.parametrize(

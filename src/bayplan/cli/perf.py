@@ -16,13 +16,8 @@ from rich.table import Column, Table
 from bayplan.config import ConfigurationError
 from bayplan.service.heap import keep_heap
 from bayplan.testing.scheduler_perf.core import Measurement, run_workload
-from bayplan.testing.scheduler_perf.workloads import (
-    BenchmarkError,
-    Unsupported,
-    find_config,
-    read_workloads,
-    select,
-)
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, Unsupported
+from bayplan.testing.scheduler_perf.workloads import find_config, read_workloads, select
 
 EXIT_SKIPPED = 1
 EXIT_UNREADABLE = 2

@@ -5,9 +5,9 @@ Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how str
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lightkube.models.core_v1 import NodeSelector as NodeSelectorObject
 from lightkube.models.resource_v1 import Device, DeviceTaint, ResourceSlice
@@ -16,6 +16,7 @@ from bayplan.api import quantity
 from bayplan.api.selectors import NodeSelector, parse_node_selector
 from bayplan.cluster.objects import ObjectStore
 
+K = TypeVar("K")
 Counters = Mapping[str, Mapping[str, int]]
 """Nano-units by counter set and counter."""
 
@@ -77,6 +78,10 @@ class SliceDevice:
         self.parent = parent
         self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
         self.allows_multiple = bool(spec.allowMultipleAllocations)
+        self.is_taken_whole = not self.allows_multiple and not any(
+            each.get("requestPolicy") for each in (spec.capacity or {}).values()
+        )
+        """Whether all of its capacity goes to whoever gets it, without further conditions."""
         self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.cache: dict[Hashable, Any] = {}
@@ -135,37 +140,86 @@ class Slice:
 
 
 class DeviceSlices:
-    """All slices: `by_node` are those of one node, `shared` those of several, `by_pool` all."""
+    """All slices, followed one by one as they change. A view of the store of slices."""
 
     def __init__(self, store: ObjectStore) -> None:
-        self._store = store
-        self._version = -1
+        self.by_node: dict[str, dict[str, Slice]] = {}
+        """Those with devices of one node, by the names of the node and of the slice."""
+        self.shared: dict[str, Slice] = {}
+        """Those with devices of several nodes, by name."""
+        self.by_pool: dict[PoolId, dict[str, Slice]] = {}
+        """All, by pool and name."""
+        self.counting: dict[PoolId, dict[str, Slice]] = {}
+        """Those with counters and no devices, by pool and name."""
         self._slices: dict[str, Slice] = {}
-        self.by_node: dict[str, list[Slice]] = {}
-        self.shared: list[Slice] = []
-        self.by_pool: dict[PoolId, list[Slice]] = {}
+        self._pools_named: dict[str, set[PoolId]] = {}
+        self._stale: dict[str, ResourceSlice | None] = {}
+        self._listeners: list[Callable[[Slice], None]] = []
+        store.listen(self._changed)
 
-    @property
-    def version(self) -> int:
-        """Grows with every change."""
-        return self._store.version
+    def listen(self, listener: Callable[[Slice], None]) -> None:
+        """Have a listener told, at a refresh, of every slice that came or went."""
+        self._listeners.append(listener)
 
-    def refresh(self) -> DeviceSlices:
-        """Take over what changed. Slices that did not change are kept as they are. Returns itself."""
-        if self._version == self._store.version:
-            return self
-        kept, self._slices = self._slices, {}
-        self.by_node, self.shared, self.by_pool = {}, [], {}
-        for key, obj in self._store.items():
-            known = kept.get(key)
-            each = self._slices[key] = known if known is not None and known.obj is obj else Slice(obj)
-            self.by_pool.setdefault(each.pool, []).append(each)
-            if not each.place.node_name or each.counter_sets:
-                self.shared.append(each)
-            else:
-                self.by_node.setdefault(each.place.node_name, []).append(each)
-        self._version = self._store.version
-        return self
+    def refresh(self) -> None:
+        """Take over what changed. Raises ValueError for a slice that cannot be read."""
+        while self._stale:
+            name, obj = next(iter(self._stale.items()))
+            new = Slice(obj) if obj is not None else None
+            del self._stale[name]
+            old = self._slices.pop(name, None)
+            if old is not None:
+                self._remove(old)
+            if new is not None:
+                self._add(new)
+            for each in (old, new):
+                if each is not None:
+                    for listener in self._listeners:
+                        listener(each)
+
+    def namesakes(self, pool: PoolId) -> Collection[PoolId]:
+        """The pools that have a pool's name, whatever their drivers are; itself among them as long as it exists."""
+        return self._pools_named.get(pool.pool, ())
+
+    def is_ambiguous(self, pool: PoolId) -> bool:
+        """Whether another pool has the same name, or slices of several generations are there."""
+        slices = self.by_pool.get(pool, {}).values()
+        return len(self.namesakes(pool)) > 1 or len({each.generation for each in slices}) > 1
+
+    def _changed(self, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
+        changed = now if now is not None else before
+        if changed is not None and changed.metadata is not None:
+            self._stale[changed.metadata.name or ""] = now
+
+    def _add(self, new: Slice) -> None:
+        self._slices[new.name] = new
+        self._pools_named.setdefault(new.pool.pool, set()).add(new.pool)
+        self.by_pool.setdefault(new.pool, {})[new.name] = new
+        if new.counter_sets:
+            self.counting.setdefault(new.pool, {})[new.name] = new
+        elif new.place.node_name:
+            self.by_node.setdefault(new.place.node_name, {})[new.name] = new
+        else:
+            self.shared[new.name] = new
+
+    def _remove(self, old: Slice) -> None:
+        _drop(self.by_pool, old.pool, old.name)
+        if old.pool not in self.by_pool:
+            self._pools_named[old.pool.pool].remove(old.pool)
+            if not self._pools_named[old.pool.pool]:
+                del self._pools_named[old.pool.pool]
+        if old.counter_sets:
+            _drop(self.counting, old.pool, old.name)
+        elif old.place.node_name:
+            _drop(self.by_node, old.place.node_name, old.name)
+        else:
+            del self.shared[old.name]
+
+
+def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:
+    del index[key][name]
+    if not index[key]:
+        del index[key]
 
 
 def _amounts(counters: Mapping[str, Any] | None) -> dict[str, int]:

@@ -35,6 +35,9 @@ class Plugin:
     name: ClassVar[str]
     reads_pods: ClassVar[bool] = True
     """Whether its verdicts and scores look at the pods of a node; False for one that reads the node itself only."""
+    only_standing: ClassVar[bool] = False
+    """Whether `filter_nodes` is asked only about nodes that all filters before left standing: for one that
+    takes long."""
     arguments: ClassVar[type[Any] | None] = None
     """The type of the plugin's arguments (a msgspec Struct or dataclass), or None where it takes none."""
 

@@ -28,8 +28,10 @@ from bayplan.framework.interface import (
     WhatIf,
 )
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import SKIP, Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
+
+_SUCCESS = Status(Code.SUCCESS)
 
 FEW_NODES = 2
 """Up to so many nodes are asked about one by one, where a plugin can do both."""
@@ -76,14 +78,16 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
         if plugin.name in cycle.skip_filter:
             continue
         if _whole_table(plugin, interface.FilterNodes, interface.Filter, nodes):
-            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, nodes)
+            positions = verdicts.feasible() if plugin.only_standing else None
+            shown = nodes if positions is None else nodes.at(positions)
+            rejections = cycle.call(plugin, "Filter", plugin.filter_nodes, cycle, pod, shown)
             if rejections is None:
                 continue
-            if not isinstance(rejections, Rejections) or len(rejections.index) != len(nodes):
+            if not isinstance(rejections, Rejections) or len(rejections.index) != len(shown):
                 raise PluginError(
-                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(nodes)} nodes"
+                    plugin.name, "Filter", f"filter_nodes must return None or Rejections of {len(shown)} nodes"
                 )
-            verdicts.reject(rejections, plugin.name)
+            verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
             _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
         if not verdicts.standing.any():
@@ -210,10 +214,12 @@ def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
     """Let every Reserve set aside what the pod needs, up to the first refusal, which the caller undoes."""
     for plugin in profile.at(Point.RESERVE):
-        status = _status(cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name), plugin, "Reserve")
-        if status.code is not Code.SUCCESS:
-            return status
-    return Status(Code.SUCCESS)
+        answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
+        if answer is not None:
+            status = _status(answer, plugin, "Reserve")
+            if status.code is not Code.SUCCESS:
+                return status
+    return _SUCCESS
 
 
 def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
@@ -258,6 +264,8 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
             works = True
             continue
         answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
+        if answer is SKIP:
+            continue
         status = _status(answer, plugin, "PreBindPreFlight")
         if status.code not in {Code.SUCCESS, Code.SKIP}:
             raise PluginError(plugin.name, "PreBindPreFlight", status.message or str(status.code))

@@ -29,6 +29,12 @@ class Rejections:
         status = Status.unschedulable(answer) if isinstance(answer, str) else answer
         return cls(mask.astype(np.int32), (status,))
 
+    def among(self, number: int, positions: Rows) -> Rejections:
+        """The same answers where the nodes stand at some positions among others, which pass."""
+        index = np.zeros(number, dtype=np.int32)
+        index[positions] = self.index
+        return Rejections(index, self.statuses)
+
 
 class Verdicts:
     """The verdict of every node of a selection.

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
 from bayplan.cluster.claim_allocations import Taken
-from bayplan.cluster.device_slices import DeviceId, DeviceSlices, SliceDevice
+from bayplan.cluster.device_slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
-from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools
+from bayplan.plugins.dynamic_resources.pools import Pool
 
 MAX_RESULTS = 32
 """Devices that a claim can have. Mirrors resourceapi.AllocationResultsMaxSize."""
@@ -44,12 +44,11 @@ class _TooManyDevices(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What claims can be allocated from, the same for all nodes. `classes` by name.
+    """What bears on allocations on all nodes alike. `classes` by name.
 
     `counters` remembers, for all searches from this supply, what is left of shared counters.
     """
 
-    slices: DeviceSlices
     taken: Taken
     classes: Mapping[str, DeviceClass]
     selectors: Selectors
@@ -85,11 +84,14 @@ class _Wanted:
 
 
 class Search:
-    """One search on one node. `checkpoint` is called again and again, and may raise OutOfTime."""
+    """One search on one node, in the pools that it reaches. `checkpoint` is called again and again, and may raise
+    OutOfTime.
+    """
 
     def __init__(
         self,
         supply: Supply,
+        pools: Sequence[Pool],
         node_name: str,
         labels: Mapping[str, str],
         claims: Sequence[ResourceClaim],
@@ -99,10 +101,11 @@ class Search:
         self._node_name, self._labels = node_name, labels
         self._claims = claims
         self._checkpoint = checkpoint
-        self._pools: list[Pool] = []
+        self._pools = pools
         self._wanted: list[list[list[_Wanted]]] = []
         self._constraints: list[list[Constraint]] = []
-        self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
+        self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
+        self._come_into_question: dict[bool, Sequence[tuple[SliceDevice, Pool]]] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._counters = supply.counters.search()
@@ -111,10 +114,6 @@ class Search:
 
     def run(self) -> list[Granted] | None:
         """What every claim gets; None where the node has too little. Raises one of the exceptions above."""
-        try:
-            self._pools = gather_pools(self._supply.slices, self._node_name, self._labels)
-        except ValueError as error:
-            raise AllocationError(f"gather pool information: {error}") from None
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
         try:
@@ -188,7 +187,7 @@ class Search:
                 )
             found += [
                 (device, pool)
-                for device in pool.devices()
+                for device in pool.devices
                 if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device)
             ]
         return found
@@ -196,9 +195,9 @@ class Search:
     # Whether a device is right
 
     def _selects(self, key: tuple[int, int, int], wanted: _Wanted, device: SliceDevice) -> bool:
-        known = self._selectable.get((device.id, *key))
+        known = self._selectable.get((device, *key))
         if known is None:
-            known = self._selectable[device.id, *key] = self._is_right(key[0], wanted, device)
+            known = self._selectable[device, *key] = self._is_right(key[0], wanted, device)
         return known
 
     def _is_right(self, claim_index: int, wanted: _Wanted, device: SliceDevice) -> bool:
@@ -229,7 +228,7 @@ class Search:
 
     def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
         capacity = device.spec.capacity
-        if not capacity and not demand.capacity:
+        if not demand.capacity and (not capacity or device.is_taken_whole):
             return True
         consumed = self._supply.taken.consumed.get(device.id, {})
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
@@ -250,11 +249,11 @@ class Search:
                 return False  # another choice for this claim may leave the next ones an alternative with fewer
         alternatives = self._wanted[claim][request]
         if not alternatives[0].demand.parent:
-            return self._next_device(claim, request, 0, 0, (0, 0))
+            return self._next_device(claim, request, 0, 0, 0)
         all_too_many = True
         for sub in range(len(alternatives)):
             try:
-                if self._next_device(claim, request, sub, 0, (0, 0)):
+                if self._next_device(claim, request, sub, 0, 0):
                     self._met[claim, request] = sub
                     return True
             except _TooManyDevices:
@@ -264,8 +263,8 @@ class Search:
             raise _TooManyDevices
         return False
 
-    def _next_device(self, claim: int, request: int, sub: int, count: int, start: tuple[int, int]) -> bool:
-        """Find the devices of a request from its `count`th on, in pools and places not before `start`.
+    def _next_device(self, claim: int, request: int, sub: int, count: int, start: int) -> bool:
+        """Find the devices of a request from its `count`th on, among the candidates from `start` on.
 
         So that sets of devices are tried, and not their orders.
         """
@@ -283,27 +282,34 @@ class Search:
             if undo is None:
                 return False
             return self._go_on(undo, claim, request, sub, count, start)
-        first_pool, first_device = start
-        for pool_index in range(first_pool, len(self._pools)):
-            pool = self._pools[pool_index]
-            if pool.incomplete or pool.invalid:
+        key = (claim, request, sub)
+        candidates = self._candidates(wanted.demand)
+        for index in range(start, len(candidates)):
+            device, pool = candidates[index]
+            if self._is_used(claim, wanted.demand, device.id):
                 continue
-            for index, device in enumerate(pool.devices()):
-                if pool_index == first_pool and index < first_device:
-                    continue
-                if self._is_used(claim, wanted.demand, device.id):
-                    continue
-                key = (claim, request, sub)
-                if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
-                    continue
-                undo = self._take(claim, wanted, device, pool, must=False)
-                if undo is not None and self._go_on(undo, claim, request, sub, count, (pool_index, index + 1)):
-                    return True
+            if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
+                continue
+            undo = self._take(claim, wanted, device, pool, must=False)
+            if undo is not None and self._go_on(undo, claim, request, sub, count, index + 1):
+                return True
         return False
 
-    def _go_on(
-        self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: tuple[int, int]
-    ) -> bool:
+    def _candidates(self, demand: DeviceDemand) -> Sequence[tuple[SliceDevice, Pool]]:
+        """The devices that come into question for a demand, in order."""
+        found = self._come_into_question.get(demand.admin_access)
+        if found is None:
+            taken = () if demand.admin_access else self._supply.taken.devices
+            found = self._come_into_question[demand.admin_access] = [
+                (device, pool)
+                for pool in self._pools
+                if not pool.incomplete and not pool.invalid
+                for device in pool.devices
+                if device.id not in taken
+            ]
+        return found
+
+    def _go_on(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: int) -> bool:
         done = False
         try:
             done = self._next_device(claim, request, sub, count + 1, start)

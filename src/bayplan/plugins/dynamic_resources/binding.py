@@ -158,7 +158,7 @@ class ClaimBinding:
 
 async def _create(client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
     """Create the claim for extended resources."""
-    allocation = state.per_node.get(node_name)
+    allocation = state.granted
     if allocation is None or allocation.extended_claim is None:
         raise ClaimChanged(f"extended resource claim not found for node {node_name}")
     claim = copy.copy(allocation.extended_claim)
@@ -174,7 +174,7 @@ async def _tell_pod(
     client: ApiClient, state: PodDevices, pod: PodInfo, node_name: str, claim: ResourceClaim
 ) -> Pod | None:
     """Write into the pod's status which of its containers uses which request of the claim."""
-    allocation = state.per_node.get(node_name)
+    allocation = state.granted
     if allocation is None or not allocation.mappings:
         raise ClaimChanged(f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus")
     status = {

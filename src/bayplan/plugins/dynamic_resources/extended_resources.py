@@ -7,8 +7,9 @@ the resources of its own; it is created when the pod is bound.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 from lightkube.models.core_v1 import Container, ContainerExtendedResourceRequest
 from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.models.resource_v1 import (
@@ -20,17 +21,18 @@ from lightkube.models.resource_v1 import (
 )
 
 from bayplan.api import quantity
+from bayplan.cluster.columns import Rows
 from bayplan.cluster.device_classes import ExtendedResources, may_be_backed_by_devices
-from bayplan.cluster.nodes import NodeInfo
+from bayplan.cluster.extended_claims import ANNOTATION
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.status import Status
 
-ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IN_MEMORY_NAME = "<extended-resources>"
 """The name of a claim that has not been created: on purpose none that a claim can have."""
 
-_STALE = Status.unresolvable("cannot schedule extended resource claim")
-_CANNOT_FIT = Status.unresolvable("cannot fit resource")
+STALE = Status.unresolvable("cannot schedule extended resource claim")
+CANNOT_FIT = Status.unresolvable("cannot fit resource")
 
 
 def extended_requests(pod: PodInfo) -> dict[str, int]:
@@ -38,15 +40,8 @@ def extended_requests(pod: PodInfo) -> dict[str, int]:
     return {name: amount for name, amount in pod.requested.items() if amount and may_be_backed_by_devices(name)}
 
 
-def claim_for(pod: PodInfo, claims: Iterable[ResourceClaim]) -> ResourceClaim:
-    """The pod's claim for extended resources: one that an earlier attempt left behind, or a new one, still empty."""
-    for claim in claims:
-        metadata = claim.metadata
-        if metadata is None or (metadata.annotations or {}).get(ANNOTATION) != "true":
-            continue
-        owners = metadata.ownerReferences or ()
-        if any(owner.name == pod.name and owner.controller and owner.uid == pod.uid for owner in owners):
-            return claim
+def new_claim(pod: PodInfo) -> ResourceClaim:
+    """A claim for the extended resources of a pod, still empty."""
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     return ResourceClaim(
         metadata=ObjectMeta(
@@ -66,32 +61,39 @@ def is_in_memory(claim: ResourceClaim) -> bool:
     return claim.metadata is not None and claim.metadata.name == IN_MEMORY_NAME
 
 
-def claim_on_node(
-    claim: ResourceClaim,
-    own_claims: bool,
-    wanted: Mapping[str, int],
-    pod: PodInfo,
-    node: NodeInfo,
-    classes: ExtendedResources,
-) -> tuple[ResourceClaim | None, tuple[ContainerExtendedResourceRequest, ...]] | Status:
-    """The claim as a node needs it and which containers use its requests, None where it needs none; or why the node is
-    out. `own_claims`: whether the pod has claims beside it.
+def is_filled(claim: ResourceClaim) -> bool:
+    """Whether the claim for extended resources is what an earlier attempt made of it: PostFilter deletes it."""
+    return claim.spec.devices is not None and claim.spec.devices.requests is not None
+
+
+def without_resources(
+    wanted: Iterable[str], nodes: Nodes, classes: ExtendedResources
+) -> Iterator[tuple[Rows, frozenset[str] | None]]:
+    """Nodes, by position, and which of the wanted resources devices have to stand for there; None where one is missing
+    that no class stands for.
     """
-    if claim.spec.devices is not None and claim.spec.devices.requests is not None:
-        return _STALE  # from an earlier attempt: PostFilter deletes it
-    by_devices = set()
-    offered = node.status.allocatable or {}
-    for name in wanted:
-        if not node.allocatable_of(name) and classes.class_of(name) is not None:
-            by_devices.add(name)
-        elif name not in offered:
-            return _CANNOT_FIT
-    if not by_devices and not own_claims:
-        return None, ()
+    names = sorted(wanted)
+    missing = np.array([nodes.allocatable(name) == 0 for name in names])
+    kinds, kind_of = np.unique(missing, axis=1, return_inverse=True)
+    for number, kind in enumerate(kinds.T):
+        positions = np.flatnonzero(kind_of.reshape(-1) == number)
+        lacking = {name for name, lacks in zip(names, kind, strict=True) if lacks}
+        by_devices = frozenset(name for name in lacking if classes.class_of(name) is not None)
+        for name in lacking - by_devices:
+            offered = np.array([name in (nodes.info(each).status.allocatable or ()) for each in positions.tolist()])
+            yield positions[~offered], None
+            positions = positions[offered]
+        yield positions, by_devices
+
+
+def with_requests(
+    claim: ResourceClaim, pod: PodInfo, by_devices: Iterable[str], classes: ExtendedResources
+) -> tuple[ResourceClaim, tuple[ContainerExtendedResourceRequest, ...]]:
+    """The claim for extended resources where devices stand for these, and which containers use its requests."""
     made, mappings = device_requests(pod, by_devices, classes)
-    on_node = copy.copy(claim)
-    on_node.spec = ResourceClaimSpec(devices=DeviceClaim(requests=made or None))
-    return on_node, tuple(mappings)
+    filled = copy.copy(claim)
+    filled.spec = ResourceClaimSpec(devices=DeviceClaim(requests=made or None))
+    return filled, tuple(mappings)
 
 
 def device_requests(

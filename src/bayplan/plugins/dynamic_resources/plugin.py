@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import numpy as np
 from lightkube.models.resource_v1 import ResourceClaim
@@ -15,32 +15,39 @@ from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
 from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
-from bayplan.cluster.columns import Int64
+from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.device_classes import ExtendedResources
 from bayplan.cluster.device_slices import DeviceSlices
-from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.cluster.extended_claims import ExtendedResourceClaims
+from bayplan.cluster.node_selection import match_selector
+from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.status import SKIP, Status
-from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.verdicts import Diagnosis, Rejections
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
-from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
 from bayplan.plugins.dynamic_resources.binding import ClaimBinding
-from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
-from bayplan.plugins.dynamic_resources.counters import SharedCounters
-from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of, requests_of
-from bayplan.plugins.dynamic_resources.extended_resources import claim_for, claim_on_node, extended_requests
+from bayplan.plugins.dynamic_resources.device_requests import alternatives_of, requests_of
+from bayplan.plugins.dynamic_resources.extended_resources import (
+    CANNOT_FIT,
+    STALE,
+    extended_requests,
+    is_filled,
+    new_claim,
+    with_requests,
+    without_resources,
+)
 from bayplan.plugins.dynamic_resources.giving_up import GivingUp
+from bayplan.plugins.dynamic_resources.offers import Offers, score_of
 from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, has_claims, key_of, uid_of
-from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
-from bayplan.plugins.dynamic_resources.state import NodeAllocation, PodDevices
+from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 
-CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
+NOT_FOUND = Status.error("claim allocation not found for node")
 NOT_AVAILABLE = Status.unresolvable("resourceclaim not available on the node")
 
 _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
@@ -49,13 +56,13 @@ _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
 class DynamicResources(Plugin):
     """Mirrors plugins/dynamicresources/dynamicresources.go, with the features that are on by default.
 
-    Nodes are looked at one by one, for what a node can give is found by a search of its own; only those that all other
-    filters left standing are asked about. `clock` is monotonic, `now` the time of day (the handle's, if not given),
-    both in seconds.
+    What a node can give is found by a search of its own, which `offers` remembers. `clock` is monotonic, `now` the time
+    of day (the handle's, if not given), both in seconds.
     """
 
     name = "DynamicResources"
     reads_pods = False
+    only_standing = True
     arguments = DynamicResourcesArgs
 
     def __init__(
@@ -69,12 +76,12 @@ class DynamicResources(Plugin):
         self._claims = handle.objects(RESOURCE_CLAIM)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
-        self._slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
+        self._made = self._claims.view(ExtendedResourceClaims)
         self._extended = self._classes.view(ExtendedResources)
-        self._selectors = Selectors()
-        self._clock = clock
         self._now = now or (lambda: handle.now().timestamp())
-        self._filter_timeout = durations.parse(args.filterTimeout)
+        slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
+        timeout = durations.parse(args.filterTimeout)
+        self._offers = Offers(slices, self._allocations, self._classes, clock, timeout)
         self._binding_timeout = durations.parse(args.bindingTimeout)
         self._binding = ClaimBinding(
             handle, self._claims, self._allocations, self._binding_timeout, clock, self._now, sleep
@@ -99,11 +106,11 @@ class DynamicResources(Plugin):
         if not by_devices and not has_claims(pod):
             return SKIP
         try:
-            state = PodDevices(claims_of(pod, self._claims))
+            state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
         except NoClaim as problem:
             return Status.unresolvable(str(problem))
         if by_devices:
-            claim = claim_for(pod, self._claims.values())
+            claim = self._made.of(pod) or new_claim(pod)  # one that an earlier attempt left behind
             state.claims.append(claim)
             state.extended, state.extended_uid, state.extended_requests = True, uid_of(claim), wanted
         if not state.claims:
@@ -112,9 +119,6 @@ class DynamicResources(Plugin):
             refusal = self._look_at(state, index, claim)
             if refusal is not None:
                 return refusal
-        if state.to_allocate():
-            taken = self._allocations.taken()
-            state.supply = Supply(self._slices.refresh(), taken, self._classes, self._selectors, SharedCounters(taken))
         cycle.data[self.name] = state
         return None
 
@@ -146,62 +150,60 @@ class DynamicResources(Plugin):
                     return Status.unresolvable(f"request {request_name}: device class {class_name} does not exist")
         return None
 
-    def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """Whether allocated claims can be used on the node, and all others can be allocated there."""
+    def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
+        """Whether allocated claims can be used on the nodes, and all others can be allocated there."""
         state: PodDevices = cycle.data[self.name]
-        on_node: ResourceClaim | None = None
-        mappings: tuple = ()  # type: ignore[type-arg]
+        index, statuses = np.zeros(len(nodes), dtype=np.int32), [NOT_AVAILABLE]
+        for positions, needs in self._needs(state, pod, nodes):
+            if isinstance(needs, Status):
+                statuses.append(needs)
+                index[positions] = len(statuses)
+            elif needs.claims:
+                rejections = self._offers.rejections(state.supply, needs.claims, nodes.at(positions))
+                index[positions] = np.where(rejections.index, rejections.index + len(statuses), 0)
+                statuses += rejections.statuses
+        can_allocate = nodes.live & (index == 0)
+        for place, claim in enumerate(state.claims):
+            if allocation_of(claim) is not None:
+                unusable = can_allocate & ~self._usable(state, place, claim, nodes)
+                if unusable.any():
+                    state.unavailable.add(place)
+                    index[unusable] = 1
+        return Rejections(index, statuses)
+
+    def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
+        """Where an allocated claim can be used."""
+        if binding_failure(claim) or binding_timed_out(claim, self._binding_timeout, self._now()):
+            return np.zeros(len(nodes), dtype=np.bool_)
+        selector = state.selectors.get(place)
+        return np.ones(len(nodes), dtype=np.bool_) if selector is None else match_selector(selector, nodes)
+
+    def _needs(self, state: PodDevices, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[Rows, Needs | Status]]:
+        """What has to be allocated where, or why nothing helps there; by positions."""
         extended = state.extended_claim
-        if extended is not None:
-            answer = claim_on_node(extended, bool(state.own), state.extended_requests, pod, node, self._extended)
-            if isinstance(answer, Status):
-                return answer
-            on_node, mappings = answer
-            if on_node is None and not state.own:
-                return None
-        unavailable = [index for index, claim in enumerate(state.claims) if not self._usable(state, index, claim, node)]
-        allocation = NodeAllocation((), on_node, mappings)
-        if state.supply is not None:
-            claims = [state.claims[index] for index in state.to_allocate()]
-            if on_node is not None:
-                claims = [on_node if claim is extended else claim for claim in claims]
-            outcome = self._allocate(state.supply, node, claims)
-            if isinstance(outcome, Status):
-                return outcome
-            allocation = NodeAllocation(outcome, on_node, mappings)
-        if unavailable:
-            state.unavailable.update(unavailable)
-            return NOT_AVAILABLE
-        if state.supply is not None:
-            state.per_node[node.name] = allocation
-        return None
+        if extended is None:
+            claims = [state.claims[place] for place in state.to_allocate()]
+            yield np.arange(len(nodes)), Needs(claims)
+            return
+        for positions, by_devices in without_resources(state.extended_requests, nodes, self._extended):
+            if by_devices is None:
+                yield positions, CANNOT_FIT
+                continue
+            needs = state.needs.get(by_devices)
+            if needs is None:
+                needs = state.needs[by_devices] = self._needs_with(state, extended, pod, by_devices)
+            yield positions, needs
 
-    def _usable(self, state: PodDevices, index: int, claim: ResourceClaim, node: NodeInfo) -> bool:
-        selector = state.selectors.get(index)
-        if selector is not None and not selector.matches(node.labels, node.name):
-            return False
-        if allocation_of(claim) is None:
-            return True
-        return not binding_failure(claim) and not binding_timed_out(claim, self._binding_timeout, self._now())
-
-    def _allocate(self, supply: Supply, node: NodeInfo, claims: list[ResourceClaim]) -> Status | tuple:  # type: ignore[type-arg]
-        deadline = self._clock() + self._filter_timeout
-
-        def checkpoint() -> None:
-            if self._filter_timeout and self._clock() > deadline:
-                raise OutOfTime
-
-        try:
-            granted = Search(supply, node.name, node.labels, claims, checkpoint).run()
-            if granted is None:
-                return CANNOT_ALLOCATE
-            return tuple(allocation_result(each, node.name) for each in granted)
-        except OutOfTime:
-            return Status.error(f"node {node.name}: timed out trying to allocate devices")
-        except InvalidPools as problem:
-            return Status.unresolvable(str(problem))
-        except AllocationError as problem:
-            return Status.error(str(problem))
+    def _needs_with(
+        self, state: PodDevices, extended: ResourceClaim, pod: PodInfo, by_devices: frozenset[str]
+    ) -> Needs | Status:
+        if is_filled(extended):
+            return STALE
+        if not by_devices and not state.own:
+            return Needs([])
+        on_node, mappings = with_requests(extended, pod, by_devices, self._extended)
+        claims = [state.claims[place] for place in state.to_allocate()]
+        return Needs([on_node if claim is extended else claim for claim in claims], on_node, mappings)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
         """Give up an allocation that stands in the way, if nobody else uses it.
@@ -219,10 +221,12 @@ class DynamicResources(Plugin):
         state: PodDevices | None = cycle.data.get(self.name)
         if state is None or not any(True for claim in state.claims for _ in alternatives_of(claim)):
             return scores
-        for position in range(len(nodes)):
-            allocation = state.per_node.get(nodes.name(position))
-            if allocation is not None:
-                scores[position] = _score(state, allocation)
+        there = [(claim, allocation_of(claim)) for claim in state.claims]
+        allocated = sum(score_of(claim, allocation) for claim, allocation in there if allocation is not None)
+        for positions, needs in self._needs(state, pod, nodes):
+            if isinstance(needs, Needs) and needs.claims:
+                offered = self._offers.scores(state.supply, needs.claims, nodes.at(positions))
+                scores[positions] = offered + allocated
         return scores
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
@@ -232,20 +236,34 @@ class DynamicResources(Plugin):
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
         """Take the devices of the node: from now on nobody else gets them."""
         state: PodDevices | None = cycle.data.get(self.name)
-        if state is None or state.supply is None:
+        if state is None or not state.to_allocate():
             return None
-        allocation = state.per_node.get(node_name)
-        places = state.to_allocate()
-        if allocation is None or not allocation.results:
-            if all(state.extended and index == len(state.claims) - 1 for index in places):
-                return None  # the node has the extended resources without any claim
-            return Status.error("claim allocation not found for node")
-        if len(allocation.results) != len(places):
-            return Status.error(f"internal error, have {len(allocation.results)} allocations, {len(places)} claims")
-        for index, result in zip(places, allocation.results, strict=True):
-            state.decided[index] = result
-            self._allocations.begin(uid_of(state.claims[index]), result)
+        offered = self.offered(state, pod, node_name)
+        if isinstance(offered, Status):
+            return offered
+        state.granted, places = offered, state.to_allocate()
+        if not offered.results:
+            return None  # the node has the extended resources without any claim
+        for place, result in zip(places, offered.results, strict=True):
+            state.decided[place] = result
+            self._allocations.begin(uid_of(state.claims[place]), result)
         return None
+
+    def offered(self, state: PodDevices, pod: PodInfo, node_name: str) -> NodeAllocation | Status:
+        """What the claims that have no allocation would get on a node, or why they would not."""
+        position = state.nodes.position(node_name)
+        if position is None:
+            return NOT_FOUND
+        node = state.nodes.at(np.array([position]))
+        ((_, needs),) = self._needs(state, pod, node)
+        if isinstance(needs, Status):
+            return NOT_FOUND
+        if not needs.claims:
+            return NodeAllocation(())
+        results = self._offers.allocation(state.supply, needs.claims, node, 0)
+        if isinstance(results, Status):
+            return NOT_FOUND
+        return NodeAllocation(results, needs.extended_claim, needs.mappings)
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Give the devices back."""
@@ -275,12 +293,3 @@ class DynamicResources(Plugin):
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """A pod that gets extended resources by devices stays apart."""
         return None if any(self._extended.class_of(name) is not None for name in extended_requests(pod)) else ()
-
-
-def _score(state: PodDevices, allocation: NodeAllocation) -> int:
-    score, new = 0, iter(allocation.results)
-    for claim in state.claims:
-        result = allocation_of(claim) or next(new)
-        chosen = results_of_subrequests(result)
-        score += sum(MAX_ALTERNATIVES - index for index, name in alternatives_of(claim) if name in chosen)
-    return score

@@ -34,7 +34,17 @@ ANSWER_SECONDS = 10.0
 
 
 class SilentClient:
-    """An API client that does nothing, whatever it is asked for. Implements framework.handle.ApiClient."""
+    """An API client that does nothing: what is written is taken, and nothing else is answered. Implements
+    framework.handle.ApiClient.
+    """
+
+    async def create(self, _kind: Any, obj: Any, *_: Any, **__: Any) -> Any:
+        """What was to be made."""
+        return obj
+
+    async def update(self, _kind: Any, obj: Any, *_: Any, **__: Any) -> Any:
+        """What was to be written."""
+        return obj
 
     def __getattr__(self, verb: str) -> Any:
         async def call(*_: Any, **__: Any) -> None:

@@ -1,39 +1,47 @@
 """Runs a workload against the decision core: no queue, no API server, no other process.
 
-A pod is decoded, decided and assumed, one after the other; that is what is measured. Mirrors the operations of
-test/integration/scheduler_perf/executor.go.
+A pod is decoded, decided and assumed, and what its plugins set aside is written, one pod after the other; that is what
+is measured. Mirrors the operations of test/integration/scheduler_perf/executor.go.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import gc
 import random
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import cycle
 from typing import Any
 
 import numpy as np
 from lightkube.models import core_v1
 
-from bayplan.api import kinds
-from bayplan.api.objects import convert, encode
+from bayplan.api import durations, kinds
+from bayplan.api.objects import UndecodableObject, convert, encode
+from bayplan.api.quantity import InvalidQuantity
+from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerProfile, build_profile, load_configuration
+from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
+from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve
+from bayplan.framework.status import Code
 from bayplan.scheduling import Templates, decide
 from bayplan.testing.offline import OfflineHandle
-from bayplan.testing.scheduler_perf.workloads import BenchmarkError, Operation, Template, Unsupported, Workload
+from bayplan.testing.scheduler_perf import devices, stored
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
+from bayplan.testing.scheduler_perf.volumes import with_volume
+from bayplan.testing.scheduler_perf.workloads import Operation, Workload
+from bayplan.testing.scheduler_perf.writes import StoreClient, finished
 
 
 @dataclass(slots=True)
 class Measurement:
-    """What was measured. `finished`: when every pod was done, seconds on a monotonic clock; `taken`: seconds a pod."""
+    """What was measured. `finished`: seconds of all that was measured until a pod was done; `taken`: seconds a pod."""
 
-    started: float = 0.0
     finished: list[float] = field(default_factory=list)
     taken: list[float] = field(default_factory=list)
     scheduled: int = 0
@@ -42,7 +50,14 @@ class Measurement:
     @property
     def seconds(self) -> float:
         """From the first pod to the last."""
-        return self.finished[-1] - self.started if self.finished else 0.0
+        return self.finished[-1] if self.finished else 0.0
+
+    def add(self, seconds: float, *, placed: bool) -> None:
+        """One more pod was tried."""
+        self.finished.append(self.seconds + seconds)
+        self.taken.append(seconds)
+        self.scheduled += placed
+        self.unschedulable += not placed
 
     @property
     def average(self) -> float:
@@ -54,14 +69,23 @@ class Measurement:
         interval = min(1.0, self.seconds / 10)
         if not interval:
             return []
-        counts, _ = np.histogram(
-            self.finished, bins=np.arange(self.started, self.finished[-1] + interval / 2, interval)
-        )
+        counts, _ = np.histogram(self.finished, bins=np.arange(0.0, self.seconds + interval / 2, interval))
         return [float(count) / interval for count in counts]
 
     def latency(self, percentile: float) -> float:
         """Seconds that so many percent of the pods took at most."""
         return float(np.percentile(self.taken, percentile)) if self.taken else 0.0
+
+
+@contextmanager
+def _frozen_heap() -> Iterator[None]:
+    """As the scheduler's is after its first synchronisation."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def run_workload(workload: Workload, around: Callable[[Callable[[], None]], None] | None = None) -> Measurement:
@@ -72,7 +96,10 @@ def run_workload(workload: Workload, around: Callable[[Callable[[], None]], None
     run = _Run(workload, around or (lambda measured: measured()))
     steps = [(run.step(operation), operation) for operation in workload.operations]
     for step, operation in steps:
-        step(operation)
+        try:
+            step(operation)
+        except (InvalidQuantity, UndecodableObject) as error:
+            raise BenchmarkError(f"{workload.name}: {operation.code}: {error}") from None
     return run.measurement
 
 
@@ -84,7 +111,8 @@ class _Run:
         self._workload = workload
         self._around = around
         self._state = ClusterState()
-        self._profile = _profile(workload, self._state)
+        self._client = StoreClient(self._state.objects)
+        self._profile = _profile(workload, _Handle(self._state, self._client))
         self._templates = Templates(self._profile)
         self._rng = random.Random(0)
         self._nodes = 0
@@ -96,14 +124,14 @@ class _Run:
         if operation.code == "createNodes":
             strategies = ("labelNodePrepareStrategy", "uniqueNodeLabelStrategy", "nodeAllocatableStrategy")
             operation.require_only("nodeTemplatePath", *strategies)
-            if (operation.fields.get("nodeAllocatableStrategy") or {}).keys() - {"nodeAllocatable"}:
-                raise Unsupported("createNodes with CSI nodes")
             return self._create_nodes
         if operation.code == "createNamespaces":
             operation.require_only("prefix", "namespaceTemplatePath")
             return self._create_namespaces
         if operation.code == "createPods":
-            operation.require_only("podTemplatePath", "namespace", "collectMetrics", "skipWaitToCompletion")
+            volumes = ("persistentVolumeTemplatePath", "persistentVolumeClaimTemplatePath")
+            waiting = ("collectMetrics", "skipWaitToCompletion", "steadyState", "duration")
+            operation.require_only("podTemplatePath", "namespace", *volumes, *waiting)
             return self._create_pods
         if operation.code == "createPodSets":
             operation.require_only("namespacePrefix", "createPodsOp")
@@ -113,6 +141,12 @@ class _Run:
         if operation.code == "createAny":
             operation.require_only("namespace", "templatePath")
             return self._create_any
+        if operation.code == "createResourceDriver":
+            operation.require_only("driverName", "nodes", "maxClaimsPerNode")
+            return self._create_resource_driver
+        if operation.code == "allocResourceClaims":
+            operation.require_only("namespace")
+            return self._allocate_claims
         if operation.code == "barrier":  # every pod has been tried by then
             return lambda _: None
         if operation.code in {"startCollectingMetrics", "stopCollectingMetrics"}:
@@ -120,13 +154,38 @@ class _Run:
         raise Unsupported(operation.code)
 
     def _create_nodes(self, operation: Operation) -> None:
-        template = operation.template("nodeTemplatePath")
-        labels = _node_labels(operation)
-        more = (operation.fields.get("nodeAllocatableStrategy") or {}).get("nodeAllocatable") or {}
+        template, labels = operation.template("nodeTemplatePath"), stored.node_labels(operation)
+        strategy = operation.fields.get("nodeAllocatableStrategy") or {}
+        more, limits = strategy.get("nodeAllocatable") or {}, strategy.get("csiNodeAllocatable")
         for index in range(operation.count()):
-            document = template.document(index, operation.count()) if template else _BASE_NODE
-            self._state.set_node(_node(document, self._nodes, next(labels), more))
+            document = template.document(index, operation.count()) if template else stored.BASE_NODE
+            node = stored.node(document, self._nodes, next(labels), more)
+            self._state.set_node(node)
+            if limits and node.metadata is not None and node.metadata.name is not None:
+                csi_node = stored.csi_node(node.metadata.name, limits, strategy.get("migratedPlugins") or [])
+                self._state.objects[kinds.CSI_NODE].set(node.metadata.name, csi_node)
             self._nodes += 1
+
+    def _create_resource_driver(self, operation: Operation) -> None:
+        nodes = self._state.nodes
+        for name in [nodes.name(position) for position in range(len(nodes))]:
+            if fnmatch.fnmatchcase(name, str(operation.fields["nodes"])):
+                number = operation.number("maxClaimsPerNode")
+                devices.publish(self._state.objects, str(operation.fields["driverName"]), name, number)
+
+    def _allocate_claims(self, operation: Operation) -> None:
+        """Allocate claims that no pod uses, each on a node that has room for it."""
+        claims = self._state.objects[kinds.RESOURCE_CLAIM]
+        wanted = operation.fields.get("namespace")
+        for number, (key, claim) in enumerate(tuple(claims.items())):
+            if wanted in (None, claim.metadata.namespace) and allocation_of(claim) is None:
+                pod = PodInfo.from_raw(devices.pod_for(claim, number))
+                if not self._place(pod):
+                    raise BenchmarkError(f"{self._workload.name}: no room for claim {key}")
+                self._state.remove_pod(pod.uid)
+                allocated = claims[key]
+                allocated.status.reservedFor = None
+                claims.set(key, allocated)
 
     def _create_namespaces(self, operation: Operation) -> None:
         template = operation.template("namespaceTemplatePath")
@@ -138,21 +197,19 @@ class _Run:
             self._state.objects[kinds.NAMESPACE].set(name, namespace)
 
     def _create_pods(self, operation: Operation) -> None:
-        template = operation.template("podTemplatePath") or self._workload.default_pod_template
-        if template is None:
-            raise BenchmarkError(f"{self._workload.name}: createPods without a pod template")
+        template = operation.template("podTemplatePath") or self._workload.default_pod_template or stored.BASE_POD
         namespace = operation.fields.get("namespace") or f"namespace-{self._pods}"
-        raws = list(self._raw_pods(template, operation.count(), namespace))
-        if operation.fields.get("collectMetrics") or self._collecting:
-            gc.collect()
-            gc.freeze()  # as the scheduler does after its first synchronisation
-            try:
-                self._around(lambda: self._measure(raws))
-            finally:
-                gc.unfreeze()
+        if not operation.fields.get("collectMetrics") and not self._collecting:
+            for raw in self._raw_pods(operation, template, namespace):
+                self._place(PodInfo.from_raw(raw))
+            return
+        if operation.fields.get("steadyState"):
+            seconds = durations.parse(str(operation.fields["duration"]))
+            self._around(lambda: self._measure_steadily(operation, template, namespace, seconds))
         else:
-            for raw in raws:
-                self._place(raw)
+            raws = list(self._raw_pods(operation, template, namespace))
+            with _frozen_heap():
+                self._around(lambda: self._measure(raws))
 
     def _create_pod_sets(self, operation: Operation) -> None:
         for each in _pod_sets(operation):
@@ -176,30 +233,53 @@ class _Run:
                 key = f"{metadata['namespace']}/{key}"
             self._state.objects[kind].set(key, convert(kind.type, {**document, "metadata": metadata}))
 
+    def _measure_steadily(self, operation: Operation, template: Template, namespace: str, seconds: float) -> None:
+        """Place pods, delete them and begin again, until so much time went into placing them."""
+        measurement, until = self.measurement, self.measurement.seconds + seconds
+        with _frozen_heap():
+            while measurement.seconds < until and not measurement.unschedulable:
+                raws = list(self._raw_pods(operation, template, namespace))
+                self._measure(raws)
+                for raw in raws:
+                    self._delete(PodInfo.from_raw(raw))
+
     def _measure(self, raws: list[bytes]) -> None:
         measurement = self.measurement
-        last = time.perf_counter()
-        measurement.started = measurement.started or last
         for raw in raws:
-            placed = self._place(raw)
-            now = time.perf_counter()
-            measurement.finished.append(now)
-            measurement.taken.append(now - last)
-            measurement.scheduled += placed
-            measurement.unschedulable += not placed
-            last = now
+            began = time.perf_counter()
+            placed = self._place(PodInfo.from_raw(raw))
+            measurement.add(time.perf_counter() - began, placed=placed)
 
-    def _place(self, raw: bytes) -> bool:
-        pod = PodInfo.from_raw(raw)
-        decision = decide(self._profile, self._state, pod, self._rng, templates=self._templates)
-        if decision.node:
-            self._state.assume(pod, decision.node)
-        return bool(decision.node)
+    def _place(self, pod: PodInfo) -> bool:
+        profile, state = self._profile, self._state
+        decision = decide(profile, state, pod, self._rng, templates=self._templates)
+        if not decision.node:
+            return False
+        assumed = state.assume(pod, decision.node)
+        status = run_reserve(profile, decision.cycle, assumed, decision.node)
+        if not status.rejected and run_pre_bind_pre_flight(profile, decision.cycle, assumed, decision.node):
+            status = finished(run_pre_bind(profile, decision.cycle, assumed, decision.node))
+        if status.code is not Code.SUCCESS:
+            raise BenchmarkError(f"{self._workload.name}: pod {pod.key} on node {decision.node}: {status.message}")
+        return True
+
+    def _delete(self, pod: PodInfo) -> None:
+        """Delete a pod, and the claims that were made for it."""
+        self._state.remove_pod(pod.uid)
+        objects = self._state.objects
+        for kind, key in self._client.made.pop(pod.uid, ()):
+            objects[kind].remove(key)
+        for status in (pod.object.status and pod.object.status.resourceClaimStatuses) or ():
+            objects[kinds.RESOURCE_CLAIM].remove(f"{pod.namespace}/{status.resourceClaimName}")
 
     def _collect(self, operation: Operation) -> None:
         self._collecting = operation.code == "startCollectingMetrics"
 
-    def _raw_pods(self, template: Template, count: int, namespace: str) -> Iterator[bytes]:
+    def _raw_pods(self, operation: Operation, template: Template, namespace: str) -> Iterator[bytes]:
+        """Pods as they arrive, with the claims and volumes that they use."""
+        count = operation.count()
+        volume = operation.template("persistentVolumeTemplatePath")
+        claim = operation.template("persistentVolumeClaimTemplatePath")
         document = template.document(0, count)
         for index in range(count):
             if template.varies:
@@ -208,13 +288,17 @@ class _Run:
             name = f"{metadata.pop('generateName', 'pod-')}{self._pods}"
             metadata = {"name": name, "namespace": namespace, "uid": f"uid-{self._pods}", **metadata}
             self._pods += 1
-            yield encode(_defaulted({**document, "metadata": metadata}))
+            pod = devices.with_claims(stored.pod({**document, "metadata": metadata}), self._state.objects)
+            if volume is not None and claim is not None:
+                pod = with_volume(pod, index, count, volume, claim, self._state.objects)
+            yield encode(pod)
 
 
 _KINDS = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS if kind not in {kinds.NODE, kinds.POD}}
-_BASE_NODE: dict[str, Any] = {
-    "metadata": {"generateName": "node-"},
-    "status": {"capacity": {"pods": "110", "cpu": "4", "memory": "32Gi"}},
+_KINDS |= {  # these have the same fields
+    ("resource.k8s.io/v1beta2", name): kind
+    for (version, name), kind in _KINDS.items()
+    if version == "resource.k8s.io/v1"
 }
 
 
@@ -226,46 +310,18 @@ def _pod_sets(operation: Operation) -> Iterator[Operation]:
         yield replace(operation, code="createPods", fields={**fields, "namespace": namespace})
 
 
-def _node(document: Mapping[str, Any], number: int, labels: Mapping[str, str], more: Mapping[str, str]) -> core_v1.Node:
-    """A node as an API server would store it: with a name, the usual label, and its capacity as allocatable."""
-    metadata = dict(document.get("metadata") or {})
-    name = metadata.get("name") or f"{metadata.get('generateName', 'node-')}{number}"
-    own = {**(metadata.get("labels") or {}), "kubernetes.io/hostname": name, **labels}
-    status = dict(document.get("status") or {})
-    status["allocatable"] = {**(status.get("allocatable") or status.get("capacity") or {}), **more}
-    metadata = {**metadata, "name": name, "labels": own}
-    return convert(core_v1.Node, {**document, "metadata": metadata, "status": status})
+class _Handle(OfflineHandle):
+    """The scheduler's side, with a client."""
+
+    client: Any
+
+    def __init__(self, state: ClusterState, client: StoreClient) -> None:
+        super().__init__(state)
+        self.client = client
 
 
-def _node_labels(operation: Operation) -> Iterator[Mapping[str, str]]:
-    """What a strategy labels one node after the other with."""
-    if round_robin := operation.fields.get("labelNodePrepareStrategy"):
-        return cycle([{round_robin["labelKey"]: value} for value in round_robin["labelValues"]])
-    if unique := operation.fields.get("uniqueNodeLabelStrategy"):
-        return iter(lambda: {unique["labelKey"]: str(uuid.uuid4())}, None)
-    return cycle([{}])
-
-
-def _defaulted(pod: dict[str, Any]) -> dict[str, Any]:
-    """A pod as an API server would store it, as far as scheduling is concerned: what is limited is requested."""
-    spec = dict(pod.get("spec") or {})
-    for name in ("containers", "initContainers"):
-        containers = []
-        for container in spec.get(name) or ():
-            resources = container.get("resources") or {}
-            requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            containers.append({**container, "resources": {**resources, "requests": requests}})
-        if containers:
-            spec[name] = containers
-    return {
-        **pod,
-        "spec": {"schedulerName": "default-scheduler", "priority": 0, **spec},
-        "status": {"phase": "Pending"},
-    }
-
-
-def _profile(workload: Workload, state: ClusterState) -> Profile:
+def _profile(workload: Workload, handle: Handle) -> Profile:
     config = KubeSchedulerProfile(schedulerName="default-scheduler")
     if workload.scheduler_config is not None:
         config = load_configuration(workload.scheduler_config).profiles[0]
-    return build_profile(config, OfflineHandle(state))
+    return build_profile(config, handle)

@@ -6,7 +6,6 @@ Mirrors test/integration/scheduler_perf/{scheduler_perf,operations}.go.
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +14,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from bayplan.config.documents import parse_yaml
+from bayplan.testing.scheduler_perf.templates import BenchmarkError, Template, Unsupported
 
 CONFIG_NAME = "performance-config.yaml"
-
-
-class BenchmarkError(ValueError):
-    """A benchmark that cannot be found or read: the message says which, where, and what there is."""
-
-
-class Unsupported(Exception):
-    """A workload asks for something that cannot be done here; the message names it."""
 
 
 class _Workload(msgspec.Struct):
@@ -51,10 +42,14 @@ class Operation:
 
     def count(self) -> int:
         """How many objects it makes."""
-        count = self.fields.get("count", 0)
-        if not isinstance(count, int) or count < 0:
-            raise BenchmarkError(f"{self.folder}: {self.code}: count is {count!r}, expected a number")
-        return count
+        return self.number("count")
+
+    def number(self, field: str) -> int:
+        """A field that is a number; 0 where it is not set. Raises BenchmarkError."""
+        number = self.fields.get(field) or 0
+        if not isinstance(number, int) or number < 0:
+            raise BenchmarkError(f"{self.folder}: {self.code}: {field} is {number!r}, expected a number")
+        return number
 
     def template(self, field: str) -> Template | None:
         """The object template that a field names, if it is set."""
@@ -76,37 +71,6 @@ class Workload:
     operations: tuple[Operation, ...]
     default_pod_template: Template | None
     scheduler_config: Path | None
-
-
-_PLACEHOLDER = re.compile(r"\{\{\s*\.(Index|Count)\s*\}\}")
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """An object in YAML, in which `{{.Index}}` and `{{.Count}}` may stand."""
-
-    path: Path
-    text: str
-
-    @classmethod
-    def read(cls, path: Path) -> Template:
-        """The template in a file. Raises BenchmarkError."""
-        try:
-            return cls(path, path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise BenchmarkError(f"{path}: {error.strerror}") from None
-
-    @property
-    def varies(self) -> bool:
-        """Whether objects differ by their index."""
-        return "{{" in self.text
-
-    def document(self, index: int, count: int) -> dict[str, Any]:
-        """The object for an index. Raises Unsupported for a template that needs more than that."""
-        text = _PLACEHOLDER.sub(lambda match: str(index if match[1] == "Index" else count), self.text)
-        if "{{" in text:
-            raise Unsupported(f"the template {self.path.name}, which computes")
-        return parse_yaml(text, str(self.path))
 
 
 def find_config(place: str, folder: Path | None) -> Path:

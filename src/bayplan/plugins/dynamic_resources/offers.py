@@ -1,0 +1,189 @@
+"""What nodes have for claims: searched for once a node and shape of claims, and again when what it rests on changes."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
+
+from bayplan.api.objects import encode
+from bayplan.cluster.claim_allocations import ClaimAllocations
+from bayplan.cluster.columns import Int32, Int64, Rows, grown
+from bayplan.cluster.device_slices import DeviceSlices
+from bayplan.cluster.node_table import NodeTable
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.objects import ObjectStore
+from bayplan.framework.status import Code, Status
+from bayplan.framework.verdicts import Rejections
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
+from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
+from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
+from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
+from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
+from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
+
+CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
+INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
+
+_SHAPES = 64
+"""Shapes of claims that answers are kept of; one of 5,000 nodes takes about 100 kB."""
+_NEVER = -1
+
+Allocation = tuple[AllocationResult, ...]
+"""What claims get on a node, in their order."""
+
+
+class Shape:
+    """What is known of each row for claims that ask for the same.
+
+    `known`: int64, the version of the pools at which the row was searched. `answer`: int32, as the indexes of
+    `Rejections`. `score`: int64, that of the alternatives that the claims would get.
+    """
+
+    __slots__ = ("answer", "known", "score")
+
+    def __init__(self, capacity: int) -> None:
+        self.known: Int64 = np.full(capacity, _NEVER, dtype=np.int64)
+        self.answer: Int32 = np.zeros(capacity, dtype=np.int32)
+        self.score: Int64 = np.zeros(capacity, dtype=np.int64)
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        used = len(self.known)
+        if used < capacity:
+            self.known, self.answer, self.score = (
+                grown(column, capacity) for column in (self.known, self.answer, self.score)
+            )
+            self.known[used:] = _NEVER
+
+
+class Offers:
+    """What the nodes of a table have for claims. `clock` is in seconds, and so is `timeout`, that of one node."""
+
+    def __init__(
+        self,
+        slices: DeviceSlices,
+        allocations: ClaimAllocations,
+        classes: ObjectStore,
+        clock: Callable[[], float],
+        timeout: float,
+    ) -> None:
+        self._pools = NodePools(slices, allocations)
+        self._counters = CountersLeft(slices, allocations)
+        self._allocations = allocations
+        self._classes = classes
+        self._selectors = Selectors()
+        self._clock, self._timeout = clock, timeout
+        self._shapes: OrderedDict[tuple[bytes, ...], Shape] = OrderedDict()
+        self._table: NodeTable | None = None
+        self._classes_version = 0
+
+    def supply(self) -> Supply:
+        """What the claims of one pod are allocated from. Raises ValueError for what cannot be read."""
+        taken = self._allocations.taken()
+        return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken))
+
+    def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
+        """Which of the nodes have not what all claims need together, and why."""
+        shape, rows, errors = self._look(supply, claims, nodes)
+        answer = shape.answer[rows].copy()
+        statuses = [CANNOT_ALLOCATE, INVALID_POOLS]
+        for position, error in errors.items():
+            statuses.append(error)
+            answer[position] = len(statuses)
+        return Rejections(answer, statuses)
+
+    def scores(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Int64:
+        """The scores of nodes that have what the claims need: the more, the earlier the alternatives are."""
+        shape, rows, _ = self._look(supply, claims, nodes)
+        return shape.score[rows]
+
+    def allocation(
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, position: int
+    ) -> Allocation | Status:
+        """What the claims get on a node that was looked at, or why they do not."""
+        table, row = nodes.table, nodes.row(position)
+        self._refresh(table)
+        return self._search(supply, claims, table, row, self._pools.of(row))
+
+    def _refresh(self, table: NodeTable) -> None:
+        self._pools.refresh(table)
+        if table is not self._table or self._classes.version != self._classes_version:
+            self._shapes.clear()
+            self._table, self._classes_version = table, self._classes.version
+
+    def _look(
+        self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes
+    ) -> tuple[Shape, Rows | slice, Mapping[int, Status]]:
+        """Bring what is known of the nodes up to date. Errors, by position, are not remembered."""
+        table = nodes.table
+        self._refresh(table)
+        key = tuple(encode(claim.spec) for claim in claims)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = self._shapes[key] = Shape(table.capacity)
+            if len(self._shapes) > _SHAPES:
+                self._shapes.popitem(last=False)
+        self._shapes.move_to_end(key)
+        shape.grow(table.capacity)
+        errors: dict[int, Status] = {}
+        found: dict[Reach, Allocation | Status] = {}
+        stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows]))
+        for position in stale.tolist():
+            row = nodes.row(position)
+            try:
+                reach = self._pools.of(row)
+            except ValueError as error:
+                errors[position] = Status.error(f"gather pool information: {error}")
+                continue
+            outcome = found.get(reach)
+            if outcome is None:
+                outcome = self._search(supply, claims, table, row, reach)
+                if isinstance(outcome, Status) and outcome.code is Code.ERROR:
+                    errors[position] = outcome
+                    continue
+                if reach.alike:
+                    found[reach] = outcome
+            shape.answer[row], shape.score[row] = _summary(claims, outcome)
+            shape.known[row] = self._pools.version if reach.settled else _NEVER
+        for position in errors:
+            shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
+        return shape, nodes.rows, errors
+
+    def _search(
+        self, supply: Supply, claims: Sequence[ResourceClaim], table: NodeTable, row: int, reach: Reach
+    ) -> Allocation | Status:
+        node, name = table.nodes[row], table.names[row]
+        labels = (node.metadata.labels if node is not None and node.metadata is not None else None) or {}
+        deadline = self._clock() + self._timeout
+
+        def checkpoint() -> None:
+            if self._timeout and self._clock() > deadline:
+                raise OutOfTime
+
+        try:
+            granted = Search(supply, reach.pools, name, labels, claims, checkpoint).run()
+            if granted is None:
+                return CANNOT_ALLOCATE
+            return tuple(allocation_result(each, name) for each in granted)
+        except OutOfTime:
+            return Status.error(f"node {name}: timed out trying to allocate devices")
+        except InvalidPools:
+            return INVALID_POOLS
+        except AllocationError as problem:
+            return Status.error(str(problem))
+
+
+def _summary(claims: Sequence[ResourceClaim], outcome: Allocation | Status) -> tuple[int, int]:
+    """The index of the answer, and the score."""
+    if isinstance(outcome, Status):
+        return 1 if outcome is CANNOT_ALLOCATE else 2, 0
+    return 0, sum(map(score_of, claims, outcome))
+
+
+def score_of(claim: ResourceClaim, allocation: AllocationResult) -> int:
+    """The score of what a claim gets: for each alternative that it has of a request, the more, the earlier it is."""
+    chosen = results_of_subrequests(allocation)
+    return sum(MAX_ALTERNATIVES - index for index, name in alternatives_of(claim) if name in chosen)

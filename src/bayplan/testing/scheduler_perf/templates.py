@@ -1,0 +1,77 @@
+"""Objects in YAML, in which numbers may be computed. Mirrors getSpecFromTextTemplateFile and getTemplateFuncs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayplan.config.documents import parse_yaml
+
+
+class BenchmarkError(ValueError):
+    """A benchmark that cannot be found or read: the message says which, where, and what there is."""
+
+
+class Unsupported(Exception):
+    """A workload asks for something that cannot be done here; the message names it."""
+
+
+_ARITHMETIC: dict[str, Callable[..., float]] = {
+    "Add": lambda *numbers: sum(numbers),
+    "Subtract": lambda one, other: one - other,
+    "Multiply": lambda *numbers: math.prod(numbers),
+    "Divide": lambda one, other: one / other,
+}
+_FUNCTIONS: dict[str, Callable[..., float]] = {
+    "Mod": lambda one, other: int(one) % int(other),
+    **{f"{name}Float": function for name, function in _ARITHMETIC.items()},
+    **{f"{name}Int": lambda *numbers, f=function: int(f(*numbers)) for name, function in _ARITHMETIC.items()},
+}
+_ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """An object in YAML, in which `{{.Index}}`, `{{.Count}}` and functions of them may stand."""
+
+    path: Path
+    text: str
+
+    @classmethod
+    def read(cls, path: Path) -> Template:
+        """The template in a file. Raises BenchmarkError."""
+        try:
+            return cls(path, path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise BenchmarkError(f"{path}: {error.strerror}") from None
+
+    @property
+    def varies(self) -> bool:
+        """Whether objects differ by their index."""
+        return "{{" in self.text
+
+    def document(self, index: int, count: int) -> dict[str, Any]:
+        """The object for an index. Raises BenchmarkError, and Unsupported for a function that is not known."""
+        variables = {".Index": float(index), ".Count": float(count)}
+
+        def value(action: re.Match[str]) -> str:
+            name, *arguments = action[1].split()
+            try:
+                if not arguments:
+                    return _text(variables[name])
+                numbers = [variables[each] if each in variables else float(each) for each in arguments]
+                return _text(_FUNCTIONS[name](*numbers))
+            except KeyError:
+                raise Unsupported(f"the template {self.path.name} with {action[0]}") from None
+            except (ValueError, TypeError, ZeroDivisionError) as error:
+                raise BenchmarkError(f"{self.path}: {action[0]}: {error}") from None
+
+        return parse_yaml(_ACTION.sub(value, self.text), str(self.path))
+
+
+def _text(number: float) -> str:
+    return str(int(number)) if number == int(number) else str(number)

@@ -1,0 +1,243 @@
+"""What is remembered of nodes' devices, against a plain search on every node, while the world changes at random."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.api.objects import convert
+from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
+from bayplan.cluster.device_slices import DeviceSlices, Slice
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.status import Status
+from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
+from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
+from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
+from bayplan.plugins.dynamic_resources.offers import Offers
+from bayplan.plugins.dynamic_resources.pools import _pool
+from bayplan.plugins.dynamic_resources.results import allocation_result
+from bayplan.testing.builders import make_node
+from bayplan.testing.documents import known, put, typed
+
+pytestmark = pytest.mark.feature("DynamicResources: remembered searches against plain ones")
+
+NODES = ["n0", "n1", "n2"]
+DRIVERS = ["gpu.example.com", "nic.example.com"]
+API = "resource.k8s.io/v1"
+SELECTORS = Selectors()
+"""Made here, because cel-python raises the limit of recursion when the first is made."""
+CLASSES = [{"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}]
+
+
+def a_node(rng, name):
+    return make_node(name, labels={"zone": rng.choice("ab")})
+
+
+def a_slice(rng, number):
+    counters = {"memory": {"value": str(rng.randint(1, 3))}}
+    driver, pool = rng.choice(DRIVERS), rng.choice(["p", "q", "r"])
+    place = rng.choice([{"nodeName": rng.choice(NODES)}] * 4 + [{"allNodes": True}, {"nodeSelector": zone(rng)}])
+    spec = {"driver": driver, "pool": {"name": pool, "generation": rng.choice([1, 1, 1, 2])}}
+    spec["pool"]["resourceSliceCount"] = rng.randint(1, 3)
+    if rng.random() < 0.25:
+        spec["sharedCounters"] = [{"name": "card", "counters": counters}]
+    else:
+        spec |= {"devices": [a_device(rng, number, each) for each in range(rng.randint(0, 3))], **place}
+    return {"apiVersion": API, "kind": "ResourceSlice", "metadata": {"name": f"s{number}"}, "spec": spec}
+
+
+def zone(rng):
+    return {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [rng.choice("ab")]}]}]
+    }
+
+
+def a_device(rng, number, place):
+    more = {}
+    if rng.random() < 0.3:
+        counters = {"memory": {"value": str(rng.randint(1, 2))}}
+        more["consumesCounters"] = [{"counterSet": "card", "counters": counters}]
+    if rng.random() < 0.2:
+        more |= {"allowMultipleAllocations": True, "capacity": {"share": {"value": "2"}}}
+    if rng.random() < 0.1:
+        more["taints"] = [{"key": "k", "effect": "NoSchedule"}]
+    return {"name": f"d{number}-{place}", "attributes": {"model": {"string": rng.choice("xy")}}, **more}
+
+
+def a_claim(rng, number):
+    """One of few shapes, so that answers are used again."""
+    shape = random.Random(rng.randint(0, 4))
+    exactly = [{"deviceClassName": "any", "count": shape.randint(1, 2)} for _ in range(shape.randint(1, 2))]
+    if shape.random() < 0.3:
+        exactly[0] |= {"allocationMode": "All"}
+        exactly[0].pop("count")
+    if shape.random() < 0.5:
+        requests = [{"name": f"r{index}", "exactly": each} for index, each in enumerate(exactly)]
+    else:
+        alternatives = [{"name": f"a{index}", **each} for index, each in enumerate(exactly)]
+        requests = [{"name": "r", "firstAvailable": alternatives}]
+    metadata = {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}
+    return {
+        "apiVersion": API,
+        "kind": "ResourceClaim",
+        "metadata": metadata,
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+class World:
+    def __init__(self, rng):
+        self.rng, self.state, self.in_flight = rng, ClusterState(), {}
+        for document in CLASSES:
+            put(self.state, *known(document))
+        self.slices = self.state.objects[RESOURCE_SLICE]
+        self.claims = self.state.objects[RESOURCE_CLAIM]
+        self.allocations = self.claims.view(ClaimAllocations)
+        classes = self.state.objects[DEVICE_CLASS]
+        self.offers = Offers(self.slices.view(DeviceSlices), self.allocations, classes, lambda: 0.0, 0.0)
+        for name in NODES:
+            self.state.set_node(a_node(rng, name))
+        for number in range(4):
+            self.put(a_slice(rng, number))
+            self.put(a_claim(rng, number))
+
+    def put(self, document):
+        put(self.state, *known(document))
+
+    def change(self):
+        """One thing changes."""
+        number = self.rng.randint(0, 5)
+        match self.rng.randint(0, 6):
+            case 0:
+                self.put(a_slice(self.rng, number))
+            case 1:
+                self.slices.remove(f"s{number}")
+            case 2:
+                name = self.rng.choice(NODES)
+                if self.rng.random() < 0.3:
+                    self.state.remove_node(name)
+                else:
+                    self.state.set_node(a_node(self.rng, name))
+            case 3:
+                self.end(f"c{number}")
+                self.put(a_claim(self.rng, number))
+            case 4:
+                self.end(f"c{number}")
+            case _:
+                self.take()
+
+    def end(self, uid):
+        self.in_flight.pop(uid, None)
+        self.allocations.end(uid)
+
+    def free(self):
+        return [
+            claim
+            for claim in self.claims.values()
+            if allocation_of(claim) is None and claim.metadata.uid not in self.in_flight
+        ]
+
+    def take(self):
+        """Some claim gets what a node has: in flight, or written at once."""
+        claims, nodes = self.free()[:1], self.state.nodes
+        positions = np.flatnonzero(nodes.live).tolist()
+        if not claims or not positions:
+            return
+        offer = self.offers.allocation(self.offers.supply(), claims, nodes, self.rng.choice(positions))
+        if isinstance(offer, Status):
+            return
+        uid = claims[0].metadata.uid
+        if self.rng.random() < 0.5:
+            self.in_flight[uid] = offer[0]
+            self.allocations.begin(uid, offer[0])
+        else:
+            written = convert(type(claims[0]), {"metadata": {"name": uid, "namespace": "default", "uid": uid}})
+            written.spec = claims[0].spec
+            written.status = typed(RESOURCE_CLAIM, {"metadata": {}, "status": {}}).status
+            written.status.allocation = offer[0]
+            self.claims.set(f"default/{uid}", written)
+
+    def taken(self):
+        """What is taken, counted anew."""
+        store = type(self.claims)()
+        for key, claim in self.claims.items():
+            store.set(key, claim)
+        counted = ClaimAllocations(store)
+        for uid, allocation in self.in_flight.items():
+            counted.begin(uid, allocation)
+        return counted.taken()
+
+
+def plain_pools(slices, name, labels):
+    """The pools of a node, all that it learns of included. Its own slices count before those of several nodes."""
+    newest = {}
+    for each in slices:
+        if not each.concerns(name, labels):
+            continue
+        own = newest.get(each.pool)
+        if own is None or each.generation > own[0].generation:
+            newest[each.pool] = [each]
+        elif each.generation == own[0].generation:
+            own.append(each)
+    pools = [_pool(pool, own, [each for each in slices if each.pool == pool]) for pool, own in newest.items()]
+    return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.waits_for_binding, pool.id))
+
+
+def plain(world, claims):
+    """What a search on every node finds: devices, or why there are none."""
+    slices = sorted(
+        map(Slice, world.slices.values()),
+        key=lambda each: (bool(each.counter_sets), not each.place.node_name, each.name),
+    )
+    taken = world.taken()
+    supply = Supply(
+        taken,
+        world.state.objects[DEVICE_CLASS],
+        SELECTORS,
+        SharedCounters(CountersLeft(DeviceSlices(type(world.slices)()), ClaimAllocations(type(world.claims)())), taken),
+    )
+    found = {}
+    for position in np.flatnonzero(world.state.nodes.live).tolist():
+        node = world.state.nodes.info(position)
+        try:
+            pools = plain_pools(slices, node.name, node.labels)
+            granted = Search(supply, pools, node.name, node.labels, claims, lambda: None).run()
+            results = None if granted is None else [allocation_result(each, node.name) for each in granted]
+            found[node.name] = "cannot allocate all claims" if results is None else devices(results)
+        except (AllocationError, InvalidPools) as problem:
+            found[node.name] = str(problem)
+    return found
+
+
+def devices(results):
+    return [[(each.request, each.driver, each.device) for each in results_of(result)] for result in results]
+
+
+def remembered(world, claims):
+    nodes = world.state.nodes
+    supply = world.offers.supply()
+    rejections = world.offers.rejections(supply, claims, nodes)
+    found = {}
+    for position in np.flatnonzero(nodes.live).tolist():
+        index = rejections.index[position]
+        offer = world.offers.allocation(supply, claims, nodes, position) if not index else None
+        found[nodes.name(position)] = rejections.statuses[index - 1].message if index else devices(offer)
+    return found
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_what_is_remembered_is_what_a_search_finds(seed):
+    rng = random.Random(seed)
+    world = World(rng)
+    for _ in range(12):
+        for claims in [[claim] for claim in world.free()[:3]] + [world.free()[:2]]:
+            if claims:
+                assert remembered(world, claims) == plain(world, claims)
+        world.change()
+        assert world.allocations.taken().__dict__ == world.taken().__dict__
