@@ -23,12 +23,9 @@ from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 
-# Over TLS the connection of a watch that is cancelled says goodbye in its own time, and a test's loop may end before:
+# Over TLS the connection of a request that is cancelled says goodbye in its own time, and a test's loop may end before:
 # such connections are collected, and excused, at the end of each test.
-pytestmark = [
-    pytest.mark.apiserver,
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
-]
+pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 NODES = 3
 DELAYS = KubeletDelays(start=0.1, stop=0.1, job=0.2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from bayplan.api.custom_objects import kind_of
@@ -56,6 +56,9 @@ class UnconnectedHandle:
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Nothing: pods wait in the scheduler in front."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Nothing: there is no server to write to."""
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Log the event, as there is no place to write it."""

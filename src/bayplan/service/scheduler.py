@@ -254,6 +254,7 @@ class Scheduler:
         )
         services = [
             tasks.create_task(debugger.run(self._dump_asked), name="cache-debugger"),
+            tasks.create_task(self._handle.started.run(), name="started-work"),
             tasks.create_task(recorder.run(), name="event-recorder"),
             tasks.create_task(status.run(), name="pod-status-writer"),
         ]
@@ -270,6 +271,7 @@ class Scheduler:
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
                 await evictions.drain(self._settings.drain)
+                await self._handle.started.drain(self._settings.drain)
                 await status.drain(self._settings.drain)
                 await recorder.drain(self._settings.drain)
         finally:

@@ -15,7 +15,7 @@ from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.defaults.rbac import default_binding
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES
-from bayplan.devcluster.apiserver.validation import core, rbac, workloads
+from bayplan.devcluster.apiserver.validation import core, devices, rbac, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
@@ -234,15 +234,27 @@ RULES: tuple[Resource, ...] = (
     ),
     Resource(kinds.CSI_STORAGE_CAPACITY, unconditional_update=False),
     Resource(kinds.VOLUME_ATTACHMENT, unconditional_update=False, returns_deleted=True),
-    Resource(kinds.DEVICE_CLASS, generation=True, returns_deleted=True),
-    Resource(kinds.RESOURCE_CLAIM, default=core_defaults.default_resource_claim, returns_deleted=True),
+    Resource(kinds.DEVICE_CLASS, validate=devices.validate_device_class, generation=True, returns_deleted=True),
+    Resource(
+        kinds.RESOURCE_CLAIM,
+        default=core_defaults.default_resource_claim,
+        prepare_status=devices.prepare_resource_claim_status,
+        validate_new=devices.validate_new_resource_claim,
+        validate_update=devices.validate_resource_claim_update,
+        validate_status=devices.validate_resource_claim_status,
+        returns_deleted=True,
+    ),
     Resource(
         kinds.RESOURCE_CLAIM_TEMPLATE,
         default=core_defaults.default_resource_claim_template,
+        validate=devices.validate_resource_claim_template,
+        validate_update=devices.validate_resource_claim_update,
         returns_deleted=True,
     ),
     Resource(
         kinds.RESOURCE_SLICE,
+        validate=devices.validate_resource_slice,
+        validate_update=devices.validate_resource_slice_update,
         generation=True,
         returns_deleted=True,
         fields={"spec.nodeName": path("spec", "nodeName"), "spec.driver": path("spec", "driver")},

@@ -14,7 +14,7 @@ from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import controller_reference
-from bayplan.devcluster.controllers.pod_claims import claim_keys
+from bayplan.devcluster.controllers.pod_volumes import claim_keys
 from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod
 
 

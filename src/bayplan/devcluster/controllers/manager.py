@@ -22,6 +22,7 @@ from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeCon
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
+from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
@@ -38,6 +39,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
     ServiceAccountController,
+    ResourceClaimController,
     PersistentVolumeController,
     CsiProvisioner,
     EphemeralVolumeController,

@@ -24,7 +24,7 @@ from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.pod_claims import claim_keys
+from bayplan.devcluster.controllers.pod_volumes import claim_keys
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from bayplan.devcluster.controllers.volume_binder import VolumeBinder
 from bayplan.devcluster.controllers.volume_matching import (

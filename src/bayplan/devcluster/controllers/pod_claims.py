@@ -1,36 +1,84 @@
-"""Which claims a pod names, and whether one is in its way. Mirrors pkg/controller/volume/common/common.go."""
+"""Which ResourceClaims a pod uses, and whether it may. Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
+
+Written for controllers and kubelets, and not borrowed from the scheduler, whose mistakes they are there to find.
+"""
 
 from __future__ import annotations
 
-from bayplan.api.volumes import claim_name, is_controlled_by
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod
+from bayplan.devcluster.controllers.ownership import controller_of
+from bayplan.devcluster.controllers.served import Pod, ResourceClaim
 
 
-def claim_keys(pod: Pod) -> tuple[str, ...]:
-    """The keys of the claims behind a pod's volumes, those of generic ephemeral volumes among them."""
-    metadata = pod.metadata
-    names = (claim_name(metadata.name, volume) for volume in pod.spec.volumes or ())
-    return tuple(f"{metadata.namespace}/{name}" for name in names if name is not None)
+class NotCreatedYet(Exception):
+    """A claim is still to be made of a template: the message says for which pod."""
 
 
-def keeps_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim that is being deleted has to stay for a pod.
+def claim_name(pod: Pod, reference: Any) -> str | None:
+    """The claim that one of `spec.resourceClaims` means; None where there is to be none. Raises NotCreatedYet."""
+    if reference.resourceClaimName is not None:
+        return str(reference.resourceClaimName)
+    for status in (pod.status.resourceClaimStatuses if pod.status else None) or ():
+        if status.name == reference.name:
+            name: str | None = status.resourceClaimName
+            return name
+    raise NotCreatedYet(f'pod "{pod.metadata.namespace}/{pod.metadata.name}": ResourceClaim not created yet')
 
-    Only pods on nodes count: kubelets start none whose claim is going. A pod that is through with its containers lets
-    its ephemeral volumes go, for it may be waiting for them itself. Mirrors podUsesPVCForDeletion.
-    """
-    if not pod.spec.nodeName:
-        return False
-    for volume in pod.spec.volumes or ():
-        if claim_name(pod.metadata.name, volume) != claim.metadata.name:
+
+def extended_claim_name(pod: Pod) -> str | None:
+    """The claim that the scheduler has made for the pod's extended resources."""
+    status = pod.status.extendedResourceClaimStatus if pod.status else None
+    return status.resourceClaimName if status is not None else None
+
+
+def known_claims(pod: Pod) -> Iterator[str]:
+    """Keys of the claims that the pod refers to and that have been made, but for that of extended resources."""
+    for reference in pod.spec.resourceClaims or ():
+        try:
+            name = claim_name(pod, reference)
+        except NotCreatedYet:
             continue
-        if volume.persistentVolumeClaim is not None:
-            return True
-        if not _is_shut_down(pod) and is_controlled_by(claim, pod.metadata.uid):
-            return True
-    return False
+        if name is not None:
+            yield f"{pod.metadata.namespace}/{name}"
 
 
-def _is_shut_down(pod: Pod) -> bool:
-    return pods.is_terminating(pod) and pod.metadata.deletionGracePeriodSeconds == 0
+def template_keys(pod: Pod) -> Iterator[str]:
+    """Keys of the templates that the pod's claims are made of."""
+    for reference in pod.spec.resourceClaims or ():
+        if reference.resourceClaimTemplateName is not None:
+            yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"
+
+
+def reservations(claim: ResourceClaim) -> Sequence[Any]:
+    """For whom a claim is reserved."""
+    return (claim.status.reservedFor if claim.status else None) or ()
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the pod may use the claim."""
+    return any(consumer.uid == pod.metadata.uid for consumer in reservations(claim))
+
+
+def is_allocated(claim: ResourceClaim) -> bool:
+    """Whether the claim has devices."""
+    return claim.status is not None and claim.status.allocation is not None
+
+
+def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether the claim was made for the pod."""
+    owner = controller_of(claim)
+    return owner is not None and owner.uid == pod.metadata.uid
+
+
+def not_made_for(claim: ResourceClaim, pod: Pod) -> str:
+    """What to say of a claim that should have been made for the pod, and was not."""
+    names = [f"{one.metadata.namespace}/{one.metadata.name}" for one in (claim, pod)]
+    return f"ResourceClaim {names[0]} was not created for Pod {names[1]} (Pod is not owner)"
+
+
+def is_done(pod: Pod) -> bool:
+    """Whether no container of the pod runs or will ever run."""
+    return pods.is_finished(pod) or (pods.is_terminating(pod) and not pod.spec.nodeName)

@@ -23,3 +23,4 @@ PersistentVolumeClaim: TypeAlias = Any
 StorageClass: TypeAlias = Any
 CsiNode: TypeAlias = Any
 CsiStorageCapacity: TypeAlias = Any
+ResourceClaim: TypeAlias = Any

@@ -13,7 +13,7 @@ from bayplan.client import ApiError, Client
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
-from bayplan.devcluster.controllers.pod_claims import claim_keys, keeps_claim
+from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim, Pod
 
 CLAIM_FINALIZER = "kubernetes.io/pvc-protection"

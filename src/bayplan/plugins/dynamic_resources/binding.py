@@ -20,10 +20,13 @@ from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
+    ClaimNotWritten,
+    PendingWrites,
     Sleep,
     add_finalizer,
     change,
     status_of,
+    telling,
     update_status,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -56,6 +59,7 @@ class ClaimBinding:
         self._handle = handle
         self._claims = claims
         self._allocations = allocations
+        self._pending = claims.view(PendingWrites)
         self._timeout = timeout
         self._clock, self._now, self._sleep = clock, now, sleep
 
@@ -65,12 +69,23 @@ class ClaimBinding:
         if client is None:
             return None
         try:
-            for index, claim in enumerate(state.claims):
+            for index, decided_on in enumerate(state.claims):
+                claim = state.claims[index] = await self._settled(client, decided_on)
                 if not reserved_for(claim, pod):
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
-        except ClaimChanged as problem:
+        except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
+
+    async def _settled(self, client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
+        """The claim that was decided on, as it is once what an earlier attempt gave up of it is written."""
+        if not await self._pending.settled(uid_of(claim)):
+            return claim
+        metadata = claim.metadata
+        assert metadata is not None
+        with telling(f"get claim {key_of(claim)}"):
+            current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        return current
 
     async def _bind_claim(
         self, client: ApiClient, state: PodDevices, index: int, pod: PodInfo, node_name: str
@@ -98,7 +113,9 @@ class ClaimBinding:
             if status.allocation.allocationTimestamp is None:
                 status.allocation = copy.copy(status.allocation)
                 status.allocation.allocationTimestamp = datetime.fromtimestamp(int(self._now()), UTC)
-            return await update_status(client, current)
+            what = "reservation" if allocation is None else "allocation and reservation"
+            with telling(f"add {what} to claim {key_of(current)}"):
+                return await update_status(client, current)
 
         try:
             if extended and is_in_memory(claim):
@@ -166,7 +183,8 @@ async def _create(client: ApiClient, state: PodDevices, node_name: str) -> Resou
     claim.metadata = copy.copy(claim.metadata)
     assert claim.metadata is not None
     claim.metadata.name = claim.metadata.uid = None
-    created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
+    with telling(f"create claim for extended resources {claim.metadata.namespace}/"):
+        created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
     return created
 
 
@@ -189,7 +207,8 @@ async def _tell_pod(
         "resourceClaimName": claim.metadata.name if claim.metadata is not None else "",
     }
     document = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
-    patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
+    with telling(f"update pod {pod.key} ExtendedResourceClaimStatus"):
+        patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
     return patched
 
 

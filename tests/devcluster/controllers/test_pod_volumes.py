@@ -5,7 +5,7 @@ from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
 from tests.storage_documents import claim, ephemeral, using
 
 from bayplan.api.objects import convert
-from bayplan.devcluster.controllers.pod_claims import claim_keys, keeps_claim
+from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
 
 OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "of p", "controller": True}]}
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
