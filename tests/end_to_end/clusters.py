@@ -184,9 +184,11 @@ class Real(Cluster):
 
 
 @asynccontextmanager
-async def embedded(folder: Path, without: Sequence[type[Controller]] = ()) -> AsyncIterator[Cluster]:
+async def embedded(
+    folder: Path, without: Sequence[type[Controller]] = (), **server_options: Any
+) -> AsyncIterator[Cluster]:
     tokens = {ADMIN_TOKEN: "system:admin", SCHEDULER_TOKEN: "system:kube-scheduler"}
-    async with ApiServer(tokens=tokens) as server:
+    async with ApiServer(tokens=tokens, **server_options) as server:
         cluster = Embedded(server, folder)
         async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
             yield cluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bayplan.api import kinds
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver import admission, events, pods
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import DEFINITIONS
@@ -13,9 +13,10 @@ from bayplan.devcluster.apiserver.defaults import core as core_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.defaults.rbac import default_binding
+from bayplan.devcluster.apiserver.defaults.scheduling import default_pod_group
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES
-from bayplan.devcluster.apiserver.validation import core, devices, rbac, workloads
+from bayplan.devcluster.apiserver.validation import core, devices, rbac, scheduling, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
@@ -261,9 +262,28 @@ RULES: tuple[Resource, ...] = (
     ),
 )
 
+ALPHA_RULES: tuple[Resource, ...] = (
+    Resource(
+        kinds.WORKLOAD,
+        validate=scheduling.validate_workload,
+        validate_update=scheduling.validate_workload_update,
+    ),
+    Resource(
+        kinds.POD_GROUP,
+        default=default_pod_group,
+        admit=admission.admit_pod_group,
+        validate=scheduling.validate_pod_group,
+        validate_update=scheduling.validate_pod_group_update,
+        generation=True,
+    ),
+)
 
-def catalog() -> list[Resource]:
-    """All built-in resources: every kind of the table of kinds, with its rules and subresources if it has any."""
-    served: dict[Kind, Resource] = {kind: Resource(kind) for kind in KINDS}
-    served |= {resource.kind: resource for resource in RULES}
+
+def catalog(*, alpha: bool = False) -> list[Resource]:
+    """All built-in resources: every kind of the table of kinds, with its rules and subresources if it has any.
+
+    `alpha`: those too that a server has by feature gates only.
+    """
+    served: dict[Kind, Resource] = {kind: Resource(kind) for kind in (*KINDS, *(ALPHA_KINDS if alpha else ()))}
+    served |= {resource.kind: resource for resource in (*RULES, *(ALPHA_RULES if alpha else ()))}
     return [replace(one, subresources=SUBRESOURCES.get(kind.resource, {})) for kind, one in served.items()]
