@@ -121,6 +121,14 @@ class Cluster(ABC):
         ready = node and condition_of(node, "Ready")
         return bool(ready) and ready["status"] == "True" and len(node["spec"].get("taints") or ()) == taints
 
+    @asynccontextmanager
+    async def controlled_by(self, *controllers: type[Controller]) -> AsyncIterator[None]:
+        """These controllers run meanwhile, beside those that run already."""
+        informers = Informers(self.client)
+        manager = ControllerManager(self.client, RunningClock(), controllers, informers=informers)
+        async with _running(manager, informers):
+            yield
+
     async def condition(self, name: str) -> dict[str, Any] | None:
         """A pod's PodScheduled condition."""
         found = json.loads(await self.client.request("GET", POD.path("default", name)))
@@ -176,20 +184,24 @@ class Real(Cluster):
 
 
 @asynccontextmanager
-async def embedded(folder: Path, **server_options: Any) -> AsyncIterator[Cluster]:
+async def embedded(
+    folder: Path, without: Sequence[type[Controller]] = (), **server_options: Any
+) -> AsyncIterator[Cluster]:
     tokens = {ADMIN_TOKEN: "system:admin", SCHEDULER_TOKEN: "system:kube-scheduler"}
     async with ApiServer(tokens=tokens, **server_options) as server:
         cluster = Embedded(server, folder)
-        async with cluster.client, _alive(cluster, WORKLOADS):
+        async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
             yield cluster
 
 
 @asynccontextmanager
-async def real(plane: ControlPlane, scheduler_kubeconfig: Path) -> AsyncIterator[Cluster]:
+async def real(
+    plane: ControlPlane, scheduler_kubeconfig: Path, without: Sequence[type[Controller]] = ()
+) -> AsyncIterator[Cluster]:
     cluster = Real(plane, scheduler_kubeconfig)
     async with cluster.client:
         await cluster.clear()
-        async with _alive(cluster, ALL):
+        async with _alive(cluster, [one for one in ALL if one not in without]):
             yield cluster
         if "kube-apiserver" not in plane.running:
             await plane.start_api_server()
@@ -201,8 +213,14 @@ async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> A
     clock, informers = RunningClock(), Informers(cluster.client)
     kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
     manager = ControllerManager(cluster.client, clock, controllers, informers=informers)
-    async with Witness(cluster.client) as cluster.witness, asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(part.run()) for part in (kubelets, manager, informers)]
+    async with Witness(cluster.client) as cluster.witness, _running(kubelets, manager, informers):
+        yield
+
+
+@asynccontextmanager
+async def _running(*parts: Kubelets | ControllerManager | Informers) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(part.run()) for part in parts]
         try:
             yield
         finally:

@@ -37,8 +37,10 @@ def control_plane():
 
 
 @pytest.fixture
-async def cluster(backend, tmp_path):
-    async with embedded(tmp_path) if backend is None else real(*backend) as cluster:
+async def cluster(request, backend, tmp_path):
+    """With all controllers, or without those that the test names by parametrizing this fixture."""
+    without = getattr(request, "param", ())
+    async with embedded(tmp_path, without) if backend is None else real(*backend, without) as cluster:
         yield cluster
     if backend is not None:
         gc.collect()
