@@ -14,11 +14,14 @@ from bayplan.api.kinds import (
     DEPLOYMENT,
     JOB,
     NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STORAGE_CLASS,
     Kind,
 )
 from bayplan.client import ApiError, PatchType
@@ -94,11 +97,14 @@ WATCHED = (
     DEPLOYMENT,
     JOB,
     NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STORAGE_CLASS,
 )
 
 

@@ -1,13 +1,13 @@
 """What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
-DefaultTolerationSeconds, TaintNodesByCondition, PodGroupWorkloadExists; and the cluster addresses of services, which
-are no plugin's.
+DefaultTolerationSeconds, TaintNodesByCondition, PodGroupWorkloadExists, DefaultStorageClass,
+StorageObjectInUseProtection; and the cluster addresses of services, which are no plugin's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS, WORKLOAD, Kind
+from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS, STORAGE_CLASS, WORKLOAD, Kind
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import forbidden
@@ -15,6 +15,11 @@ from bayplan.devcluster.apiserver.status import forbidden
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 TOLERATED_SECONDS = 300
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+DEFAULT_CLASS_MARKS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 
 
 def admit_pod(registry: Registry, pod: Object) -> None:
@@ -126,6 +131,39 @@ def admit_node(_registry: Registry, node: Object) -> None:
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
+
+
+def admit_claim(registry: Registry, claim: Object) -> None:
+    """A claim that names no class gets the default one, and no claim goes while pods use it."""
+    spec, annotations = claim["spec"], claim["metadata"].get("annotations", {})
+    if "storageClassName" not in spec and BETA_CLASS not in annotations:
+        default = _default_storage_class(registry)
+        if default:
+            spec["storageClassName"] = default
+    _add_finalizer(claim, "kubernetes.io/pvc-protection")
+
+
+def _default_storage_class(registry: Registry) -> str:
+    """Of several default classes the newest, of these the first by name; "" if there is none."""
+    classes = [entry.load()["metadata"] for entry in registry.store.collection(STORAGE_CLASS.resource).objects.values()]
+    defaults = [
+        metadata
+        for metadata in sorted(classes, key=lambda metadata: str(metadata["name"]))
+        if any(metadata.get("annotations", {}).get(mark) == "true" for mark in DEFAULT_CLASS_MARKS)
+    ]
+    newest = max(defaults, key=lambda metadata: str(metadata["creationTimestamp"]), default={"name": ""})
+    return str(newest["name"])
+
+
+def admit_volume(_registry: Registry, volume: Object) -> None:
+    """A volume does not go while a claim is bound to it."""
+    _add_finalizer(volume, "kubernetes.io/pv-protection")
+
+
+def _add_finalizer(obj: Object, finalizer: str) -> None:
+    finalizers = obj["metadata"].setdefault("finalizers", [])
+    if finalizer not in finalizers:
+        finalizers.append(finalizer)
 
 
 def admit_service(registry: Registry, service: Object) -> None:

@@ -206,6 +206,7 @@ RULES: tuple[Resource, ...] = (
     Resource(
         kinds.PERSISTENT_VOLUME,
         default=core_defaults.default_volume,
+        admit=admission.admit_volume,
         prepare=core_defaults.prepare_volume,
         validate=core.validate_volume,
         returns_deleted=True,
@@ -213,6 +214,7 @@ RULES: tuple[Resource, ...] = (
     Resource(
         kinds.PERSISTENT_VOLUME_CLAIM,
         default=core_defaults.default_claim,
+        admit=admission.admit_claim,
         prepare=core_defaults.prepare_claim,
         validate=core.validate_claim,
         validate_update=core.validate_claim_update,

@@ -29,7 +29,7 @@ from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """How an attempt ended."""
 
-_SAMPLED = 0.1
+_SAMPLED = 0.05
 """The share of cycles, hints and PreEnqueue calls in which plugins are timed."""
 _FOLD_AT = 1000
 """So many decisions are noted, or calls of PreEnqueue timed, before they are sorted into buckets."""
