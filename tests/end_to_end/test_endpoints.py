@@ -333,7 +333,7 @@ def free_port() -> int:
 
 async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
     arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
-    election = ("--leader-elect", "--leader-elect-resource-name=mine")
+    election = ("--leader-elect", f"--leader-elect-resource-name={NAME}")
     async with aiohttp.ClientSession() as session, bayplan_run(*arguments, *election) as run:
 
         async def get(path: str, headers=TOKEN) -> tuple[int, str]:
@@ -347,7 +347,7 @@ async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
             return (await get("/readyz", {}))[0] == 200
 
         async def leads() -> bool:
-            return 'leader_election_master_status{name="mine"} 1.0' in (await get("/metrics"))[1]
+            return f'leader_election_master_status{{name="{NAME}"}} 1.0' in (await get("/metrics"))[1]
 
         await until(ready)
         await until(leads)

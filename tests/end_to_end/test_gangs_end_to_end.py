@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from clusters import embedded
 from running import FAST
 from workloads import NAME, pod
@@ -31,9 +30,7 @@ ROUNDS = 20
 @pytest.fixture
 async def cluster(tmp_path):
     """One with PodGroups."""
-    async with embedded(tmp_path) as cluster:
-        definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+    async with embedded(tmp_path, files=["podgroup-crd.yaml"]) as cluster:
         await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 

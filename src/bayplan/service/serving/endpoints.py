@@ -113,7 +113,9 @@ class Endpoints:
         return f"{watchdog.blocked_by} has been blocking the event loop for {seconds:.0f} s"
 
     def _unsynchronised(self) -> str:
-        return "" if self._scheduler.synced.is_set() else "handlers are not fully synchronized"
+        if self._scheduler.synced.is_set():
+            return ""
+        return ": ".join(filter(None, ("handlers are not fully synchronized", self._scheduler.not_synced_because)))
 
 
 def _lost(leadership: Leadership) -> str:
