@@ -9,13 +9,13 @@ from typing import Any
 
 import yaml
 
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.client import ApiError, Client, PatchType
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The files of a folder that are read."""
 
-_KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
+_KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
 
 
 class ManifestError(Exception):
