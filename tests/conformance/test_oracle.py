@@ -36,6 +36,30 @@ def test_plugins_that_exist_score_alike_on_nodes_that_both_find_feasible(path):
                     assert each.expected is None or each.got is None, (scenario.place, step.pod, each)
 
 
+def test_a_victim_that_is_terminating_already_is_not_removed_once_more(tmp_path):
+    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
+    resources = {"requests": {"cpu": "1"}}
+    spec = {"containers": [{"name": "c", "resources": resources}], "schedulerName": "default-scheduler"}
+    ended = {"metadata": {"name": "old", "namespace": "default", "uid": "1"}, "spec": {**spec, "nodeName": "n"}}
+    ended["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    pod = {"metadata": {"name": "new", "namespace": "default", "uid": "2"}, "spec": {**spec, "priority": 10}}
+    objects = [{"apiVersion": "v1", "kind": "Node", **node}, {"apiVersion": "v1", "kind": "Pod", **ended}]
+    step = {
+        "pod": "default/new",
+        "outcome": "unschedulable",
+        "rejected": {
+            "n": {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]},
+        },
+        "unschedulablePlugins": ["NodeResourcesFit"],
+        "message": "0/1 nodes are available: 1 Insufficient cpu.",
+        "nominated": "n",
+    }
+    scenario = {"name": "made", "objects": objects, "pending": [{"apiVersion": "v1", "kind": "Pod", **pod}]}
+    path = write(tmp_path, [{"scenario": scenario, "decisions": [step]}])
+    (result,) = map(replay, read_scenarios(path))
+    assert result.steps[0].differences == ()
+
+
 def run(*arguments):
     return CliRunner().invoke(conformance, [str(argument) for argument in arguments])
 

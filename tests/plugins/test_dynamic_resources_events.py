@@ -71,25 +71,6 @@ def classes(*documents):
     return store, store.view(ExtendedResources)
 
 
-def aged(name, created, **spec):
-    document = device_class(name, **spec)
-    return {**document, "metadata": {"name": name, "creationTimestamp": f"2026-01-0{created}T00:00:00Z"}}
-
-
-@pytest.mark.feature("DynamicResources: extended resources")
-@pytest.mark.parametrize("turned", [False, True])
-def test_the_youngest_class_stands_for_a_resource_then_the_first_by_name(turned):
-    gpu = {"extendedResourceName": "example.com/gpu"}
-    documents = [aged("old", 1, **gpu), aged("b", 2, **gpu), aged("a", 2, **gpu)]
-    store, found = classes(*(reversed(documents) if turned else documents))
-    assert found.class_of("example.com/gpu").metadata.name == "a"
-    assert found.class_of("deviceclass.resource.kubernetes.io/old").metadata.name == "old"
-    assert found.class_of("example.com/fpga") is None
-    store.remove("a")
-    assert found.class_of("example.com/gpu").metadata.name == "b"
-    assert store.view(ExtendedResources) is found
-
-
 def container(name, amount, **fields):
     requests = {"requests": {"cpu": "1", "example.com/gpu": amount}} if amount else {}
     return {"name": name, "image": "i", "resources": requests, **fields}

@@ -109,7 +109,8 @@ def _step(decision: Decision, state: ClusterState) -> Step:
         if not diagnosis.post_filter_failed:  # the recordings leave out what a PostFilter failed with
             step.postFilterMessage = diagnosis.post_filter_message
         step.nominated = decision.nominated_node or ""
-        step.victims = sorted(victim.key for victim in decision.victims)
+        # one that is terminating already is not removed once more
+        step.victims = sorted(victim.key for victim in decision.victims if not victim.terminating)
     return step
 
 

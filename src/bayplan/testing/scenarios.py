@@ -9,6 +9,7 @@ import gzip
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ from bayplan.config import (
 from bayplan.config.types import PluginConfig
 from bayplan.framework.profile import Profile
 from bayplan.testing.offline import OfflineHandle
+
+RECORDED_AT = datetime(2026, 7, 1, tzinfo=UTC)
+"""What the clock says in a replay: kube-scheduler 1.36.2 was out, and whatever happened in a scenario is long ago."""
 
 
 class UnreadableScenarios(ValueError):
@@ -148,6 +152,7 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
         configuration = parse_configuration(recorded.config) if recorded.config else KubeSchedulerConfiguration()
         state = ClusterState()
         handle = OfflineHandle(state)
+        handle.time = RECORDED_AT
         profiles = {
             each.schedulerName: build_profile(_with_every_candidate(each), handle) for each in configuration.profiles
         }

@@ -10,9 +10,11 @@ import numpy as np
 from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.handle import Handle
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.plugins.arguments import NodeResourcesBalancedAllocationArgs
+from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import Float64, ScoredResource, amounts, scored_resources
 
 _DEFAULT_ARGUMENTS = NodeResourcesBalancedAllocationArgs()
@@ -24,7 +26,10 @@ class NodeResourcesBalancedAllocation(Plugin):
     name = "NodeResourcesBalancedAllocation"
     arguments = NodeResourcesBalancedAllocationArgs
 
-    def __init__(self, args: NodeResourcesBalancedAllocationArgs = _DEFAULT_ARGUMENTS) -> None:
+    def __init__(
+        self, args: NodeResourcesBalancedAllocationArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None
+    ) -> None:
+        self._devices = DeviceCounts(handle) if handle is not None else None
         self._resources = [(resource.name, resource.weight) for resource in args.resources]
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
@@ -33,7 +38,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """75 where the pod changes nothing, up to 100 where it makes the node more even, down to 50 where less."""
-        resources = scored_resources(self._resources, pod.requested, nodes, nonzero=False)
+        resources = scored_resources(self._resources, pod.requested, nodes, self._devices, nonzero=False)
         gain = _evenness(resources, [each.share(each.taken) for each in resources], len(nodes))
         gain -= _evenness(resources, [each.share(each.allocated) for each in resources], len(nodes))
         gain += MAX_NODE_SCORE // 2
@@ -41,7 +46,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The same for one node."""
-        resources = amounts(self._resources, pod.requested, node, nonzero=False)
+        resources = amounts(self._resources, pod.requested, node, self._devices, nonzero=False)
         gain = _evenness_of_one([each.share(each.taken) for each in resources])
         gain -= _evenness_of_one([each.share(each.allocated) for each in resources])
         return (gain + MAX_NODE_SCORE // 2) // 2 + MAX_NODE_SCORE // 2
@@ -49,6 +54,10 @@ class NodeResourcesBalancedAllocation(Plugin):
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod requests."""
         return tuple(sorted(pod.requested.items()))
+
+    def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
+        """A pod that may get extended resources by devices stays apart."""
+        return None if self._devices is not None and self._devices.stand_for_any(pod.requested) else ()
 
 
 def _evenness_of_one(shares: Sequence[float]) -> int:

@@ -12,7 +12,6 @@ from lightkube.models.resource_v1 import DeviceClass
 from bayplan.api import quantity, requests
 from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
-from bayplan.cluster.device_classes import ExtendedResources
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
@@ -21,6 +20,7 @@ from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
+from bayplan.plugins.node_resources.devices import DeviceCounts
 from bayplan.plugins.node_resources.shares import amounts, amounts_of_all, scored_resources
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 
@@ -36,7 +36,7 @@ class NodeResourcesFit(Plugin):
     arguments = NodeResourcesFitArgs
 
     def __init__(self, args: NodeResourcesFitArgs = _DEFAULT_ARGUMENTS, handle: Handle | None = None) -> None:
-        self._backed = handle.objects(DEVICE_CLASS).view(ExtendedResources) if handle is not None else None
+        self._devices = DeviceCounts(handle) if handle is not None else None
         self._ignored = frozenset(args.ignoredResources)
         self._ignored_groups = frozenset(args.ignoredResourceGroups)
         self._resources = [(resource.name, resource.weight) for resource in args.scoringStrategy.resources]
@@ -86,12 +86,13 @@ class NodeResourcesFit(Plugin):
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """The strategy's score of the node with the pod on it."""
         asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
-        return self._strategy.of_all(scored_resources(self._resources, asked, nodes, nonzero=True), len(nodes))
+        scored = scored_resources(self._resources, asked, nodes, self._devices, nonzero=True)
+        return self._strategy.of_all(scored, len(nodes))
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The same for one node."""
         asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
-        return self._strategy.of_one(amounts(self._resources, asked, node, nonzero=True))
+        return self._strategy.of_one(amounts(self._resources, asked, node, self._devices, nonzero=True))
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
         """How much of the nodes of a placement would be taken, all together: little is left over in a good one."""
@@ -121,11 +122,11 @@ class NodeResourcesFit(Plugin):
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """A pod that may get extended resources by devices stays apart."""
-        return None if any(self._may_be_devices(name) for name, amount in pod.requested.items() if amount) else ()
+        return None if self._devices is not None and self._devices.stand_for_any(pod.requested) else ()
 
     def _may_be_devices(self, name: str) -> bool:
         """Whether a node that has nothing of a resource may still give it, by devices. DynamicResources says then."""
-        return self._backed is not None and self._backed.class_of(name) is not None
+        return self._devices is not None and self._devices.stand_for(name)
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):

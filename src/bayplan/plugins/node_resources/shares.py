@@ -16,6 +16,7 @@ from bayplan.api import requests
 from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.framework.interface import MAX_NODE_SCORE
+from bayplan.plugins.node_resources.devices import DeviceCounts
 
 Float64 = NDArray[np.float64]
 
@@ -74,16 +75,25 @@ class Amounts(NamedTuple):
 
 
 def amounts(
-    resources: Sequence[tuple[str, int]], asked: Mapping[str, int], node: NodeInfo, *, nonzero: bool
+    resources: Sequence[tuple[str, int]],
+    asked: Mapping[str, int],
+    node: NodeInfo,
+    devices: DeviceCounts | None,
+    *,
+    nonzero: bool,
 ) -> list[Amounts]:
     """What `scored_resources` says of one node, without the resources that it has nothing of."""
     found = []
     for name, weight in resources:
         amount = asked.get(name, 0)
-        allocatable = node.allocatable_of(name)
-        if allocatable == 0 or (amount == 0 and requests.is_scalar(name)):
+        if amount == 0 and requests.is_scalar(name):
             continue
+        allocatable = node.allocatable_of(name)
         allocated = node.nonzero_requested_of(name) if nonzero else node.requested_of(name)
+        if allocatable == 0 and devices is not None and devices.stand_for(name):
+            allocatable, allocated = devices.of_one(name, node)
+        if allocatable == 0:
+            continue
         found.append(Amounts(allocatable, allocated, allocated + amount, weight))
     return found
 
@@ -106,12 +116,17 @@ def amounts_of_all(resources: Sequence[tuple[str, int]], asked: Mapping[str, int
 
 
 def scored_resources(
-    resources: Sequence[tuple[str, int]], asked: Mapping[str, int], nodes: Nodes, *, nonzero: bool
+    resources: Sequence[tuple[str, int]],
+    asked: Mapping[str, int],
+    nodes: Nodes,
+    devices: DeviceCounts | None,
+    *,
+    nonzero: bool,
 ) -> list[ScoredResource]:
     """Those of the resources (name, weight) that count for a pod which asks for `asked`.
 
-    A resource beside cpu, memory and ephemeral storage counts only if the pod asks for it. `nonzero` takes what pods
-    are on the nodes with the scoring defaults.
+    A resource beside cpu, memory and ephemeral storage counts only if the pod asks for it; where a node has nothing of
+    it, `devices` that stand for it do. `nonzero` takes what pods are on the nodes with the scoring defaults.
     """
     scored = []
     for name, weight in resources:
@@ -119,7 +134,13 @@ def scored_resources(
         if amount == 0 and requests.is_scalar(name):
             continue
         allocated = nodes.nonzero_requested(name) if nonzero else nodes.requested(name)
+        allocatable = nodes.allocatable(name)
         least, greatest = nodes.allocatable_range(name)
+        if devices is not None and devices.stand_for(name):
+            there, used = devices.of_all(name, nodes)
+            by_devices = (allocatable == 0) & (there > 0)
+            allocatable, allocated = np.where(by_devices, there, allocatable), np.where(by_devices, used, allocated)
+            least, greatest = 0, max(greatest, int(there.max(initial=0)))
         taken = allocated + amount
-        scored.append(ScoredResource(nodes.allocatable(name), allocated, taken, weight, least > 0, greatest < _EXACT))
+        scored.append(ScoredResource(allocatable, allocated, taken, weight, least > 0, greatest < _EXACT))
     return scored

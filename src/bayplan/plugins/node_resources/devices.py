@@ -1,0 +1,131 @@
+"""What nodes have of extended resources that devices stand for: scores count devices where a node has nothing else.
+
+Mirrors calculateDRAExtendedResourceAllocatableRequest (plugins/noderesources/resource_allocation.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from lightkube.models.resource_v1 import DeviceClass
+
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
+from bayplan.cluster.claim_allocations import ClaimAllocations
+from bayplan.cluster.columns import Bool, Int64
+from bayplan.cluster.device_classes import ExtendedResources
+from bayplan.cluster.device_slices import DeviceId, DeviceSlices, Place, Slice, SliceDevice
+from bayplan.cluster.node_selection import match_selector
+from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.framework.handle import Handle
+from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+
+_EVERYWHERE = Place(None, True, None)
+
+
+class _Group(NamedTuple):
+    """Devices of a class in one place. Where one of them could not be looked at, nothing counts there."""
+
+    place: Place
+    devices: tuple[DeviceId, ...]
+    failed: bool = False
+
+
+class DeviceCounts:
+    """Counts the devices of the class that stands for a resource, and those of them that somebody has.
+
+    As upstream, all devices count that slices tell of, also those of out-dated and incomplete pools and those that are
+    taken as part of others; expressions never see that a device can be shared.
+    """
+
+    def __init__(self, handle: Handle) -> None:
+        self._classes = handle.objects(DEVICE_CLASS).view(ExtendedResources)
+        self._slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
+        self._allocations = handle.objects(RESOURCE_CLAIM).view(ClaimAllocations)
+        self._selectors = Selectors()
+        self._groups: dict[tuple[tuple[str, ...], str], list[_Group]] = {}
+        """By the expressions of a class and the name of a slice."""
+        self._slices.listen(self._forget)
+
+    def stand_for(self, resource: str) -> bool:
+        """Whether nodes may have the resource by devices."""
+        return self._classes.class_of(resource) is not None
+
+    def stand_for_any(self, request: Mapping[str, int]) -> bool:
+        """Whether nodes may have something of what is requested by devices."""
+        return any(amount and self.stand_for(name) for name, amount in request.items())
+
+    def of_all(self, resource: str, nodes: Nodes) -> tuple[Int64, Int64]:
+        """How many devices the nodes have, and how many of these are taken: int64, one a node."""
+        there, taken = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
+        failed = np.zeros(len(nodes), dtype=np.bool_)
+        for group in self._groups_of(resource):
+            where = _where(group.place, nodes)
+            if where is not None:
+                there[where] += len(group.devices)
+                taken[where] += self._taken(group)
+                failed[where] |= group.failed
+        there[failed] = taken[failed] = 0
+        return there, taken
+
+    def of_one(self, resource: str, node: NodeInfo) -> tuple[int, int]:
+        """The same of one node."""
+        groups = [group for group in self._groups_of(resource) if group.place.includes(node.name, node.labels)]
+        if any(group.failed for group in groups):
+            return 0, 0
+        return sum(len(group.devices) for group in groups), sum(map(self._taken, groups))
+
+    def _taken(self, group: _Group) -> int:
+        taken = self._allocations.taken()
+        return sum(map(taken.touches, group.devices))
+
+    def _groups_of(self, resource: str) -> Iterable[_Group]:
+        device_class = self._classes.class_of(resource)
+        if device_class is None:
+            return
+        self._slices.refresh()
+        expressions = _expressions(device_class)
+        for pool in self._slices.by_pool.values():
+            for each in pool.values():
+                groups = self._groups.get((expressions, each.name))
+                if groups is None:
+                    groups = self._groups[expressions, each.name] = list(self._look_at(each, expressions))
+                yield from groups
+
+    def _look_at(self, each: Slice, expressions: tuple[str, ...]) -> Iterable[_Group]:
+        if not each.per_device:
+            yield self._group(each.place, each.devices, expressions)
+            return
+        for device in each.devices:
+            yield self._group(device.place, [device], expressions)
+
+    def _group(self, place: Place, devices: Iterable[SliceDevice], expressions: tuple[str, ...]) -> _Group:
+        if place.selector is not None and place.selector.errors:
+            return _Group(_EVERYWHERE, (), failed=True)
+        try:
+            return _Group(place, tuple(device.id for device in devices if self._selects(expressions, device)))
+        except (CompileError, RuntimeFailure):
+            return _Group(place, (), failed=True)
+
+    def _selects(self, expressions: tuple[str, ...], device: SliceDevice) -> bool:
+        facts = DeviceFacts.of(device.id.driver, False, device.spec.attributes, device.spec.capacity)
+        return all(self._selectors.matches(each, facts) for each in expressions)
+
+    def _forget(self, changed: Slice) -> None:
+        for known in [known for known in self._groups if known[1] == changed.name]:
+            del self._groups[known]
+
+
+def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
+    selectors = device_class.spec.selectors or ()
+    return tuple(each.cel.expression for each in selectors if each.cel is not None)
+
+
+def _where(place: Place, nodes: Nodes) -> Bool | slice | int | None:
+    """An index of the nodes that are in a place; None where none is."""
+    if place.node_name:
+        return nodes.position(place.node_name)
+    if place.all_nodes:
+        return slice(None)
+    return match_selector(place.selector, nodes) if place.selector is not None else None

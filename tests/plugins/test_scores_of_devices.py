@@ -1,0 +1,145 @@
+"""How the resource plugins count devices that stand for extended resources."""
+
+from __future__ import annotations
+
+import pytest
+from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice
+
+from bayplan.framework.interface import CycleState
+from bayplan.plugins.arguments import (
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+)
+from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBalancedAllocation
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing.documents import known, put
+
+GPU = "example.com/gpu"
+MODEL = f"device.attributes['{DRIVER}'].model == 'a'"
+NODE = make_node("n1", labels={"zone": "a"})
+
+
+def gpu_class(expression=f"device.driver == '{DRIVER}'"):
+    return device_class(expression=expression, extendedResourceName=GPU)
+
+
+def four(**spec):
+    return resource_slice("s", "a", "b", "c", "d", **{"node": "n1", **spec})
+
+
+def taken(*devices):
+    return claim("c", request(), status=allocated(*devices))
+
+
+def in_zone(*zones):
+    term = {"matchExpressions": [{"key": "zone", "operator": "In", "values": list(zones)}]}
+    return {"nodeSelectorTerms": [term]}
+
+
+def fit(objects, pod):
+    """The score of n1 by how much of the resource would be taken: the same in both forms."""
+    resources = [ResourceSpec(GPU), ResourceSpec("example.com/other")]
+    args = NodeResourcesFitArgs(scoringStrategy=ScoringStrategy(type="MostAllocated", resources=resources))
+    cluster = Devices(objects if any(not isinstance(each, dict) for each in objects) else [NODE, *objects])
+    plugin, nodes = NodeResourcesFit(args, cluster.handle), cluster.state.nodes
+    position = nodes.position("n1")
+    score = int(plugin.score_nodes(CycleState(), pod, nodes)[position])
+    assert plugin.score(CycleState(), pod, nodes.info(position)) == score
+    return score
+
+
+@pytest.mark.feature("NodeResourcesFit: devices")
+@pytest.mark.parametrize(
+    ("objects", "score"),
+    [
+        pytest.param([gpu_class(), four()], 25, id="none is taken"),
+        pytest.param([gpu_class(""), four()], 25, id="a class of everything"),
+        pytest.param([gpu_class(), four(), taken("a", "b")], 75, id="two are taken"),
+        pytest.param(
+            [gpu_class(), four(), taken({"device": "a", "shareID": "x", "consumedCapacity": {"m": "1"}})],
+            50,
+            id="one is shared",
+        ),
+        pytest.param([gpu_class(), four(), taken({"device": "a", "adminAccess": True})], 25, id="one is looked at"),
+        pytest.param([gpu_class(), four(count=3)], 25, id="of an incomplete pool"),
+        pytest.param(
+            [gpu_class(), four(), resource_slice("t", "a", "b", "c", "d", node="n1", generation=2)],
+            12,
+            id="of an out-dated pool too",
+        ),
+        pytest.param([gpu_class(), four(node=None, allNodes=True)], 25, id="of all nodes"),
+        pytest.param([gpu_class(), four(node=None, nodeSelector=in_zone("a"))], 25, id="of this zone"),
+        pytest.param([gpu_class(), four(node=None, nodeSelector=in_zone("b"))], 0, id="of another zone"),
+        pytest.param([make_node("n2"), NODE, gpu_class(), four(node="n2")], 0, id="of another node"),
+        pytest.param(
+            [
+                gpu_class(),
+                resource_slice(
+                    "s",
+                    device("a", nodeName="n1"),
+                    device("b", nodeName="n2"),
+                    device("c", allNodes=True),
+                    device("d", nodeSelector=in_zone("a")),
+                    device("e", nodeSelector=in_zone("b")),
+                    perDeviceNodeSelection=True,
+                ),
+            ],
+            33,
+            id="each in a place of its own",
+        ),
+        pytest.param(
+            [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), device("b", a_model="b"), node="n1")],
+            100,
+            id="of this model",
+        ),
+        pytest.param(
+            [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), "b", node="n1")],
+            0,
+            id="nothing where one cannot be looked at",
+        ),
+        pytest.param(
+            [gpu_class("device.allowMultipleAllocations"), four()], 0, id="no expression sees that devices are shared"
+        ),
+        pytest.param(
+            [make_node("n1", resources={GPU: "2"}), gpu_class(), four()], 50, id="what the node itself has goes first"
+        ),
+        pytest.param([device_class(), four()], 0, id="no class stands for it"),
+    ],
+)
+def test_devices_count_where_a_node_has_nothing_else(objects, score):
+    assert fit(objects, make_pod("p", resources={GPU: "1"})) == score
+
+
+@pytest.mark.feature("NodeResourcesFit: devices")
+def test_devices_are_counted_anew_as_slices_and_claims_change():
+    cluster = Devices([NODE, gpu_class(), four()])
+    resources = NodeResourcesFitArgs(
+        scoringStrategy=ScoringStrategy(type="MostAllocated", resources=[ResourceSpec(GPU)])
+    )
+    plugin, pod = NodeResourcesFit(resources, cluster.handle), make_pod("p", resources={GPU: "1"})
+
+    def score():
+        return plugin.score_nodes(CycleState(), pod, cluster.state.nodes).tolist()
+
+    assert score() == [25]
+    put(cluster.state, *known(taken("a")))
+    assert score() == [50]
+    put(cluster.state, *known(resource_slice("s", "a", "b", node="n1")))
+    assert score() == [100]
+    assert plugin.rests_on(pod, cluster.state.nodes) is None
+    assert plugin.rests_on(make_pod("q", cpu="1"), cluster.state.nodes) == ()
+
+
+@pytest.mark.feature("NodeResourcesBalancedAllocation: devices")
+def test_devices_are_balanced_with_the_other_resources():
+    node = make_node("n1", cpu="4", memory="4Gi")
+    cluster = Devices([node, gpu_class(), four(), taken("a", "b")])
+    args = NodeResourcesBalancedAllocationArgs(resources=[ResourceSpec("cpu"), ResourceSpec(GPU)])
+    plugin, nodes = NodeResourcesBalancedAllocation(args, cluster.handle), cluster.state.nodes
+    pod = make_pod("p", cpu="4", resources={GPU: "2"})  # both shares go from 0 and 0.5 to 1
+    assert plugin.score_nodes(CycleState(), pod, nodes).tolist() == [87]
+    assert plugin.score(CycleState(), pod, nodes.info(0)) == 87
+    assert plugin.rests_on(pod, nodes) is None
