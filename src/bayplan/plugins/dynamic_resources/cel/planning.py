@@ -1,0 +1,70 @@
+"""What of an expression is constant, evaluated beforehand, where it costs nothing. Mirrors cel-go's planner.
+
+Lists, maps and conversions of constants are values from then on, and those that fail make the expression no selector.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lark
+from celpy.evaluation import CELEvalError
+
+from bayplan.plugins.dynamic_resources.cel import literals
+from bayplan.plugins.dynamic_resources.cel.costs import Meter
+from bayplan.plugins.dynamic_resources.cel.declarations import TYPES
+from bayplan.plugins.dynamic_resources.cel.evaluation import CONSTANT, SelectorEvaluator
+from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
+from bayplan.plugins.dynamic_resources.cel.parsing import Tree, arguments_of, qualified_name
+from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue
+
+_CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
+_WRITTEN_OUT = frozenset({"list_lit", "map_lit", "optional_element", "entry"})
+
+
+class PlanError(ValueError):
+    """An expression whose types are right, but that can only fail."""
+
+
+def plan(tree: Tree) -> Tree:
+    """The expression with its constants as values. Raises PlanError."""
+    if tree.data == "literal":
+        return _constant(literals.value_of(tree.children[0]))
+    name = qualified_name(tree) if tree.data == "member_dot" else None
+    if name in TYPES:
+        return _constant(TypeValue(str(name)))
+    planned = lark.Tree(tree.data, [plan(child) if isinstance(child, lark.Tree) else child for child in tree.children])
+    if _is_constant(planned):
+        value = SelectorEvaluator(planned, {}, Meter()).visit(planned)
+        if isinstance(value, CELEvalError):
+            raise PlanError(str(value.args[0]))
+        return _constant(value)
+    if tree.data == "member_dot_arg" and tree.children[1] in {"find", "findAll"}:
+        _check_pattern(arguments_of(planned))
+    return planned
+
+
+def _constant(value: Any) -> Tree:
+    return lark.Tree(CONSTANT, [value])
+
+
+def _is_constant(tree: Tree) -> bool:
+    match tree.data:
+        case "list_lit" | "map_lit":
+            return all(_written_out(child) for child in tree.children)
+        case "ident_arg":
+            arguments = arguments_of(tree)
+            return tree.children[0] in _CONVERSIONS and len(arguments) == 1 and arguments[0].data == CONSTANT
+    return False
+
+
+def _written_out(tree: Tree) -> bool:
+    return tree.data == CONSTANT or (tree.data == "entry" and all(map(_written_out, tree.children)))
+
+
+def _check_pattern(arguments: list[Tree]) -> None:
+    if arguments and arguments[0].data == CONSTANT and isinstance(arguments[0].children[0], str):
+        try:
+            compiled(arguments[0].children[0])
+        except CelError as error:
+            raise PlanError(str(error)) from None
