@@ -6,11 +6,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any
 
 from celpy.celtypes import IntType, ListType, MapType
 
-from bayplan.plugins.dynamic_resources.cel.values import CIDR, IP, URL, Format, Optional, Quantity, Semver
+from bayplan.plugins.dynamic_resources.cel.values import URL, Format, Optional, Quantity, Semver
 
 MAX_COST = 1_000_000
 """What one evaluation may cost at most. Mirrors resourceapi.CELSelectorExpressionMaxCost."""
@@ -22,7 +23,7 @@ PAID_AFTERWARDS = frozenset({"join", "lists.range", "reverse", "slice"})
 _MOST_COPIED = 10 * MAX_COST
 
 _Cost = Callable[[Sequence[Any], Any], int]
-_CONSTANT_TIME = (Quantity, Semver, IP, CIDR, URL, Format)
+_CONSTANT_TIME = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 
 
 class CostExceeded(Exception):
@@ -74,10 +75,10 @@ def size(value: Any) -> int:
             return size(value.value) if value.present else 1
         case str() | bytes() | ListType() | MapType():
             return len(value)
-        case IP():
-            return value.address.max_prefixlen // 8
-        case CIDR():
-            return -(-value.bits // 8)
+        case IPv4Interface() | IPv6Interface():
+            return -(-value.network.prefixlen // 8)
+        case IPv4Address() | IPv6Address():
+            return value.max_prefixlen // 8
     return 1
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import total_ordering
-from ipaddress import IPv4Address, IPv6Address
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from typing import Any, NamedTuple
 
 from celpy import celtypes
@@ -121,21 +121,6 @@ class TypeValue:
 
 
 @dataclass(frozen=True, slots=True)
-class IP:
-    """A `net.IP`."""
-
-    address: IPv4Address | IPv6Address
-
-
-@dataclass(frozen=True, slots=True)
-class CIDR:
-    """A `net.CIDR`: an address with the length of a prefix."""
-
-    address: IPv4Address | IPv6Address
-    bits: int
-
-
-@dataclass(frozen=True, slots=True)
 class URL:
     """A `kubernetes.URL`, by its parts."""
 
@@ -179,8 +164,8 @@ _NAMES: dict[type, str] = {
     celtypes.TimestampType: "google.protobuf.Timestamp",
     Quantity: "kubernetes.Quantity",
     Semver: "kubernetes.Semver",
-    IP: "net.IP",
-    CIDR: "net.CIDR",
+    **dict.fromkeys((IPv4Address, IPv6Address), "net.IP"),
+    **dict.fromkeys((IPv4Interface, IPv6Interface), "net.CIDR"),
     URL: "kubernetes.URL",
     Format: "kubernetes.NamedFormat",
 }
@@ -191,6 +176,7 @@ _NATIVE: dict[type, Callable[[Any], Any]] = {
     str: celtypes.StringType,
     bytes: celtypes.BytesType,
     list: lambda values: celtypes.ListType(map(as_cel, values)),
+    Optional: lambda optional: Optional(optional.present, as_cel(optional.value)),
     dict: lambda values: celtypes.MapType({as_cel(key): as_cel(value) for key, value in values.items()}),
 }
 

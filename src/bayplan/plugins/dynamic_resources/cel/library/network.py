@@ -1,121 +1,83 @@
-"""Addresses and networks. Mirrors Kubernetes' pkg/cel/library/ip.go and cidr.go, and Go's net/netip."""
+"""Addresses and networks, as Python has them. Mirrors Kubernetes' pkg/cel/library/ip.go and cidr.go."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 from typing import Any
 
 from bayplan.plugins.dynamic_resources.cel.library.quantities import reads
-from bayplan.plugins.dynamic_resources.cel.values import CIDR, IP, CelError
+from bayplan.plugins.dynamic_resources.cel.values import CelError
 
-_BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
-_LOOPBACK4, _LINK_LOCAL4 = ip_network("127.0.0.0/8"), ip_network("169.254.0.0/16")
-_LINK_LOCAL6, _LINK_LOCAL_GROUP4 = ip_network("fe80::/10"), ip_network("224.0.0.0/24")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+_PREFIX = re.compile(r"[^/]*/(0|[1-9][0-9]{0,2})", re.ASCII)
+_LINK_LOCAL_GROUP = ip_network("224.0.0.0/24")
+_BROADCAST = IPv4Address("255.255.255.255")
 
 
-def _address(text: str) -> IPv4Address | IPv6Address | None:
+def _ip(text: str) -> Any:
     try:
-        return ip_address(text)
-    except ValueError:
-        return None
+        return _plain(ip_address(str(text)), "IP address", text)
+    except ValueError as error:
+        if isinstance(error, CelError):
+            raise
+        raise CelError(f'IP Address "{text}" parse error during conversion from string: unable to parse IP') from None
 
 
-def _ip(text: str) -> IP:
-    address = _address(text)
-    quoted = _quoted(text)
-    if address is None:
-        raise CelError(f"IP Address {quoted} parse error during conversion from string: unable to parse IP")
+def _cidr(text: str) -> Any:
+    parsing = "network address parse error during conversion from string"
+    try:
+        if not _PREFIX.fullmatch(text):
+            wrong = "bad bits after slash" if "/" in text else "no '/'"
+            raise CelError(f'{parsing}: netip.ParsePrefix("{text}"): {wrong}: "{text.partition("/")[2]}"')
+        return _plain(ip_interface(str(text)), "CIDR", text)
+    except ValueError as error:
+        if isinstance(error, CelError):
+            raise
+        raise CelError(f'{parsing}: netip.ParsePrefix("{text}"): {error}') from None
+
+
+def _plain(address: Any, what: str, text: str) -> Any:
     if isinstance(address, IPv6Address):
         if address.scope_id:
-            raise CelError(f"IP address {quoted} with zone value is not allowed")
+            raise CelError(f'{what} "{text}" with zone value is not allowed')
         if address.ipv4_mapped is not None:
-            raise CelError(f"IPv4-mapped IPv6 address {quoted} is not allowed")
-    return IP(address)
+            raise CelError(f'IPv4-mapped IPv6 address "{text}" is not allowed')
+    return address
 
 
-def _cidr(text: str) -> CIDR:
-    what = "network address parse error during conversion from string"
-    before, slash, bits = text.rpartition("/")
-    address = _address(before)
-    problem = ""
-    if not slash:
-        problem = "no '/'"
-    elif address is None:
-        problem = f"ParseAddr({_quoted(before)}): unable to parse IP"
-    elif isinstance(address, IPv6Address) and address.scope_id:
-        problem = "IPv6 zones cannot be present in a prefix"
-    elif not _BITS.fullmatch(bits):
-        problem = f"bad bits after slash: {_quoted(bits)}"
-    elif int(bits) > address.max_prefixlen:
-        problem = "prefix length out of range"
-    if problem or address is None:
-        raise CelError(f"{what}: {what}: netip.ParsePrefix({_quoted(text)}): {problem}")
-    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
-        raise CelError(f"{what}: IPv4-mapped IPv6 address {_quoted(text)} is not allowed")
-    return CIDR(address, int(bits))
+def _contains_ip(network: Any, given: Any) -> bool:
+    return (_ip(given) if isinstance(given, str) else given) in network.network
 
 
-def _start(address: IPv4Address | IPv6Address, bits: int) -> int:
-    return int(address) >> (address.max_prefixlen - bits)
-
-
-def _contains_ip(network: CIDR, given: IP | str) -> bool:
-    other = _ip(given) if isinstance(given, str) else given
-    same = network.address.version == other.address.version
-    return same and _start(network.address, network.bits) == _start(other.address, network.bits)
-
-
-def _contains_cidr(network: CIDR, given: CIDR | str) -> bool:
+def _contains_cidr(network: Any, given: Any) -> bool:
     other = _cidr(given) if isinstance(given, str) else given
-    return network.bits <= other.bits and _contains_ip(network, IP(other.address))
+    return network.network.prefixlen <= other.network.prefixlen and other.ip in network.network
 
 
-def _masked(network: CIDR) -> CIDR:
-    kind = type(network.address)
-    return CIDR(kind(_start(network.address, network.bits) << (kind(0).max_prefixlen - network.bits)), network.bits)
+def _is_link_local_multicast(one: Any) -> bool:
+    return one in _LINK_LOCAL_GROUP if one.version == 4 else (int(one) >> 112) & 0xFF0F == 0xFF02
 
 
-def _is_loopback(one: IP) -> bool:
-    return one.address in _LOOPBACK4 or one.address == IPv6Address(1)
-
-
-def _is_link_local_unicast(one: IP) -> bool:
-    return one.address in _LINK_LOCAL4 or one.address in _LINK_LOCAL6
-
-
-def _is_link_local_multicast(one: IP) -> bool:
-    if isinstance(one.address, IPv4Address):
-        return one.address in _LINK_LOCAL_GROUP4
-    return (int(one.address) >> 112) & 0xFF0F == 0xFF02
-
-
-def _is_global_unicast(one: IP) -> bool:
-    address = one.address
-    nowhere = address.is_unspecified or address == IPv4Address("255.255.255.255")
-    return not (nowhere or address.is_multicast or _is_loopback(one) or _is_link_local_unicast(one))
+def _is_global_unicast(one: Any) -> bool:
+    nowhere = one.is_unspecified or one == _BROADCAST
+    return not (nowhere or one.is_multicast or one.is_loopback or one.is_link_local)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "ip": lambda of: IP(of.address) if isinstance(of, CIDR) else _ip(of),
-    "family": lambda one: one.address.version,
-    "ip.isCanonical": lambda text: str(_ip(text).address) == text,
-    "isUnspecified": lambda one: one.address.is_unspecified,
-    "isLoopback": _is_loopback,
+    "ip": lambda of: _ip(of) if isinstance(of, str) else of.ip,
+    "family": lambda one: one.version,
+    "ip.isCanonical": lambda text: str(_ip(text)) == text,
+    "isUnspecified": lambda one: one.is_unspecified,
+    "isLoopback": lambda one: one.is_loopback,
     "isLinkLocalMulticast": _is_link_local_multicast,
-    "isLinkLocalUnicast": _is_link_local_unicast,
+    "isLinkLocalUnicast": lambda one: one.is_link_local,
     "isGlobalUnicast": _is_global_unicast,
     "isIP": lambda text: reads(_ip, text),
     "cidr": _cidr,
     "containsIP": _contains_ip,
     "containsCIDR": _contains_cidr,
-    "prefixLength": lambda network: network.bits,
-    "masked": _masked,
+    "prefixLength": lambda network: network.network.prefixlen,
+    "masked": lambda network: ip_interface(network.network),
     "isCIDR": lambda text: reads(_cidr, text),
 }

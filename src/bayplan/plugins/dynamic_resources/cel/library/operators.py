@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from datetime import timedelta
+from ipaddress import IPv4Address, IPv6Address
 from operator import add, ge, gt, le, lt, mul, sub, truediv
 from typing import Any
 
@@ -24,8 +25,6 @@ from celpy.celtypes import (
 from bayplan.plugins.dynamic_resources.cel.costs import MAX_COST, CostExceeded
 from bayplan.plugins.dynamic_resources.cel.values import (
     ABSENT,
-    CIDR,
-    IP,
     URL,
     CelError,
     DomainMap,
@@ -40,7 +39,7 @@ from bayplan.plugins.dynamic_resources.cel.values import (
 
 _NUMBERS = (IntType, UintType, DoubleType)
 _ORDERED = (BoolType, *_NUMBERS, StringType, BytesType, TimestampType, DurationType)
-_OPAQUE = frozenset({Quantity, Semver, IP, CIDR, URL, Format})
+_OPAQUE = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 _LARGE = 6
 """From which power of ten on a double is written with an exponent."""
 
@@ -66,10 +65,10 @@ def equal(one: Any, other: Any, compared: _Compared | None = None) -> bool:
         return _plain(one) == _plain(other)
     if one is None or other is None:
         return one is other
-    if type(one) in _OPAQUE:
-        if type(one) is not type(other) or (isinstance(other, Quantity) and other.computed):
+    if isinstance(one, _OPAQUE):
+        if type_name(one) != type_name(other) or (isinstance(other, Quantity) and other.computed):
             raise NoSuchOverload
-        return bool(one == other if not isinstance(one, Quantity) else one.nanos == other.nanos)
+        return bool(one.nanos == other.nanos) if isinstance(one, Quantity) else bool(one == other)
     if isinstance(one, ListType):
         if not isinstance(other, ListType) or len(one) != len(other):
             return False
@@ -177,10 +176,6 @@ def text_of(value: Any) -> str:
                 raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
         case DoubleType():
             return _shortest(float(value))
-        case IP():
-            return str(value.address)
-        case CIDR():
-            return f"{value.address}/{value.bits}"
         case TypeValue():
             return value.name
     return str(value)
