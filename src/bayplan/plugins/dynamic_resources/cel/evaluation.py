@@ -26,7 +26,9 @@ CONSTANT = "constant"
 
 _ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
 _OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})
-_PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
+PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
+"""The types that can select an element."""
+
 _NAMES: dict[str, Any] = {name: TypeValue(name) for name in TYPES}
 
 
@@ -118,7 +120,7 @@ class SelectorEvaluator(Evaluator):
         left = operator.children[0]
         if operator.data == "relation_in" and right.data == CONSTANT and isinstance(right.children[0], ListType):
             values = right.children[0]
-            if all(isinstance(value, _PRIMITIVE) for value in values):
+            if all(isinstance(value, PRIMITIVE) for value in values):
                 wanted = self.visit(left) if values else None
                 return wanted if isinstance(wanted, CELEvalError) else BoolType(contains(values, wanted))
         return self._calls.call(OPERATORS[operator.data], self.visit(left), self.visit(right))
@@ -158,16 +160,17 @@ class SelectorEvaluator(Evaluator):
             failure = next((each for each in (key, value) if isinstance(each, CELEvalError)), None)
             if failure is not None:
                 return failure
-            if not isinstance(key, _PRIMITIVE):
+            if isinstance(key, (ListType, MapType, Optional)):
                 return CELEvalError(f"unsupported key type: {type_name(key)}")
-            if optional:
-                if not isinstance(value, Optional):
-                    return CELEvalError(f"cannot initialize optional entry '{key}' from non-optional value")
-                if not value.present:
+            if optional and not isinstance(value, Optional):
+                return CELEvalError("cannot initialize optional entry from non-optional value")
+            try:
+                if not optional or value.present:
+                    found[key] = value.value if optional else value
+                else:
                     found.pop(key, None)
-                    continue
-                value = value.value
-            found[key] = value
+            except TypeError:  # of cel-python, for keys that Python takes for the same: 1, 1u and true
+                return CELEvalError("keys of a map are of different types")
         return found
 
     def member_dot(self, tree: Tree) -> Any:
@@ -213,7 +216,7 @@ class SelectorEvaluator(Evaluator):
             if not whole.present:
                 return True, ABSENT, None
             whole, optional = whole.value, True
-        if not isinstance(key, _PRIMITIVE):
+        if not isinstance(key, PRIMITIVE):
             return CELEvalError(f"invalid qualifier type: {type_name(key)}")
         try:
             value = look_up(whole, key)
@@ -252,7 +255,7 @@ class SelectorEvaluator(Evaluator):
     def _or_else(self, target: Any, otherwise: Tree, unwraps: bool) -> Any:
         """The second part is looked at only if the first is absent. It costs nothing itself."""
         if not isinstance(target, Optional):
-            return _failed(target)
+            return target
         if target.present:
             return target.value if unwraps else target
         return self.visit(otherwise)

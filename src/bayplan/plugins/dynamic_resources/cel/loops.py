@@ -126,6 +126,8 @@ class Loop:
             value = self._body(variables, -1)
             if isinstance(value, CELEvalError):
                 return value
+            if whole and not isinstance(value, MapType):
+                return CELEvalError("no such overload")
             try:
                 insert(found, value if whole else MapType({variables[0]: value}))
             except CelError as error:

@@ -13,13 +13,13 @@ from celpy.evaluation import CELEvalError
 from bayplan.plugins.dynamic_resources.cel import literals
 from bayplan.plugins.dynamic_resources.cel.costs import Meter
 from bayplan.plugins.dynamic_resources.cel.declarations import TYPES
-from bayplan.plugins.dynamic_resources.cel.evaluation import CONSTANT, SelectorEvaluator
+from bayplan.plugins.dynamic_resources.cel.evaluation import CONSTANT, PRIMITIVE, SelectorEvaluator
 from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
 from bayplan.plugins.dynamic_resources.cel.parsing import Tree, arguments_of, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue
+from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
-_WRITTEN_OUT = frozenset({"list_lit", "map_lit", "optional_element", "entry"})
+_INDEXES = frozenset({"member_index", "member_optional_index"})
 
 
 class PlanError(ValueError):
@@ -39,6 +39,10 @@ def plan(tree: Tree) -> Tree:
         if isinstance(value, CELEvalError):
             raise PlanError(str(value.args[0]))
         return _constant(value)
+    if tree.data in _INDEXES and planned.children[1].data == CONSTANT:
+        key = planned.children[1].children[0]
+        if not isinstance(key, PRIMITIVE):
+            raise PlanError(f"invalid qualifier type: {type_name(key)}")
     if tree.data == "member_dot_arg" and tree.children[1] in {"find", "findAll"}:
         _check_pattern(arguments_of(planned))
     return planned

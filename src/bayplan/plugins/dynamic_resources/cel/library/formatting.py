@@ -11,6 +11,7 @@ from celpy.celtypes import BytesType, DoubleType, DurationType, ListType, MapTyp
 
 from bayplan.plugins.dynamic_resources.cel.costs import check_length
 from bayplan.plugins.dynamic_resources.cel.library.conversions import string_of
+from bayplan.plugins.dynamic_resources.cel.library.strings import quoted
 from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.?))", re.DOTALL)
@@ -26,20 +27,8 @@ _TAKES = {
     "X": _HEXADECIMAL,
     "o": _INTEGERS,
 }
-_WRONG = {
-    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and "
-    "timestamps, was given {}",
-    "d": "decimal clause can only be used on integers, was given {}",
-    "f": "fixed-point clause can only be used on doubles, was given {}",
-    "e": "scientific clause can only be used on doubles, was given {}",
-    "b": "only integers and bools can be formatted as binary, was given {}",
-    "x": "only integers, byte buffers, and strings can be formatted as hex, was given {}",
-    "o": "octal clause can only be used on integers, was given {}",
-}
 _PRECISION, _MOST_DIGITS = 6, 1000
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
-_ESCAPED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-_ESCAPED |= {"\\": "\\\\", '"': '\\"'}
 
 
 def check_format(text: str, types: Sequence[str]) -> None:
@@ -88,7 +77,7 @@ def _clauses(text: str) -> list[re.Match[str]]:
 
 def _check(kind: str, name: str) -> None:
     if name not in {"dyn", "google.protobuf.Any"} | _TAKES[kind]:
-        raise CelError(f"error during formatting: {_WRONG[kind.lower()].format(name)}")
+        raise CelError(f"error during formatting: %{kind} cannot write a value of type {name}")
 
 
 def _string(value: Any, _: int) -> str:
@@ -116,28 +105,19 @@ def _inside(value: Any) -> str:
     """As it is written inside a list or a map: as CEL has literals."""
     match value:
         case StringType():
-            return _quoted(value)
+            return quoted(value)
         case BytesType():
-            return f"b{_quoted(string_of(value))}"
+            return f"b{quoted(string_of(value))}"
         case DoubleType():
             return f"{value:.{_PRECISION}f}" if math.isfinite(value) else f'"{string_of(value)}"'
         case TimestampType():
-            return f"timestamp({_quoted(string_of(value))})"
+            return f"timestamp({quoted(string_of(value))})"
         case DurationType():
-            return f"duration({_quoted(string_of(value))})"
+            return f"duration({quoted(string_of(value))})"
         case TypeValue():
             return f"type({value.name})"
     _check("s", type_name(value))
     return _string(value, _PRECISION)
-
-
-def _quoted(text: str) -> str:
-    written = []
-    for each in text:
-        code = ord(each)
-        escaped = f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-        written.append(_ESCAPED.get(each) or (each if each.isprintable() else escaped))
-    return f'"{"".join(written)}"'
 
 
 def _double(value: Any) -> float:

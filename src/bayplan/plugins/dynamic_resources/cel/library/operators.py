@@ -114,7 +114,7 @@ def find(values: MapType, key: Any) -> Optional:
     if isinstance(key, StringType):
         return Optional(True, dict.__getitem__(values, key)) if dict.__contains__(values, key) else ABSENT
     for each, value in values.items():
-        if isinstance(each, _ORDERED) and equal(each, key):
+        if equals(each, key):
             return Optional(True, value)
     return ABSENT
 

@@ -8,8 +8,6 @@ from typing import Any
 from bayplan.plugins.dynamic_resources.cel.costs import check_length
 from bayplan.plugins.dynamic_resources.cel.values import CelError
 
-_SPACES = "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-_SPACES += "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = str.maketrans(
     {
         "\a": "\\a",
@@ -23,8 +21,11 @@ _QUOTED = str.maketrans(
         '"': '\\"',
     }
 )
-_LOWER = str.maketrans({chr(code): chr(code + 32) for code in range(ord("A"), ord("Z") + 1)})
-_UPPER = str.maketrans({chr(code): chr(code - 32) for code in range(ord("a"), ord("z") + 1)})
+
+
+def quoted(text: str) -> str:
+    """As CEL has it as a literal."""
+    return f'"{text.translate(_QUOTED)}"'
 
 
 def _out_of_range(index: int) -> CelError:
@@ -95,12 +96,12 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "startsWith": lambda text, part: text.startswith(part),
     "endsWith": lambda text, part: text.endswith(part),
     "charAt": _char_at,
-    "lowerAscii": lambda text: text.translate(_LOWER),
-    "upperAscii": lambda text: text.translate(_UPPER),
+    "lowerAscii": lambda text: text.encode().lower().decode(),
+    "upperAscii": lambda text: text.encode().upper().decode(),
     "replace": _replace,
     "split": _split,
     "substring": _substring,
-    "trim": lambda text: text.strip(_SPACES),
-    "strings.quote": lambda text: f'"{text.translate(_QUOTED)}"',
+    "trim": lambda text: text.strip(),
+    "strings.quote": quoted,
     "join": _join,
 }
