@@ -39,15 +39,15 @@ class Calls(Activation):
         bare = name.removeprefix(".")
         if failure is not None:
             if len(arguments) <= 2:
-                self._meter.spend(call_cost(bare, arguments, None))
+                self._meter.spend(call_cost(name, arguments, None))
             return failure
         if bare not in PAID_AFTERWARDS:
-            self._meter.spend(call_cost(bare, arguments, None))
+            self._meter.spend(call_cost(name, arguments, None))
         if name == "_+_" and isinstance(arguments[0], ListType):
             self._meter.copy(sum(map(size, arguments)))
         result = _called(name, bare, arguments)
         if bare in PAID_AFTERWARDS:
-            self._meter.spend(call_cost(bare, arguments, result))
+            self._meter.spend(call_cost(name, arguments, result))
         return result
 
 

@@ -63,8 +63,8 @@ def check_length(length: int) -> None:
 
 
 def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
-    """What a call costs. `result` is None before the call. Raises CostExceeded if that takes too long to tell."""
-    of_function = _COSTS.get(name)
+    """What a call costs, of a function as it is declared. `result` is None before the call. Raises CostExceeded if that takes too long to tell."""
+    of_function = _COSTS.get(name) or _COSTS.get(name.removeprefix("."))
     return 1 if of_function is None else of_function(arguments, result)
 
 
@@ -191,7 +191,7 @@ _COSTS: dict[str, _Cost] = {
     **dict.fromkeys(("startsWith", "endsWith", "strings.quote", "format"), _through),
     **dict.fromkeys(("replace", "split", "ip.isCanonical"), _through_twice),
     "join": lambda _, result: _tenths(size(result), 2),
-    **dict.fromkeys(("find", "findAll", "matches"), _search),
+    **dict.fromkeys(("find", "findAll", ".matches"), _search),
     "validate": _validation,
     "contains": _within,
     "containsIP": _containment,

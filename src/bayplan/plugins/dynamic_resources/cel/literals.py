@@ -34,7 +34,7 @@ def value_of(token: Any) -> Any:
             return DoubleType(str(token))
     kind, name = (UintType, "uint") if token.type == "UINT_LIT" else (IntType, "int")
     try:
-        if len(token) > _LONGEST_NUMBER:
+        if len(token) > _LONGEST_NUMBER or (kind is UintType and token.startswith("-")):
             raise ValueError
         return kind(str(token).rstrip("uU"))
     except ValueError:

@@ -107,11 +107,21 @@ def arguments_of(call: Tree) -> list[Tree]:
 
 
 def _simplified(tree: Tree) -> Tree:
-    while tree.data in _PASSING and len(tree.children) == 1:
-        tree = tree.children[0]
+    while (inner := _passed_on(tree)) is not None:
+        tree = inner
     children = _links(tree) if tree.data in _CHAINS else tree.children
     simplified = (_simplified(child) if isinstance(child, lark.Tree) else child for child in children)
     return lark.Tree(tree.data, list(simplified))
+
+
+def _passed_on(tree: Tree) -> Tree | None:
+    """What a node only passes on: its one child, or what stands behind --, !!."""
+    last: Any = tree.children[-1] if tree.children else None
+    if tree.data in _PASSING and len(tree.children) == 1:
+        return last if isinstance(last, lark.Tree) else None
+    if tree.data == "unary" and last.data == "unary" and len(last.children) == 2:
+        return last.children[1] if tree.children[0] == last.children[0] else None
+    return None
 
 
 def _links(tree: Tree) -> list[Tree]:

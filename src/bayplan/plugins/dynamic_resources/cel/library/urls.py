@@ -41,7 +41,7 @@ def parse(text: str) -> URL:
         port = parts.netloc.rpartition(":")[2]
         raise wrong(f'invalid port ":{port}" after host' if ":" in parts.netloc else "invalid character in host name")
     escape = _BAD_ESCAPE.search(parts.netloc + parts.path)
-    if escape:
+    if escape and not opaque:
         raise wrong(f'invalid URL escape "{escape[0]}"')
     path = parts.path if _ENCODED_PATH.fullmatch(parts.path) else quote(unquote_to_bytes(parts.path), safe="$&+,/:;=@")
     host, hostname, port = (part or "" for part in authority.groups())
