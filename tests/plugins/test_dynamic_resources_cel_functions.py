@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
+from bayplan.plugins.dynamic_resources.cel.library import IMPLEMENTATIONS
 from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 
 SELECTORS = Selectors()
@@ -246,6 +248,7 @@ TRUE = {
 }
 
 FAILS = {
+    "{dyn(1): 1, dyn(device.attributes['d.org'].healthy): 1} == {}": "keys of a map are of different types",
     "9223372036854775807 + device.attributes['d.org'].numa == 0": "integer overflow",
     "0u - uint(device.capacity.size()) == 0u": "unsigned integer overflow",
     "-(-9223372036854775808 + device.capacity.size() - 1) == 0": "integer overflow",
@@ -382,3 +385,17 @@ def test_what_does_not_compile(expression, told):
     with pytest.raises(CompileError) as caught:
         SELECTORS.matches(expression, DEVICE)
     assert told in str(caught.value)
+
+
+_EVALUATED = {"_?_:_", "_[_]", "_[?_]", ".or", ".orValue", "cel.@mapInsert"}
+
+
+def test_every_function_has_a_case():
+    written = "\n".join(line for _, line in _lines(TRUE))
+    names = {name.removeprefix(".") for name in FUNCTIONS if name.replace(".", "").isalnum()}
+    assert {name for name in names if f"{name}(" not in written} == set()
+
+
+def test_every_function_is_there():
+    declared = {name.removeprefix(".") for name in set(FUNCTIONS) - _EVALUATED}
+    assert declared == set(IMPLEMENTATIONS)

@@ -43,6 +43,8 @@ REFUSED = {
     "-9223372036854775809 == 1": "invalid int literal",
     "0x1" + "0" * 50 + " == 1": "invalid int literal",
     "18446744073709551616u == 1u": "invalid uint literal",
+    "-1u == 1u": "invalid uint literal",
+    "-0u == 0u": "invalid uint literal",
     "1e999 == 1.0": "invalid double literal",
     r"'\ud800' == ''": "invalid unicode code point",
     r"b'\u00e9' == b''": "unable to unescape string",

@@ -63,7 +63,10 @@ def check_length(length: int) -> None:
 
 
 def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
-    """What a call costs, of a function as it is declared. `result` is None before the call. Raises CostExceeded if that takes too long to tell."""
+    """What a call of a function costs, by the name that it is declared with. `result` is None before the call.
+
+    Raises CostExceeded if that takes too long to tell.
+    """
     of_function = _COSTS.get(name) or _COSTS.get(name.removeprefix("."))
     return 1 if of_function is None else of_function(arguments, result)
 

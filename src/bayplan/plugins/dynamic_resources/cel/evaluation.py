@@ -26,6 +26,10 @@ CONSTANT = "constant"
 
 _ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
 _OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})
+_SELECTING = _ATTRIBUTES | _OPTIONAL
+_FREE = _SELECTING | {"expr"}
+"""What costs nothing more for being selected from."""
+
 PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
 """The types that can select an element."""
 
@@ -92,7 +96,7 @@ class SelectorEvaluator(Evaluator):
     def _unnamed(self, tree: Tree) -> Any:
         """The value of what is part of another attribute, so that only its qualifiers cost something."""
         value = self.visit(tree)
-        if tree.data in _ATTRIBUTES | _OPTIONAL:
+        if tree.data in _SELECTING:
             self.meter.spend(-1)
         return value
 
@@ -204,7 +208,7 @@ class SelectorEvaluator(Evaluator):
     def _found(self, tree: Tree, key: Any) -> Any:
         """Whether what a qualifier selects may be absent, with what is selected, and the failure that it is if not."""
         whole = self.visit(tree.children[0])
-        if tree.children[0].data not in _ATTRIBUTES | _OPTIONAL | {"expr"}:
+        if tree.children[0].data not in _FREE:
             self.meter.spend(1)
         if not isinstance(key, StringType) and not isinstance(whole, CELEvalError):
             key = self._unnamed(key)

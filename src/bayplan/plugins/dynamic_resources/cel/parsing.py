@@ -111,7 +111,7 @@ def _simplified(tree: Tree) -> Tree:
         tree = inner
     children = _links(tree) if tree.data in _CHAINS else tree.children
     simplified = (_simplified(child) if isinstance(child, lark.Tree) else child for child in children)
-    return lark.Tree(tree.data, list(simplified))
+    return lark.Tree(str(tree.data), list(simplified))  # the names of rules are tokens, which compare slowly
 
 
 def _passed_on(tree: Tree) -> Tree | None:
