@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
@@ -13,6 +14,7 @@ from bayplan.cli.manifests import manifests
 from bayplan.cli.run import run
 from bayplan.config import read_configuration
 
+ROOT = Path(__file__).parents[2]
 IMAGE = ("--image", "registry.example/bayplan:1")
 POLICY = """
 from bayplan import filter_plugin
@@ -144,6 +146,16 @@ def test_one_replica_without_an_election_has_no_lease_and_never_a_second(tmp_pat
     assert ("Role", "bayplan-scheduler:lease") not in found
     assert found["Deployment", "bayplan-scheduler"]["spec"]["strategy"] == {"type": "Recreate"}
     assert "strategy" not in objects()["Deployment", "bayplan-scheduler"]["spec"]
+
+
+def test_coscheduling_has_the_rights_that_come_with_the_definition_of_its_groups():
+    found = objects("--config", ROOT / "examples" / "coscheduling" / "config.yaml", "--replicas", "1")
+    shipped = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text())
+    role, binding = (each for each in shipped if each["kind"].startswith("ClusterRole"))
+    name = role["metadata"]["name"]
+    assert found["ClusterRole", name]["rules"] == role["rules"]
+    for field in ("roleRef", "subjects"):
+        assert found["ClusterRoleBinding", name][field] == binding[field]
 
 
 def test_a_plugin_that_no_profile_names_is_warned_of(tmp_path):

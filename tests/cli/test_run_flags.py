@@ -107,18 +107,17 @@ def test_what_asks_for_nothing_needs_no_warning(argument, tmp_path):
 
 def test_warnings_of_one_reason_are_one_line(tmp_path):
     flags = (
-        "--requestheader-group-headers=x",
-        "--requestheader-allowed-names=x",
-        "--requestheader-uid-headers=x",
+        "--log-flush-frequency=1s",
+        "--log-json-info-buffer-size=1",
         "--kube-api-content-type=x",
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
-        (
-            "bayplan run: warning: --requestheader-allowed-names, --requestheader-group-headers, "
-            "--requestheader-uid-headers have no effect: requests are not taken from a front proxy"
-        ),
         "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
+        (
+            "bayplan run: warning: --log-flush-frequency, --log-json-info-buffer-size have no effect: log lines are "
+            "written at once, to standard error"
+        ),
     ]
 
 

@@ -105,6 +105,51 @@ def test_feature_gates_switch_gangs_on(configuration, gates, switched_on, prepar
     assert ([each["name"] for each in enabled][-1] == "GangScheduling") is switched_on
 
 
+ALL_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true"
+ADDED = {
+    "gangs": ("GenericWorkload=true,GangScheduling=true", ["GangScheduling"]),
+    "topology": (
+        "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true",
+        ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount"],
+    ),
+    "all": (
+        ALL_GATES,
+        ["GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount", "WorkloadAwarePreemption"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("gates", "plugins"), ADDED.values(), ids=ADDED)
+def test_the_plugins_that_gates_add_come_last(gates, plugins, prepared):
+    made = prepared(feature_gates=(gates,))
+    assert (made.problems, made.warnings) == ([], [])
+    (profile,) = made.build_profiles(handle()).values()
+    usual = prepared()
+    (without,) = usual.build_profiles(handle()).values()
+    more = {plugin.name for plugin in profile.every()} - {plugin.name for plugin in without.every()}
+    assert more == set(plugins)
+    assert [entry.name for entry in made.catalog.defaults][-len(plugins) :] == plugins
+
+
+NEEDED = {
+    "topology without workloads": ("TopologyAwareWorkloadScheduling=true", "GenericWorkload"),
+    "preemption without gangs": ("GenericWorkload=true,WorkloadAwarePreemption=true", "GangScheduling"),
+}
+
+
+@pytest.mark.parametrize(("gates", "needed"), NEEDED.values(), ids=NEEDED)
+def test_gates_that_need_another(gates, needed, prepared):
+    name = gates.split(",")[-1]
+    problem = f"bayplan run: --feature-gates: {name}: needs {needed}=true beside it"
+    assert prepared(feature_gates=(gates,)).problems == [problem]
+
+
+def test_topology_without_gangs(prepared):
+    made = prepared(feature_gates=("GenericWorkload=true,TopologyAwareWorkloadScheduling=true",))
+    assert made.gated_plugins == []
+    assert ["TopologyAwareWorkloadScheduling has no effect alone" in each for each in made.warnings] == [False, True]
+
+
 def test_workloads_without_gangs(prepared):
     made = prepared(feature_gates=("GenericWorkload=true",))
     assert made.warnings == [
@@ -326,14 +371,14 @@ def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):
     arguments = [
         "run",
         "--logging-format=json",
-        "--cert-dir=x",
+        "--vmodule=x=4",
         "--write-config-to",
         str(tmp_path / "written.yaml"),
     ]
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert [record.getMessage() for record in caplog.records] == [
-        "bayplan run: warning: --cert-dir has no effect: a certificate of our own making is in memory only"
+        "bayplan run: warning: --vmodule has no effect: its patterns name files of kube-scheduler's source"
     ]
 
 

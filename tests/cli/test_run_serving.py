@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bayplan.cli.run_serving import Serving, flag_values, serving
-from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, ServingOptions
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ from bayplan.service.serving.options import ServingOptions
             {
                 "tls-cert-file": "a.crt",
                 "tls-private-key-file": "a.key",
+                "cert-dir": "here",
                 "client-ca-file": "ca.crt",
                 "tls-min-version": "VersionTLS13",
                 "tls-cipher-suites": ("A,B", "C"),
@@ -31,6 +32,7 @@ from bayplan.service.serving.options import ServingOptions
                 ServingOptions(
                     tls_cert_file=Path("a.crt"),
                     tls_private_key_file=Path("a.key"),
+                    cert_dir=Path("here"),
                     client_ca_file=Path("ca.crt"),
                     tls_min_version="VersionTLS13",
                     tls_cipher_suites=("A", "B", "C"),
@@ -60,12 +62,64 @@ from bayplan.service.serving.options import ServingOptions
             ),
             id="who may",
         ),
+        pytest.param(
+            {"tls-sni-cert-key": ("a.crt,a.key", "b.crt, b.key : *.b.example, b.example")},
+            Serving(
+                ServingOptions(
+                    tls_sni_cert_keys=(
+                        NamedCertificate(Path("a.crt"), Path("a.key")),
+                        NamedCertificate(Path("b.crt"), Path("b.key"), ("*.b.example", "b.example")),
+                    )
+                )
+            ),
+            id="certificates by name",
+        ),
+        pytest.param(
+            {
+                "requestheader-client-ca-file": "proxy.crt",
+                "requestheader-username-headers": ("X-User,X-Remote-User",),
+                "requestheader-uid-headers": ("X-Remote-Uid",),
+                "requestheader-group-headers": ("X-Group", "X-Remote-Group"),
+                "requestheader-extra-headers-prefix": ("X-More-",),
+                "requestheader-allowed-names": ("",),
+                "authentication-skip-lookup": True,
+                "authentication-tolerate-lookup-failure": False,
+            },
+            Serving(
+                ServingOptions(
+                    requestheader_client_ca_file=Path("proxy.crt"),
+                    requestheader=ProxyHeaders(
+                        ("X-User", "X-Remote-User"), ("X-Remote-Uid",), ("X-Group", "X-Remote-Group"), ("X-More-",), ()
+                    ),
+                    skip_lookup=True,
+                    tolerate_lookup_failure=False,
+                )
+            ),
+            id="front proxies",
+        ),
     ],
 )
 def test_flags_as_options(values, expected) -> None:
     problems: list[str] = []
     assert serving(values, problems) == expected
     assert problems == []
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "said"),
+    [
+        ("tls-sni-cert-key", ("a.crt",), "expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got 'a.crt'"),
+        ("tls-sni-cert-key", ("a,b,c",), "expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got 'a,b,c'"),
+        ("tls-sni-cert-key", ("a.crt,a.key: ",), "there are no names after the colon of 'a.crt,a.key: '"),
+        ("requestheader-username-headers", ("X-Remote-User, ",), "one of the values is empty"),
+        ("requestheader-allowed-names", (" ",), "one of the values is empty"),
+        ("requestheader-uid-headers", ("X-Uid",), "X-Remote-Uid has to be among them"),
+    ],
+)
+def test_what_is_wrong_with_a_flag_is_said(flag, value, said) -> None:
+    problems: list[str] = []
+    serving({flag: value}, problems)
+    assert problems == [f"bayplan run: --{flag}: {said}"]
 
 
 def test_flags_as_they_stand() -> None:
@@ -77,4 +131,4 @@ def test_flags_as_they_stand() -> None:
     assert values["tls-cipher-suites"] == "A,B"
     assert values["kubeconfig"] == ""
     assert values["bind-address"] == "0.0.0.0"
-    assert "cert-dir" not in values
+    assert "vmodule" not in values

@@ -344,6 +344,23 @@ async def test_failures_are_logged_in_one_line(sleeps, caplog):
     assert [record.getMessage() for record in caplog.records] == ["pods: connection refused; next try in 1.0 s"]
 
 
+@pytest.mark.parametrize(
+    ("steps", "problem"),
+    [
+        pytest.param([], "", id="nothing has failed yet"),
+        pytest.param([REFUSED], "pods: connection refused", id="the server is away"),
+        pytest.param([ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="it refuses"),
+        pytest.param([REFUSED, listed(5)], "", id="a list came in the end"),
+        pytest.param([listed(5), ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="no watch"),
+    ],
+)
+async def test_what_the_last_try_failed_by(sleeps, steps, problem):
+    script = Script(*steps)
+    async with running(script, sleeps=sleeps) as reflector:
+        await asyncio.wait_for(script.done.wait(), 5)
+        assert reflector.problem == problem
+
+
 async def test_others_get_their_turn_while_much_is_handed_over(sleeps):
     loop = asyncio.get_running_loop()
     gaps = []

@@ -57,13 +57,15 @@ def test_who_is_what():
 def test_a_permitted_pod_counts_until_it_is_settled():
     store, by_group = groups(in_group("a"), in_group("b"), in_group("c"))
     for name in "abc":
-        by_group.permit("red", f"default-{name}")
+        by_group.permit("red", f"default-{name}", f"node-{name}")
     assert len(by_group.assigned("red")) == 3
+    assert by_group.nodes("red") == ("node-a", "node-b", "node-c")
     by_group.settle("red", "default-a")
     assert by_group.assigned("red") == {"default-b", "default-c"}
     store.set("default/b", in_group("b", node="n"))
     store.remove("default/c")
     assert by_group.assigned("red") == {"default-b"}
+    assert by_group.nodes("red") == ("n",)
     store.remove("default/b")
     assert by_group.assigned("red") == frozenset()
 

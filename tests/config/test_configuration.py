@@ -15,14 +15,13 @@ from bayplan.config import (
     build_profile,
     build_profiles,
     load_configuration,
-    missing_plugins,
     parse_configuration,
     read_configuration,
 )
 from bayplan.config.documents import parse_yaml
 from bayplan.config.writing import written
 from bayplan.framework.profile import Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, NOT_IMPLEMENTED, OTHER_PLUGINS, PLUGINS
+from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS
 from bayplan.testing.offline import OfflineHandle
 
 DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
@@ -46,19 +45,16 @@ def effective(profile):
     """Plugins by point, with weights where they score, as recorded."""
     points = {point.value: [plugin.name for plugin in plugins] for point, plugins in profile.plugins.items()}
     points = {point: names for point, names in points.items() if names}
+    points.pop(Point.PLACEMENT_SCORE.value, None)  # was not recorded: nothing was asked there
     if "score" in points:
         points["score"] = [(name, profile.weights[name]) for name in points["score"]]
     return points
 
 
 def recorded(points):
-    """The same, without plugins that do not exist here yet."""
+    """The same."""
     kept = {
-        point: [
-            (each["name"], each["weight"]) if point == "score" else each["name"]
-            for each in plugins
-            if each["name"] not in NOT_IMPLEMENTED
-        ]
+        point: [(each["name"], each["weight"]) if point == "score" else each["name"] for each in plugins]
         for point, plugins in points.items()
     }
     return {point: plugins for point, plugins in kept.items() if plugins}
@@ -199,14 +195,23 @@ def test_the_registry_is_the_default_order():
     assert len(PLUGINS) == len(DEFAULT_PLUGINS) + len(OTHER_PLUGINS)
 
 
-def test_plugins_that_do_not_exist_yet_are_told():
-    text = HEAD + "profiles: [{plugins: {filter: {enabled: [{name: PodGroupPodsCount}]}}}]\n"
-    profile = parse_configuration(parse_yaml(text)).profiles[0]
-    assert missing_plugins(profile, explicit=True) == ["PodGroupPodsCount"]
-    assert set(missing_plugins(profile)) == {each.name for each in DEFAULT_PLUGINS if each.factory is None} | {
-        "PodGroupPodsCount"
-    }
-    assert Point.FILTER in build_profile(profile, handle()).plugins
+WITH_PLACEMENTS = """profiles:
+- plugins:
+    placementScore:
+      enabled: [{name: NodeResourcesFit, weight: 3}]
+    multiPoint:
+      enabled: [{name: TopologyPlacementGenerator}, {name: PodGroupPodsCount, weight: 2}]
+"""
+
+
+def test_placements_are_scored_by_weights_of_their_own():
+    profile = profiles(HEAD + WITH_PLACEMENTS)["default-scheduler"]
+    names = [plugin.name for plugin in profile.at(Point.PLACEMENT_SCORE)]
+    assert names == ["NodeResourcesFit", "PodGroupPodsCount"]
+    assert [profile.placement_weights[name] for name in names] == [3, 2]
+    assert profile.weights["NodeResourcesFit"] == 1
+    without = profiles(HEAD + "profiles: [{schedulerName: a}]")["a"]
+    assert without.at(Point.PLACEMENT_GENERATE) == []
 
 
 def test_each_profile_has_plugins_of_its_own():

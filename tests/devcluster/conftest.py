@@ -14,9 +14,14 @@ from bayplan.api.kinds import (
     DEPLOYMENT,
     JOB,
     NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     POD_DISRUPTION_BUDGET,
     REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    STORAGE_CLASS,
     Kind,
 )
 from bayplan.client import ApiError, PatchType
@@ -87,7 +92,20 @@ class World:
             await asyncio.sleep(0.005)
 
 
-WATCHED = (CRON_JOB, DEPLOYMENT, JOB, NODE, POD, POD_DISRUPTION_BUDGET, REPLICA_SET)
+WATCHED = (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    REPLICA_SET,
+    RESOURCE_CLAIM,
+    RESOURCE_CLAIM_TEMPLATE,
+    STORAGE_CLASS,
+)
 
 
 @pytest.fixture

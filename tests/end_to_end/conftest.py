@@ -6,8 +6,12 @@ import os
 from dataclasses import replace
 
 import pytest
+from audit import AuditLog
 from clusters import embedded, real
+from shipped import NAMESPACE, deploy
+from workloads import NAME
 
+from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 from bayplan.testing.proxy import FaultProxy
 
@@ -18,27 +22,39 @@ REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.Pytest
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=REAL)])
 def backend(request):
-    """Nothing for the embedded API server; the control plane and the scheduler's kubeconfig for a real one."""
+    """Nothing for the embedded API server; what `control_plane` gives for a real one."""
     return None if request.param == "embedded" else request.getfixturevalue("control_plane")
 
 
 @pytest.fixture(scope="session")
-def control_plane():
-    """One for all tests of a run: starting it takes longer than most of them."""
+def control_plane(tmp_path_factory):
+    """One for all tests of a run, since starting it takes longer than most of them; the scheduler's kubeconfig for it,
+    and its audit log.
+    """
     if not os.environ.get(ASSETS):
         pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
-    plane = ControlPlane()
+    audit = AuditLog(tmp_path_factory.mktemp("audit"))
+    plane = ControlPlane(api_server_flags=audit.flags)
     with asyncio.Runner() as runner:
         runner.run(plane.__aenter__())
         try:
-            yield plane, runner.run(plane.service_account("bayplan-scheduler"))
+            yield plane, runner.run(deploy_to(plane)), audit
         finally:
             runner.run(plane.__aexit__())
 
 
+async def deploy_to(plane):
+    """Apply what is shipped. Returns a kubeconfig of the account that it makes."""
+    async with HttpClient(load_kubeconfig(plane.admin)) as client:
+        await deploy(client, "bayplan.yaml")
+    return await plane.account_kubeconfig(NAME, NAMESPACE)
+
+
 @pytest.fixture
-async def cluster(backend, tmp_path):
-    async with embedded(tmp_path) if backend is None else real(*backend) as cluster:
+async def cluster(request, backend, tmp_path):
+    """With all controllers, or without those that the test names by parametrizing this fixture."""
+    without = getattr(request, "param", ())
+    async with embedded(tmp_path, without) if backend is None else real(*backend, without) as cluster:
         yield cluster
     if backend is not None:
         gc.collect()

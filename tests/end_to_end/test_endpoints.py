@@ -7,16 +7,20 @@ import json
 import re
 import signal
 import socket
+import ssl
 import threading
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
 from clusters import ADMIN_TOKEN, embedded
+from lightkube.models.core_v1 import ConfigMap
+from lightkube.models.meta_v1 import ObjectMeta
 from prometheus_client.parser import text_string_to_metric_families
 from running import FAST, bayplan_run
 from workloads import NAME, pod, pods
 
+from bayplan.api.kinds import CONFIG_MAP
 from bayplan.client import HttpClient
 from bayplan.config.profiles import default_profile
 from bayplan.framework.interface import Plugin
@@ -24,6 +28,7 @@ from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
+from bayplan.testing.certificates import Authority
 
 OPTIONS = ServingOptions(port=0, bind_address="127.0.0.1", blocked_limit=0.5)
 TOKEN = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
@@ -96,23 +101,23 @@ async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
-        pytest.param("/metrics", {}, 401, id="metrics without a token"),
+        pytest.param("/metrics", {}, 403, id="metrics without a token"),
         pytest.param("/metrics", {"Authorization": "Bearer wrong"}, 401, id="metrics with a wrong token"),
-        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 401, id="metrics with a password"),
+        pytest.param("/metrics", {"Authorization": "Basic YTpi"}, 403, id="metrics with a password"),
         pytest.param("/metrics", TOKEN, 200, id="metrics with a token"),
-        pytest.param("/metrics/resources", {}, 401, id="resources without a token"),
+        pytest.param("/metrics/resources", {}, 403, id="resources without a token"),
         pytest.param("/metrics/resources", TOKEN, 200, id="resources with a token"),
         pytest.param("/metrics/slis", TOKEN, 200, id="slis with a token"),
-        pytest.param("/configz", {}, 401, id="configuration without a token"),
+        pytest.param("/configz", {}, 403, id="configuration without a token"),
         pytest.param("/configz", TOKEN, 200, id="configuration with a token"),
-        pytest.param("/flagz", {}, 401, id="flags without a token"),
-        pytest.param("/statusz", {}, 401, id="status without a token"),
+        pytest.param("/flagz", {}, 403, id="flags without a token"),
+        pytest.param("/statusz", {}, 403, id="status without a token"),
         pytest.param("/healthz", {}, 200, id="health is open"),
         pytest.param("/livez?verbose", {}, 200, id="liveness is open"),
         pytest.param("/readyz", {}, 200, id="readiness is open"),
-        pytest.param("/livez/scheduling-loop", {}, 401, id="a single check tells more, and is not"),
+        pytest.param("/livez/scheduling-loop", {}, 403, id="a single check tells more, and is not"),
         pytest.param("/livez/scheduling-loop", TOKEN, 200, id="a single check with a token"),
-        pytest.param("/nowhere", {}, 401, id="nobody learns what is not there"),
+        pytest.param("/nowhere", {}, 403, id="nobody learns what is not there"),
         pytest.param("/nowhere", TOKEN, 404, id="no such path"),
     ],
 )
@@ -120,10 +125,36 @@ async def test_who_is_let_in(small, path, headers, status) -> None:
     async with serving(small) as asked:
         got, text, answered = await asked.get(path, headers)
     assert got == status, text
-    if status == 401:
+    if status in {401, 403}:
         assert answered["Content-Type"] == "application/json"
         assert '"kind":"Status"' in text
-        assert '"reason":"Unauthorized"' in text
+        assert f'"reason":"{"Unauthorized" if status == 401 else "Forbidden"}"' in text
+
+
+async def test_the_cluster_says_whose_client_certificates_are_believed(small, tmp_path) -> None:
+    authority = Authority()
+    pair = authority.client("root", ("system:masters",))
+    (tmp_path / "client.pem").write_bytes(pair.key + pair.certificate)
+    name = ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system")
+    found = ConfigMap(metadata=name, data={"client-ca-file": authority.certificate.decode()})
+    async with serving(small) as asked:
+        url = f"https://127.0.0.1:{asked.endpoints.port}/metrics"
+        tls = ssl.create_default_context()
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        tls.load_cert_chain(tmp_path / "client.pem")
+
+        async def status() -> int:
+            connector = aiohttp.TCPConnector(ssl=tls, force_close=True)
+            async with aiohttp.ClientSession(connector=connector) as session, session.get(url) as response:
+                return response.status
+
+        assert await status() == 403
+        await small.client.create(CONFIG_MAP, found, "kube-system")
+
+        async def believed() -> bool:
+            return await status() == 200
+
+        await until(believed)
 
 
 async def test_metrics_tell_what_happened(small) -> None:
@@ -302,7 +333,7 @@ def free_port() -> int:
 
 async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
     arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
-    election = ("--leader-elect", "--leader-elect-resource-name=mine")
+    election = ("--leader-elect", f"--leader-elect-resource-name={NAME}")
     async with aiohttp.ClientSession() as session, bayplan_run(*arguments, *election) as run:
 
         async def get(path: str, headers=TOKEN) -> tuple[int, str]:
@@ -316,12 +347,12 @@ async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
             return (await get("/readyz", {}))[0] == 200
 
         async def leads() -> bool:
-            return 'leader_election_master_status{name="mine"} 1.0' in (await get("/metrics"))[1]
+            return f'leader_election_master_status{{name="{NAME}"}} 1.0' in (await get("/metrics"))[1]
 
         await until(ready)
         await until(leads)
         assert "[+]leaderElection ok" in (await get("/healthz?verbose", {}))[1]
-        assert (await get("/metrics", {}))[0] == 401
+        assert (await get("/metrics", {}))[0] == 403
         status, text = await get("/metrics")
         assert status == 200
         assert 'scheduler_cache_size{type="nodes"} 0.0' in text

@@ -16,7 +16,6 @@ from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
 LEADS = "this is the leader now"
-LEASES = ("create get update", "leases.coordination.k8s.io")
 
 
 def instance(cluster):
@@ -24,7 +23,7 @@ def instance(cluster):
         "--kubeconfig",
         cluster.scheduler_kubeconfig,
         "--leader-elect",
-        "--leader-elect-resource-name=bayplan",
+        f"--leader-elect-resource-name={NAME}",
         "--leader-elect-lease-duration=2s",
         "--leader-elect-renew-deadline=1s",
         "--leader-elect-retry-period=200ms",
@@ -44,7 +43,6 @@ async def leader(instances):
 
 @pytest.mark.timeout(200)
 async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_times(cluster):
-    await cluster.let(*LEASES)
     for number in range(12):
         await cluster.add_node(f"n{number}", cpu="16")
     witness = cluster.witness
@@ -65,7 +63,6 @@ async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_
 
 
 async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
-    await cluster.let(*LEASES)
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as first:
         await leader([first])
@@ -81,7 +78,6 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
 
 
 async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
-    await cluster.let(*LEASES)
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as frozen:
         await leader([frozen])
@@ -93,6 +89,6 @@ async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
             assert await frozen.ended() == 1
             assert frozen.said("the lease was lost: another instance may decide now")
             await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
-            lease = await cluster.client.get(LEASE, "bayplan", "kube-system")
+            lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1
     check_invariants(cluster.witness, NAME)

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from clusters import embedded
 from running import FAST
 from workloads import NAME, pod
@@ -18,7 +17,6 @@ from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
 from bayplan.client import HttpClient
 from bayplan.config import load_configuration
-from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL, POD_GROUP_LABEL, POD_GROUPS
 from bayplan.service.scheduler import Scheduler
@@ -32,9 +30,7 @@ ROUNDS = 20
 @pytest.fixture
 async def cluster(tmp_path):
     """One with PodGroups."""
-    async with embedded(tmp_path) as cluster:
-        definition, *_ = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text(encoding="utf-8"))
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, definition)
+    async with embedded(tmp_path, files=["podgroup-crd.yaml"]) as cluster:
         await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 
@@ -56,9 +52,9 @@ async def told(client, kind, condition):
 
 
 @asynccontextmanager
-async def coscheduler(access, profile=None):
-    """The scheduler of examples/coscheduling, or of another profile."""
-    profile = profile or load_configuration(ROOT / "examples" / "coscheduling" / "config.yaml").profiles[0]
+async def coscheduler(access):
+    """The scheduler of examples/coscheduling."""
+    profile = load_configuration(ROOT / "examples" / "coscheduling" / "config.yaml").profiles[0]
     async with HttpClient(access) as client:
         build = lambda handle: {profile.schedulerName: build_profile(profile, handle)}  # noqa: E731
         scheduler = Scheduler(client, build, replace(FAST, seed=1))
@@ -226,62 +222,3 @@ async def test_a_group_says_what_has_become_of_it(cluster):
 
 def in_phase(phase):
     return lambda pod_group: (pod_group.get("status") or {}).get("phase") == phase
-
-
-OWN = custom_kind("podgroups.v1alpha2.scheduling.k8s.io")
-DEFINITION = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "podgroups.scheduling.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/5558"},
-    },
-    "spec": {
-        "group": "scheduling.k8s.io",
-        "scope": "Namespaced",
-        "names": {"kind": "PodGroup", "listKind": "PodGroupList", "plural": "podgroups", "singular": "podgroup"},
-        "versions": [
-            {
-                "name": "v1alpha2",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                },
-            }
-        ],
-    },
-}
-"""Kubernetes' own PodGroup, which an API server has by its feature gate, as a definition for one that has not."""
-WITH_GANGS = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [{"schedulerName": NAME, "plugins": {"multiPoint": {"enabled": [{"name": "GangScheduling"}]}}}],
-}
-
-
-async def test_a_gang_of_kubernetes_own_kind(tmp_path):
-    profile = parse_configuration(WITH_GANGS).profiles[0]
-    names = ["one", "two", "three"]
-    arriving = [pod(name, "1", schedulingGroup={"podGroupName": "crew"}) for name in names]
-    async with embedded(tmp_path) as cluster:
-        await cluster.client.create(CUSTOM_RESOURCE_DEFINITION, DEFINITION)
-        await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
-        await cluster.add_nodes(2, cpu="1")
-        async with coscheduler(cluster.access, profile) as scheduler:
-            policy = {"schedulingPolicy": {"gang": {"minCount": 3}}}
-            group_of_three = {"apiVersion": OWN.api_version, "kind": "PodGroup", "metadata": {"name": "crew"}}
-            await cluster.create(arriving[0])
-            await cluster.client.create(OWN, {**group_of_three, "spec": policy})
-            await cluster.create(arriving[1])
-            await cluster.create(pod("plain", "100m"))
-            await cluster.witness.until(lambda: bound(cluster, ["plain"]))
-            assert scheduler.queue.pending_pods().gated == 2
-            await cluster.delete("plain")
-            await cluster.create(arriving[2])
-            fit = "gang crew: 2 of 3 members fit; the next one: 0/2 nodes are available: 2 Insufficient cpu."
-            await cluster.witness.until(lambda: set(reasons(cluster, names)) == {fit})
-            assert bound(cluster, names) == []
-            await cluster.add_node("node-2", cpu="1")
-            await cluster.witness.until(lambda: bound(cluster, names) == names)
-        check_invariants(cluster.witness, NAME)

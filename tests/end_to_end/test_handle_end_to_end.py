@@ -12,7 +12,8 @@ from bayplan import Action, ClusterEvent, EventHint, Hint
 from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
 from bayplan.client import ApiError
-from bayplan.framework.interface import Plugin, Wait
+from bayplan.framework.interface import Plugin, PostFilterResult, Wait
+from bayplan.framework.status import Status
 from bayplan.testing.invariants import check_invariants
 
 
@@ -120,6 +121,35 @@ async def test_a_plugin_activates_pods_that_wait(cluster):
         plugin.word = True
         plugin.handle.activate(plugin.pods.values())
         await cluster.witness.until(lambda: cluster.witness.node_of("default/p"))
+
+
+class Complains(Plugin):
+    """What no node takes is told so in an annotation, by a point that cannot wait."""
+
+    name = "Complains"
+
+    def __init__(self, handle):
+        self.handle = handle
+
+    def post_filter(self, cycle, pod, diagnosis, what_if):
+        patch = {"metadata": {"annotations": {"complaint": f"none of {len(self.handle.nodes)} nodes"}}}
+        self.handle.start(
+            f"complain of {pod.key}", lambda: self.handle.client.patch(POD, pod.name, patch, pod.namespace)
+        )
+        return PostFilterResult(Status.unschedulable("complained"))
+
+
+async def test_a_plugin_has_something_done_beside_decisions(cluster):
+    await cluster.let("patch", "pods")
+    await cluster.add_node("a", cpu="1")
+    witness = cluster.witness
+    async with running_scheduler(cluster.access, Complains):
+        await cluster.create(pod("large", "2"), pod("small", "100m"))
+        await witness.until(
+            lambda: witness.pods["default/large"]["metadata"].get("annotations") == {"complaint": "none of 1 nodes"}
+        )
+        await witness.until(lambda: witness.node_of("default/small"))
+    check_invariants(witness, NAME)
 
 
 async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):

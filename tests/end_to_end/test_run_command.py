@@ -85,7 +85,7 @@ async def test_a_token_that_is_not_accepted_any_more(cluster):
 
 
 async def test_a_user_who_may_not_do_anything(control_plane):
-    plane, _ = control_plane
+    plane, *_ = control_plane
     line = await refusal("--kubeconfig", plane.user("nobody"))
     assert 'the API server does not let us list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
 

@@ -1,136 +1,336 @@
-"""Pods with claims on the embedded cluster. The test is the controller that binds claims and makes volumes."""
+"""Pods with volumes, from nothing to Running: the scheduler, the controllers of volumes and kubelets together."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 
 import pytest
+from running import running_scheduler
+from tests.storage_documents import (
+    HOSTNAME,
+    ZONE,
+    allowed,
+    claim,
+    ephemeral,
+    local_class,
+    storage_class,
+    using,
+    volume,
+)
+from workloads import NAME, pod
 
-from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
-from bayplan.client import ClusterAccess
-from bayplan.devcluster.cluster import DevCluster
-from bayplan.testing import make_node, make_pod
-from bayplan.testing.live import as_sent
-from bayplan.testing.running import running_scheduler
+from bayplan.api.kinds import (
+    CSI_STORAGE_CAPACITY,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    STORAGE_CLASS,
+)
+from bayplan.config import build_profiles, parse_configuration
+from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan.testing.invariants import check_invariants
 
-pytestmark = pytest.mark.feature("VolumeBinding: on the embedded cluster")
+pytestmark = pytest.mark.feature("VolumeBinding: from nothing to Running")
 
-SELECTED = "volume.kubernetes.io/selected-node"
-
-
-def storage_class(name, provisioner):
-    return {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": name},
-        "provisioner": provisioner,
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-
-
-def claim(name, of):
-    resources = {"requests": {"storage": "1Gi"}}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": of, "resources": resources},
-    }
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
-def volume(name, of, node):
-    expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": name},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "capacity": {"storage": "1Gi"},
-            "storageClassName": of,
-            "local": {"path": "/data"},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}},
-        },
-    }
+@pytest.fixture(autouse=True)
+async def _tidy(cluster):
+    yield
+    await tidy(cluster)
 
 
-def using(name, claim_name):
-    pod = make_pod(name, spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}]})
-    return as_sent(pod)
+async def tidy(cluster):
+    """Nothing of a test's storage is left behind, not even on a server that the tests share."""
+    await cluster.client.request("DELETE", POD.path("default"), params={"gracePeriodSeconds": 0})
+    for kind in (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME, STORAGE_CLASS, CSI_STORAGE_CAPACITY):
+        await cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
+    for kind in (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME):
+        async with asyncio.timeout(10):
+            await seen(cluster, kind, lambda found: not found)
 
 
-@asynccontextmanager
-async def running():
-    """A cluster with two nodes and a scheduler. Yields a client."""
-    async with DevCluster([make_node("a"), make_node("b")]) as cluster:
-        await cluster.nodes_ready()
-        access = ClusterAccess(server=cluster.url)
-        async with running_scheduler(access, scheduler_name="default-scheduler"), asyncio.timeout(30):
-            yield cluster.client
+async def seen(cluster, kind, condition):
+    """The objects of a kind, by name, as soon as the condition holds of them."""
+    found = {}
+    page = await cluster.client.list(kind)
+    found = {one.metadata.name: one for one in page.items}
+    async with aclosing(cluster.client.watch(kind, resource_version=page.resource_version)) as events:
+        while not condition(found):
+            event = await anext(events)
+            found.pop(event.object.metadata.name, None)
+            if event.type != "DELETED":
+                found[event.object.metadata.name] = event.object
+    return found
 
 
-async def seen(client, kind, condition):
-    """The first version of an object of a kind that a condition holds of."""
-    async with aclosing(client.watch(kind)) as events:
-        async for event in events:
-            if condition(event.object):
-                return event.object
-    raise AssertionError("the watch ended")
+async def run(cluster, *names, within=20):
+    """All of these pods run; says where."""
+
+    def where():
+        pods = [cluster.witness.pods[f"default/{name}"] for name in names]
+        return all(one["status"].get("phase") == "Running" for one in pods) and {
+            one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods
+        }
+
+    return await cluster.witness.until(where, within=within)
 
 
-async def bind(client, claim_name, volume_name):
-    """What the controller does in the end."""
-    annotations = {"pv.kubernetes.io/bind-completed": "yes"}
-    patch = {"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}}
-    await client.patch(PERSISTENT_VOLUME_CLAIM, claim_name, patch, "default")
+async def bound(cluster, name):
+    """A claim, which is bound, and its volume, which says so too."""
+    claims = await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda found: found[name].status.phase == "Bound")
+    volume_name = claims[name].spec.volumeName
+    volumes = await seen(cluster, PERSISTENT_VOLUME, lambda found: found[volume_name].status.phase == "Bound")
+    assert volumes[volume_name].spec.claimRef.uid == claims[name].metadata.uid
+    return claims[name], volumes[volume_name]
 
 
-async def test_a_pod_goes_where_its_volume_is_once_that_is_bound():
-    async with running() as client:
-        await client.create(STORAGE_CLASS, storage_class("local", "kubernetes.io/no-provisioner"))
-        await client.create(PERSISTENT_VOLUME, volume("v", "local", "b"))
-        available = {"status": {"phase": "Available"}}
-        await client.patch(PERSISTENT_VOLUME, "v", available, subresource="status")
-        await client.create(PERSISTENT_VOLUME_CLAIM, claim("c", "local"))
-        await client.create(*using("p", "c"))
-        taken = await seen(client, PERSISTENT_VOLUME, lambda each: each.spec.claimRef is not None)
-        assert (taken.spec.claimRef.namespace, taken.spec.claimRef.name) == ("default", "c")
-        assert (await client.get(POD, "p", "default")).spec.nodeName is None
-        await bind(client, "c", "v")
-        pod = await seen(client, POD, lambda each: each.metadata.name == "p" and each.spec.nodeName)
-        assert pod.spec.nodeName == "b"
+def annotations(one):
+    return one.metadata.annotations or {}
 
 
-async def test_a_volume_is_made_where_the_pod_is_to_go():
-    async with running() as client:
-        await client.create(STORAGE_CLASS, storage_class("made", "disk.example.com"))
-        await client.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made"))
-        await client.create(*using("p", "c"))
-        asked = await seen(client, PERSISTENT_VOLUME_CLAIM, lambda each: SELECTED in (each.metadata.annotations or {}))
-        node = asked.metadata.annotations[SELECTED]
-        await client.create(PERSISTENT_VOLUME, volume("new", "made", node))
-        await bind(client, "c", "new")
-        pod = await seen(client, POD, lambda each: each.metadata.name == "p" and each.spec.nodeName)
-        assert pod.spec.nodeName == node
+def reached_from(found):
+    """The values by which the one node affinity of a volume names its nodes."""
+    [term] = found.spec.nodeAffinity.required.nodeSelectorTerms
+    [expression] = term.matchExpressions
+    return (expression.key, expression.values)
 
 
-async def test_a_provisioner_that_gives_up_has_the_pod_tried_again():
-    async with running() as client:
-        await client.create(STORAGE_CLASS, storage_class("made", "disk.example.com"))
-        await client.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made"))
-        await client.create(*using("p", "c"))
-        first = await seen(client, PERSISTENT_VOLUME_CLAIM, lambda each: SELECTED in (each.metadata.annotations or {}))
-        taken_away = {"metadata": {"annotations": {SELECTED: None, "tried": "once"}}}
-        await client.patch(PERSISTENT_VOLUME_CLAIM, "c", taken_away, "default")
-        again = await seen(
-            client,
-            PERSISTENT_VOLUME_CLAIM,
-            lambda each: {SELECTED, "tried"} <= set(each.metadata.annotations or {}),
-        )
-        assert first.metadata.resourceVersion != again.metadata.resourceVersion
-        node = again.metadata.annotations[SELECTED]
-        await client.create(PERSISTENT_VOLUME, volume("new", "made", node))
-        await bind(client, "c", "new")
-        pod = await seen(client, POD, lambda each: each.metadata.name == "p" and each.spec.nodeName)
-        assert pod.spec.nodeName == node
+async def create(cluster, *objects):
+    """Classes, volumes and claims."""
+    for one in objects:
+        spec = one.get("spec", {})
+        kind = PERSISTENT_VOLUME if "capacity" in spec else PERSISTENT_VOLUME_CLAIM if spec else STORAGE_CLASS
+        await cluster.client.create(kind, one)
+
+
+async def add_zones(cluster, *zones):
+    """node-<zone> in each."""
+    for zone in zones:
+        await cluster.add_node(f"node-{zone}", labels={ZONE: zone})
+
+
+async def test_a_late_claim_gets_the_local_volume_and_the_pod_goes_there(cluster):
+    await cluster.add_nodes(3)
+    await create(cluster, local_class("local"), volume("v", "local", node="node-2"), claim("c", "local"))
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **using("c")))
+        assert await run(cluster, "p") == {"p": "node-2"}
+    _, taken = await bound(cluster, "c")
+    assert taken.metadata.name == "v"
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_each_of_many_pods_gets_a_local_volume_of_its_own(cluster):
+    names = await cluster.add_nodes(3)
+    await create(cluster, local_class("local"))
+    for number in range(9):
+        await create(cluster, volume(f"v-{number}", "local", node=names[number % 3]), claim(f"c-{number}", "local"))
+    async with running_scheduler(cluster.access):
+        await cluster.create_fast([pod(f"p-{number}", **using(f"c-{number}")) for number in range(9)])
+        where = await run(cluster, *(f"p-{number}" for number in range(9)))
+    for number in range(9):
+        _, taken = await bound(cluster, f"c-{number}")
+        assert reached_from(taken) == (HOSTNAME, [where[f"p-{number}"]])
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_late_volume_is_made_in_an_allowed_zone_for_the_node_that_was_chosen(cluster):
+    await add_zones(cluster, "z1", "z2", "z3")
+    await create(cluster, storage_class("made", late=True, **allowed(ZONE, "z2")), claim("c", "made"))
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **using("c")))
+        assert await run(cluster, "p") == {"p": "node-z2"}
+    found, made = await bound(cluster, "c")
+    assert annotations(found)[SELECTED_NODE] == "node-z2"
+    assert reached_from(made) == (ZONE, ["z2"])
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_an_immediate_claim_decides_where_its_pod_goes(cluster):
+    await add_zones(cluster, "z1", "z2", "z3")
+    await create(cluster, storage_class("made", **allowed(ZONE, "z3")))
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **using("c")))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        await create(cluster, claim("c", "made"))
+        assert await run(cluster, "p") == {"p": "node-z3"}
+    _, made = await bound(cluster, "c")
+    assert reached_from(made) == (ZONE, ["z3"])
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
+async def test_a_generic_ephemeral_volume_comes_and_goes_with_its_pod(cluster, late):
+    await cluster.add_nodes(2)
+    await create(cluster, storage_class("made", late=late))
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **ephemeral("scratch", "made")))
+        await run(cluster, "p")
+        found, _ = await bound(cluster, "p-scratch")
+        assert [owner.name for owner in found.metadata.ownerReferences] == ["p"]
+        await cluster.delete("p")
+        await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda claims: not claims)
+        await seen(cluster, PERSISTENT_VOLUME, lambda volumes: not volumes)
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
+async def test_pods_on_different_nodes_share_a_claim(cluster, late):
+    await cluster.add_nodes(4)
+    await create(cluster, storage_class("made", late=late), claim("shared", "made", mode="ReadWriteMany"))
+    selector = {"matchLabels": {"app": "web"}}
+    apart = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": HOSTNAME, "labelSelector": selector}]}
+    names = [f"web-{number}" for number in range(4)]
+    async with running_scheduler(cluster.access):
+        for name in names:
+            one = pod(name, affinity={"podAntiAffinity": apart}, **using("shared"))
+            one["metadata"]["labels"] = {"app": "web"}
+            await cluster.create(one)
+        assert len(set((await run(cluster, *names)).values())) == 4
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_pod_waits_with_all_its_claims_for_the_one_that_is_missing(cluster):
+    await add_zones(cluster, "z1", "z2")
+    await create(
+        cluster,
+        local_class("local"),
+        storage_class("made", late=True),
+        volume("v", "local", node="node-z2"),
+        claim("mine", "local"),
+        claim("new", "made"),
+    )
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **using("mine", "new", "now")))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        volumes = await seen(cluster, PERSISTENT_VOLUME, lambda _: True)
+        assert volumes["v"].spec.claimRef is None
+        await create(cluster, storage_class("at-once"), claim("now", "at-once"))
+        assert await run(cluster, "p") == {"p": "node-z2"}
+    for name in ("mine", "new", "now"):
+        await bound(cluster, name)
+    check_invariants(cluster.witness, NAME)
+
+
+ANSWERS = [
+    pytest.param({"status": 409}, id="409"),
+    pytest.param({"status": 403}, id="403"),
+    pytest.param({"status": 500}, id="500"),
+    pytest.param({"drop_answer": True}, id="carried out, connection lost"),
+    pytest.param({"hang": True}, id="never answered"),
+]
+
+
+@pytest.mark.parametrize("refused", ["/persistentvolumes/v$", "/persistentvolumeclaims/new$"])
+@pytest.mark.parametrize("what", ANSWERS)
+async def test_what_cannot_be_written_of_a_claim_is_tried_again(cluster, proxy, refused, what):
+    await cluster.add_nodes(2)
+    await create(
+        cluster,
+        local_class("local"),
+        storage_class("made", late=True),
+        volume("v", "local", node="node-1"),
+        claim("mine", "local"),
+        claim("new", "made"),
+    )
+    async with running_scheduler(proxy.access, request_timeout=0.5):
+        fault = proxy.inject("PATCH", refused, times=1 if "drop_answer" in what else 3, **what)
+        await cluster.create(pod("p", **using("mine", "new")))
+        assert await run(cluster, "p") == {"p": "node-1"}
+    assert fault.hits == fault.times
+    for name in ("mine", "new"):
+        await bound(cluster, name)
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_while_claims_cannot_be_written_their_pod_takes_nothing_from_others(cluster, proxy):
+    await cluster.add_node("a", cpu="1")
+    await create(cluster, local_class("local"), volume("v", "local", node="a"), claim("c", "local"))
+    async with running_scheduler(proxy.access):
+        fault = proxy.inject("PATCH", "/persistentvolumes/", times=None, status=403, message="not yours")
+        await cluster.create(pod("first", "800m", **using("c")))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/first", "FailedScheduling"))
+        await cluster.create(pod("plain", "800m"))
+        assert await run(cluster, "plain") == {"plain": "a"}
+        assert not cluster.witness.node_of("default/first")
+        # The volume that was set aside in vain is there for another claim, too.
+        await cluster.delete("first")
+        await cluster.delete("plain")
+        await cluster.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+        proxy.faults.remove(fault)
+        await create(cluster, claim("d", "local"))
+        await cluster.create(pod("second", "800m", **using("d")))
+        assert await run(cluster, "second") == {"second": "a"}
+    _, taken = await bound(cluster, "d")
+    assert taken.metadata.name == "v"
+    check_invariants(cluster.witness, NAME)
+
+
+def impatient(handle):
+    """A profile that waits but a second for claims to be bound."""
+    binding = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 1}}
+    profile = {"schedulerName": NAME, "pluginConfig": [binding]}
+    version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return build_profiles(parse_configuration({**version, "profiles": [profile]}), handle, ())
+
+
+@pytest.mark.parametrize("cluster", [(CsiProvisioner,)], indirect=True, ids=["without provisioner"])
+async def test_a_volume_that_takes_too_long_gives_its_pods_room_to_others_and_its_pod_runs_in_the_end(cluster):
+    await cluster.add_node("a", cpu="1")
+    await create(cluster, storage_class("made", late=True), claim("c", "made"))
+    async with running_scheduler(cluster.access, build_profiles=impatient):
+        await cluster.create(pod("first", "800m", **using("c")))
+        claims = await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda found: SELECTED_NODE in annotations(found["c"]))
+        assert annotations(claims["c"])[SELECTED_NODE] == "a"
+        assert not cluster.witness.node_of("default/first")
+        await cluster.create(pod("plain", "800m"))
+        assert await run(cluster, "plain") == {"plain": "a"}
+        [failed, *_] = cluster.witness.events_of("default/first", "FailedScheduling")
+        assert "context deadline exceeded" in failed["note"]
+        await cluster.delete("plain")
+        async with cluster.controlled_by(CsiProvisioner):
+            assert await run(cluster, "first") == {"first": "a"}
+            await tidy(cluster)
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_provisioner_that_gives_up_has_its_pod_tried_elsewhere(cluster):
+    await add_zones(cluster, "z1", "z2")
+    for zone, capacity in (("z1", "1Mi"), ("z2", "1Mi")):
+        where = {"metadata": {"name": zone, "namespace": "default"}, "nodeTopology": {"matchLabels": {ZONE: zone}}}
+        room = {**where, "storageClassName": "made", "capacity": capacity}
+        await cluster.client.create(CSI_STORAGE_CAPACITY, room)
+    await create(cluster, storage_class("made", late=True), claim("c", "made"))
+    async with running_scheduler(cluster.access):
+        await cluster.create(pod("p", **using("c")))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/p", "FailedScheduling"))
+        [failed, *_] = cluster.witness.events_of("default/p", "FailedScheduling")
+        assert "provisioning failed for PVC" in failed["note"]
+        await cluster.client.patch(CSI_STORAGE_CAPACITY, "z2", {"capacity": "9Gi"}, "default")
+        assert await run(cluster, "p") == {"p": "node-z2"}
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_on_a_bad_day_every_pod_runs_where_its_volumes_are(cluster, proxy):
+    names = await cluster.add_nodes(4)
+    await create(cluster, local_class("local"), storage_class("made", late=True, **allowed(HOSTNAME, *names)))
+    for number in range(12):
+        await create(cluster, volume(f"v-{number}", "local", node=names[number % 4]))
+        await create(cluster, claim(f"local-{number}", "local"), claim(f"made-{number}", "made"))
+    async with running_scheduler(proxy.access, request_timeout=0.5):
+        proxy.cut_every(0.3)
+        for what in ({"status": 500}, {"status": 409}, {"drop_answer": True}):
+            proxy.inject("PATCH", "/persistentvolumes/", times=4, **what)
+            proxy.inject("PATCH", "/persistentvolumeclaims/", times=4, **what)
+            proxy.inject("POST", "/binding$", times=4, **what)
+        pods = [pod(f"p-{number}", **using(f"local-{number}", f"made-{number}")) for number in range(12)]
+        await cluster.create_fast(pods)
+        where = await run(cluster, *(f"p-{number}" for number in range(12)), within=40)
+    for number in range(12):
+        for name in (f"local-{number}", f"made-{number}"):
+            _, taken = await bound(cluster, name)
+            assert reached_from(taken) == (HOSTNAME, [where[f"p-{number}"]])
+    check_invariants(cluster.witness, NAME)

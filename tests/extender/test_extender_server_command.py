@@ -153,7 +153,6 @@ async def test_it_serves_https(policy, tmp_path):
         pytest.param(["--plugin", "{}/policy.py:permits"], "nothing that an extender is asked for", id="out of reach"),
         pytest.param(["--config", "{}/gone.yaml"], "{}/gone.yaml", id="no such configuration"),
         pytest.param(["--config", "{}/config.yaml"], "{}/config.yaml:8: ", id="plugins that are not loaded"),
-        pytest.param(["--config", "{}/dra.yaml"], "{}/dra.yaml:5: profiles[0].plugins: enables P", id="not there yet"),
         pytest.param(
             ["--plugin", "{}/policy.py", "--kubeconfig", "{}/gone"], "bayplan extender: {}/gone", id="no kubeconfig"
         ),
@@ -181,7 +180,6 @@ async def test_it_serves_https(policy, tmp_path):
 )
 async def test_what_cannot_be_is_said_in_a_line(arguments, said, policy):
     (policy.parent / "config.yaml").write_text(CONFIGURATION)
-    (policy.parent / "dra.yaml").write_text(CONFIGURATION.replace("no_c", "PodGroupPodsCount"))
     folder = str(policy.parent)
     assert said.replace("{}", folder) in await refusal(*(each.replace("{}", folder) for each in arguments))
 

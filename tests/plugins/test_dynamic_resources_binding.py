@@ -9,7 +9,7 @@ from devices import DRIVER, Clock, Devices, allocated, claim, device, device_cla
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.api.labels import FieldSelector, LabelSelector
-from bayplan.client import ApiError
+from bayplan.client import ApiError, TransportError
 from bayplan.client.history import Scope
 from bayplan.client.in_process import InProcessClient
 from bayplan.framework.interface import CycleState
@@ -18,6 +18,7 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
 
+PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
 
 
@@ -86,6 +87,14 @@ async def test_a_claim_that_has_devices_is_only_reserved():
 
 
 @pytest.mark.feature("DynamicResources: binding")
+async def test_a_reservation_that_is_refused():
+    cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
+    client.fail("update", RESOURCE_CLAIM, refused())
+    status = await bind(cluster, pod_with("c"))
+    assert (status.code, status.message) == (Code.ERROR, "add reservation to claim default/c: no")
+
+
+@pytest.mark.feature("DynamicResources: binding")
 async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
     cluster, client = world(claim("c", request()))
     client.fail("update", RESOURCE_CLAIM, conflict(), times=2)
@@ -94,15 +103,31 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("times", "error"), [(5, conflict()), (1, refused())], ids=["conflicts without end", "refused"]
+    ("times", "error", "metadata", "told"),
+    [
+        pytest.param(
+            5, conflict(), {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"
+        ),
+        pytest.param(1, refused(), {}, "add finalizer to claim default/c: no", id="refused"),
+        pytest.param(
+            1, refused(), PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
+        ),
+        pytest.param(
+            1,
+            TransportError("connection lost", sent=True),
+            PROTECTED,
+            "add allocation and reservation to claim default/c: connection lost",
+            id="no answer",
+        ),
+    ],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_write_that_fails_gives_the_devices_back(times, error):
-    cluster, client = world(claim("c", request()), claim("d", request(count=2)))
+async def test_a_write_that_fails_gives_the_devices_back(times, error, metadata, told):
+    cluster, client = world(claim("c", request(), **metadata), claim("d", request(count=2)))
     client.fail("update", RESOURCE_CLAIM, error, times=times)
     pod = pod_with("c")
-    with pytest.raises(ApiError):
-        await bind(cluster, pod)
+    status = await bind(cluster, pod)
+    assert (status.code, status.message) == (Code.ERROR, told)
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
     assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
 
@@ -112,11 +137,11 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     cluster, client = world(claim("c", request()), claim("d", request()))
     pod = pod_with("c", "d")
     client.fail("update", RESOURCE_CLAIM, refused(), name="d")
-    with pytest.raises(ApiError):
-        await bind(cluster, pod)
+    status = await bind(cluster, pod)
+    assert (status.code, status.message) == (Code.ERROR, "add finalizer to claim default/d: no")
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    await settled()
+    await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert not now.status.reservedFor
     assert now.status.allocation is not None
@@ -145,8 +170,9 @@ async def test_a_claim_that_changed_in_the_middle(meanwhile, told):
 async def test_a_claim_that_vanished_in_the_middle():
     cluster, client = world(claim("c", request()))
     await client.delete(RESOURCE_CLAIM, "c", "default")
-    with pytest.raises(ApiError, match="not found"):
-        await bind(cluster, pod_with("c"))
+    status = await bind(cluster, pod_with("c"))
+    said = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
+    assert (status.code, status.message) == (Code.ERROR, said)
     assert cluster.state.objects[RESOURCE_CLAIM].view(type(cluster.plugin._allocations)).in_flight("uid-c") is None
 
 
@@ -205,7 +231,7 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
     assert cluster.ask(pod, "n1").message == "resourceclaim not available on the node"
     result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
     assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, said)
-    await settled()
+    await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert (now.status.allocation is None) == (not reserved)
 
@@ -217,7 +243,7 @@ async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
     pod = pod_with("c")
     cluster.ask(pod)
     cluster.plugin.post_filter(cluster.cycle, pod, None, None)
-    await settled()
+    await settled(cluster)
     assert cluster.handle.activated == [pod]
 
 
@@ -274,11 +300,39 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
         ("main", "example.com/gpu", "container-0-request-0")
     ]
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    await settled()
+    await settled(cluster)
     assert (await client.list(RESOURCE_CLAIM)).items == []
 
 
-async def settled():
+@pytest.mark.parametrize(
+    ("failures", "uses"),
+    [
+        pytest.param(0, ["update", "update"], id="written"),
+        pytest.param(1, ["update"], id="failed, so that the reservation is still there"),
+    ],
+)
+@pytest.mark.feature("DynamicResources: binding")
+async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_back(failures, uses):
+    cluster, client = world(claim("c", request()))
+    pod = pod_with("c")
+    assert await bind(cluster, pod) is None
+    cluster.plugin.unreserve(cluster.cycle, pod, "n1")
+    client.requests.clear()
+    if failures:
+        client.fail("update", RESOURCE_CLAIM, refused(), times=failures)
+    cluster.reserve(pod)
+    again = asyncio.create_task(cluster.plugin.pre_bind(cluster.cycle, pod, "n1"))
+    await asyncio.sleep(0)
+    assert not client.requests
+    await settled(cluster)
+    assert await again is None
+    assert [verb for verb, _, _ in written(client)] == uses
+    now = await client.get(RESOURCE_CLAIM, "c", "default")
+    assert [each.uid for each in now.status.reservedFor] == [pod.uid]
+
+
+async def settled(cluster):
     """Let what was begun beside be finished."""
-    for _ in range(50):
-        await asyncio.sleep(0)
+    while cluster.handle.started:
+        _, work = cluster.handle.started.pop(0)
+        await work()

@@ -4,10 +4,11 @@ import pytest
 
 from bayplan.api.custom_objects import CustomObject, custom_kind
 from bayplan.api.kinds import POD
+from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import PLACED_WITH, CycleState, Wait
 from bayplan.framework.status import Code
-from bayplan.plugins.gang_scheduling import POD_GROUPS, GangScheduling, after_pod_added, after_pod_group_added
+from bayplan.plugins.gang_scheduling.plugin import GangScheduling, after_pod_added, after_pod_group_added
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
@@ -127,18 +128,41 @@ def test_permit_of_pods_that_need_not_wait():
 async def test_the_gang_of_a_pod():
     one, two, last = three()
     stage = Stage(group(), one, two)
-    assert stage.plugin.gang_of(one) is None
     assert stage.plugin.gang_of(make_pod("plain")) is None
+    assert stage.plugin.gang_of(member("x", "nobody")) is None
+    few = stage.plugin.gang_of(one)
+    assert (few.members, few.needed, few.together) == ((one, two), 3, True)
     stage.add(last)
     gang = stage.plugin.gang_of(one)
     assert (gang.name, gang.members, gang.needed, gang.placed) == ("red", (one, two, last), 3, 0)
+    assert (gang.pod_group, gang.nodes) == ("default/red", ())
     stage.permit(one)
-    assert stage.plugin.gang_of(two).members == (two, last)
+    gang = stage.plugin.gang_of(two)
+    assert (gang.members, gang.needed, gang.placed, gang.nodes) == ((two, last), 2, 1, ("a",))
     stage.plugin.unreserve(CycleState(), one, "a")
     assert stage.plugin.gang_of(two).needed == 3
     for each in stage.handle.waiting_pods:
         each.reject("test", "over")
         await each.verdict()
+
+
+NEEDED = {
+    "a group that is no gang": (group(policy={"basic": {}}), [], 0),
+    "a gang that has enough": (group(), [member(f"bound-{number}", node="a") for number in range(3)], 0),
+    "a gang that lacks one": (group(), [member(f"bound-{number}", node="a") for number in range(2)], 1),
+    "bound pods that are being deleted do not count": (
+        group(),
+        [member(f"bound-{number}", node="a", terminating=True) for number in range(3)],
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("of", "others", "needed"), NEEDED.values(), ids=NEEDED)
+def test_how_many_members_a_late_one_needs(of, others, needed):
+    late = member("late")
+    gang = Stage(of, late, *others).plugin.gang_of(late)
+    assert (gang.members, gang.needed) == ((late,), needed)
 
 
 HINTS = {

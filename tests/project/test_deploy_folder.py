@@ -168,7 +168,6 @@ def test_nobody_is_an_administrator(form):
     assert roles - own == {
         "system:kube-scheduler",
         "system:volume-scheduler",
-        "system:auth-delegator",
         "extension-apiserver-authentication-reader",
     }
     for kind, name in found:

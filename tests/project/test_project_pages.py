@@ -13,7 +13,7 @@ import pytest
 
 from bayplan.cli import main
 from bayplan.config import load_plugins
-from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
+from bayplan.plugins.registry import PLUGINS
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -86,11 +86,8 @@ def test_the_policy_of_the_readme_is_one(tmp_path):
 @pytest.mark.parametrize("plugin", PLUGINS)
 def test_the_readme_is_honest_about_plugins(plugin):
     rows = [row for row in README.splitlines() if row.startswith("|") and re.search(rf"\b{plugin}\b", row)]
-    if plugin in NOT_IMPLEMENTED:
-        assert not any("| yes" in row for row in rows), f"{plugin} is not there yet"
-    else:
-        assert rows, f"{plugin} is not in the table"
-        assert all("| yes" in row for row in rows), f"{plugin} is there"
+    assert rows, f"{plugin} is not in the table"
+    assert all("| yes" in row for row in rows), f"{plugin} is there"
 
 
 def test_the_picture_is_one():

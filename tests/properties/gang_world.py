@@ -8,14 +8,13 @@ from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
 from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.kinds import NODE, POD, POD_GROUP
 from bayplan.api.labels import parse_field_selector, parse_label_selector
 from bayplan.client import ApiError
 from bayplan.client.history import Scope
 from bayplan.client.in_process import InProcessClient
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
-from bayplan.plugins import gang_scheduling
 from bayplan.plugins.coscheduling.groups import (
     LIGHTWEIGHT_LABEL,
     MIN_AVAILABLE_LABEL,
@@ -28,25 +27,27 @@ _ALL_PODS = Scope(POD, None, parse_label_selector(""), parse_field_selector("", 
 _MOMENT = 0.01
 SETTLED = 30.0
 """Seconds after which nothing goes on any more: three times the longest backoff."""
-_CONFIGURATION = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "plugins": {
-                "multiPoint": {"enabled": [{"name": "Coscheduling"}, {"name": "GangScheduling"}]},
-                "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]},
-            }
-        }
-    ],
-}
+PLUGINS = ("Coscheduling", "GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+OWN, IN_ONE_RACK = "PodGroup of Kubernetes' own", "PodGroup that stays in one rack"
+_FORMS = (POD_GROUPS, LIGHTWEIGHT_LABEL, OWN, IN_ONE_RACK)
+_RACK = "example.com/rack"
+
+
+def configuration(plugins):
+    multi_point = {"enabled": [{"name": name} for name in plugins]}
+    queue_sort = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]}
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": multi_point, "queueSort": queue_sort}}],
+    }
 
 
 class GangWorld:
     """`gangs`: by name, how many members it needs at least, how many it has, and what each requests of cpu.
 
-    A gang is a PodGroup of scheduler-plugins, exists by labels, or is a PodGroup of Kubernetes' own, by turns. Its
-    members are made anew under new names, as a Job would.
+    A gang is a PodGroup of scheduler-plugins, exists by labels, or is a PodGroup of Kubernetes' own, perhaps with a
+    topology constraint, by turns. Its members are made anew under new names, as a Job would. Two nodes make a rack.
     """
 
     def __init__(self, scheduler, client, gangs):
@@ -55,14 +56,21 @@ class GangWorld:
         self.bound_before: set[str] = set()
         self.lost: Counter[str] = Counter()
         self.evicted = 0
-        self.forms = dict(zip(gangs, cycle((POD_GROUPS, LIGHTWEIGHT_LABEL, gang_scheduling.POD_GROUPS))))
-        for name, (least, _, _) in gangs.items():
+        self.forms = dict(zip(gangs, cycle(_FORMS)))
+
+    async def define(self):
+        """Create the groups."""
+        for name, (least, _, _) in self.gangs.items():
             form = self.forms[name]
             metadata = {"name": name, "namespace": "default", "creationTimestamp": "2026-01-01T00:00:00Z"}
-            spec = {"minMember": least, "schedulingPolicy": {"gang": {"minCount": least}}}
-            if form != LIGHTWEIGHT_LABEL:
-                groups = scheduler.state.objects[custom_kind(form)]
-                groups.set(f"default/{name}", CustomObject(metadata=metadata, spec=spec))
+            spec = {"schedulingPolicy": {"gang": {"minCount": least}}}
+            if form == IN_ONE_RACK:
+                spec["schedulingConstraints"] = {"topology": [{"key": _RACK}]}
+            if form == POD_GROUPS:
+                groups = self.scheduler.state.objects[custom_kind(form)]
+                groups.set(f"default/{name}", CustomObject(metadata=metadata, spec={"minMember": least}))
+            elif form != LIGHTWEIGHT_LABEL:
+                await self.client.create(POD_GROUP, {"metadata": metadata, "spec": spec})
 
     async def pass_time(self, seconds):
         await asyncio.sleep(seconds)
@@ -70,10 +78,12 @@ class GangWorld:
     async def add_node(self, name, cpu):
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
         with suppress(ApiError):
-            await self.client.create(NODE, {"metadata": {"name": name}, "status": {"allocatable": room}})
+            metadata = {"name": name, "labels": {_RACK: rack_of(name)}}
+            await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room}})
 
     async def fail_node(self, name):
-        """The node is gone, and its pods with it."""
+        """The node is gone, and its pods with it, but for one that is being bound to it: nobody collects that here."""
+        self.lost[name] += 1
         with suppress(ApiError):
             await self.client.delete(NODE, name)
         for pod in self.pods():
@@ -89,8 +99,7 @@ class GangWorld:
         labels, spec = {
             POD_GROUPS: ({POD_GROUP_LABEL: gang}, {}),
             LIGHTWEIGHT_LABEL: ({LIGHTWEIGHT_LABEL: gang, MIN_AVAILABLE_LABEL: str(least)}, {}),
-            gang_scheduling.POD_GROUPS: ({}, {"schedulingGroup": {"podGroupName": gang}}),
-        }[self.forms[gang]]
+        }.get(self.forms[gang], ({}, {"schedulingGroup": {"podGroupName": gang}}))
         await self.add_pod(f"{gang}-{self.numbers[gang]}", cpu, labels, **spec)
 
     async def add_pod(self, name, cpu, labels=None, **spec):
@@ -114,7 +123,8 @@ class GangWorld:
         gang, metadata = self.gang_of(pod), pod["metadata"]
         if gang is not None and (not at_leisure or self.scheduler.state.pod(metadata["uid"]) is not None):
             self.lost[gang] += 1
-        await self.client.delete(POD, metadata["name"])
+        with suppress(ApiError):  # it may have been evicted meanwhile
+            await self.client.delete(POD, metadata["name"])
         if at_leisure:
             await self.pass_time(_MOMENT)
 
@@ -141,6 +151,8 @@ class GangWorld:
         self._nobody_is_bound_alone()
         self._nobody_waits_in_vain()
         self._nobody_was_evicted_in_vain()
+        self._racks_are_kept_to()
+        self._groups_say_what_came_of_them()
         self.bound_before = {pod["metadata"]["uid"] for pod in self.pods() if pod["spec"].get("nodeName")}
         self.lost.clear()
         self.evicted = self._evictions()
@@ -165,9 +177,10 @@ class GangWorld:
         for gang, (least, _, cpu) in self.gangs.items():
             members, bound = self.members(gang), self.bound(gang)
             needed = max(least - len(bound), 1)
-            if len(members) < least or len(bound) == len(members):
+            if len(members) < least or len(bound) == len(members) or self._has_lost_its_rack(gang):
                 continue
-            assert self._room(cpu) < needed, f"{gang} waits for {needed}, and there is room for {self._room(cpu)}"
+            room = self._room_for(gang, cpu)
+            assert room < needed, f"{gang} waits for {needed}, and there is room for {room}"
             for pod in members:
                 if not pod["spec"].get("nodeName"):
                     conditions = pod["status"].get("conditions") or ()
@@ -185,22 +198,58 @@ class GangWorld:
             1 for each in self.client.requests if each.verb == "delete" and (each.document or {}).get("preconditions")
         )
 
-    def _room(self, cpu):
-        """How many pods of so many cpus have room, if those of lower priority go."""
+    def _racks_are_kept_to(self):
+        for gang, form in self.forms.items():
+            if form == IN_ONE_RACK:
+                assert len(self._racks(gang)) <= 1, f"{gang} is in {self._racks(gang)}"
+
+    def _groups_say_what_came_of_them(self):
+        """One that is placed says so for good; one that was tried and was not says why."""
+        for gang, (least, _, _) in self.gangs.items():
+            pod_group = self.client.history.get(POD_GROUP, "default", gang)
+            if pod_group is None:
+                continue
+            conditions = (pod_group.get("status") or {}).get("conditions") or ()
+            said = {each["type"]: (each["status"], each["reason"]) for each in conditions}.get("PodGroupScheduled")
+            if len(self.bound(gang)) >= least:
+                assert said == ("True", "Scheduled"), gang
+            elif len(self.members(gang)) >= least:
+                assert said is not None, gang
+                assert said[0] == "True" or conditions[0]["message"].startswith(f"gang {gang}: "), gang
+
+    def _has_lost_its_rack(self, gang):
+        """Whether a member is on a node that is gone: nobody knows in which rack the others have to be."""
         nodes = self.scheduler.state.nodes
-        room = 0
+        there = {nodes.name(position) for position in range(len(nodes)) if nodes.live[position]}
+        return self.forms[gang] == IN_ONE_RACK and not {pod["spec"]["nodeName"] for pod in self.bound(gang)} <= there
+
+    def _racks(self, gang):
+        return {rack_of(pod["spec"]["nodeName"]) for pod in self.bound(gang)}
+
+    def _room_for(self, gang, cpu):
+        """How many members of a gang have room: in the best rack, or in theirs, if they have to stay in one."""
+        nodes = self.scheduler.state.nodes
+        room = Counter()
+        together = self.forms[gang] == IN_ONE_RACK
         for position in range(len(nodes)):
             if nodes.live[position]:
-                taken = sum(pod.requested["cpu"] for pod in nodes.pods(position) if pod.priority >= 0)
-                room += (int(nodes.allocatable("cpu")[position]) - taken) // (cpu * 1000)
-        return room
+                staying = (pod for pod in nodes.pods(position) if pod.priority >= 0 or together)
+                taken = sum(pod.requested["cpu"] for pod in staying)
+                free = int(nodes.allocatable("cpu")[position]) - taken
+                room[rack_of(nodes.name(position))] += free // (cpu * 1000)
+        racks = self._racks(gang) or room.keys()
+        return max((room[rack] for rack in racks), default=0) if together else room.total()
+
+
+def rack_of(node):
+    return "one" if node in {"a", "b"} else "two"
 
 
 @asynccontextmanager
-async def gang_world(gangs):
+async def gang_world(gangs, plugins=PLUGINS):
     """A scheduler that knows its cluster and decides, on the loop's own time."""
     loop = asyncio.get_running_loop()
-    profile = parse_configuration(_CONFIGURATION).profiles[0]
+    profile = parse_configuration(configuration(plugins)).profiles[0]
     async with InProcessClient() as client:
         scheduler = Scheduler(
             client,
@@ -209,6 +258,7 @@ async def gang_world(gangs):
             clock=loop,
         )
         world = GangWorld(scheduler, client, gangs)
+        await world.define()
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(scheduler.run(stop))

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 
-from gang_world import gang_world
+import celpy
+from gang_world import PLUGINS, gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.testing.virtual_time import VirtualTime
 
+celpy.Environment()  # raises the recursion limit for good, which must not happen in the middle of a test
 NODES = ("a", "b", "c", "d")
 
 steps = st.one_of(
@@ -30,8 +32,9 @@ sizes = st.tuples(st.integers(1, 5), st.integers(0, 2), st.integers(1, 3)).map(
 )
 
 
-async def story(gangs, happenings):
-    async with gang_world({f"gang-{number}": sized for number, sized in enumerate(gangs)}) as world:
+async def story(gangs, happenings, plugins):
+    sized = {f"gang-{number}": sized for number, sized in enumerate(gangs)}
+    async with gang_world(sized, plugins) as world:
         names, alone = list(world.gangs), 0
         for name in NODES[:2]:
             await world.add_node(name, 4)
@@ -66,4 +69,10 @@ def tell(story):
 @settings(max_examples=60, deadline=None)
 @given(st.lists(sizes, min_size=1, max_size=4), st.lists(steps, min_size=5, max_size=60))
 def test_gangs_are_bound_whole_or_wait_whole(gangs, happenings):
-    tell(story(gangs, happenings))
+    tell(story(gangs, happenings, PLUGINS))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(sizes, min_size=3, max_size=4), st.lists(steps, min_size=5, max_size=60))
+def test_so_are_gangs_that_preempt_as_a_whole(gangs, happenings):
+    tell(story(gangs, happenings, (*PLUGINS, "WorkloadAwarePreemption")))

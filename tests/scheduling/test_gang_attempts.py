@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
-from bayplan.framework.interface import Gang
-from bayplan.scheduling.gangs import decide_gang
+from bayplan.framework.interface import Gang, Placement
+from bayplan.scheduling import Templates, decide
+from bayplan.scheduling.gangs import GangAttempt, decide_gang
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -156,6 +158,57 @@ def test_a_victim_that_is_forgotten_meanwhile_stays_forgotten():
         state.forget("default-y")
     assert state.pod("default-y") is None
     assert state.pod_count == 0
+
+
+def test_thoughts_within_thoughts():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"), low("y", "b"))
+    state = cluster.state
+    before = snapshot(state)
+    with state.in_thought() as outer:
+        outer.remove("default-x")
+        outer.remove("default-y")
+        outer.bring_back("default-y")
+        outer.bring_back("default-y")
+        attempt = decided(cluster, gang(*pods(2)))
+        assert {decision.node for decision in attempt.placed} == {"a"}
+        assert decided(cluster, gang(*pods(3)), preempt=True).fits
+        assert state.pod("default-x") is None, "what is thought within a thought changes nothing of it"
+        assert state.pod("default-y") is not None
+    assert snapshot(state) == before
+
+
+PLACEMENTS = {
+    "among its nodes only": ((0, 1), 3, 3, ""),
+    "not enough of them": (
+        (0,),
+        3,
+        2,
+        "gang red: 2 of 3 members fit in r1; the next one: 0/1 nodes are available: 1 Insufficient cpu.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "size", "placed", "message"), PLACEMENTS.values(), ids=PLACEMENTS)
+@pytest.mark.parametrize("with_templates", [False, True])
+def test_a_placement_limits_the_nodes(rows, size, placed, message, with_templates):
+    cluster = make_cluster(*(make_node(name, cpu="2") for name in "abc"))
+    placement = Placement("r1", cluster.state.nodes.at(np.array(rows)))
+    templates = Templates(cluster.profile) if with_templates else None
+    attempt = GangAttempt(gang(*pods(size)), placement=placement)
+    with attempt.thinking(cluster.state):
+        for number, member in enumerate(attempt.gang.members):
+            if attempt.worth_going_on(size - number):
+                rng = random.Random(number)
+                attempt.add(
+                    decide(cluster.profile, cluster.state, member, rng, templates=templates, placement=placement)
+                )
+    names = {cluster.state.nodes.name(row) for row in rows}
+    assert len(attempt.placed) == placed
+    assert {decision.node for decision in attempt.placed} <= names
+    if message:
+        assert attempt.explain() == message
+    if templates is not None:
+        assert templates.used > 0
 
 
 def test_a_thought_that_breaks_off_is_undone():

@@ -51,6 +51,12 @@ class Slow:
         return self.method(answer)
 
 
+def stopwatch(metrics: Metrics):
+    times = next(metrics.stopwatches)
+    times.profile = "test"
+    return times
+
+
 # Buckets
 
 
@@ -137,29 +143,38 @@ def test_preemptions(metrics, clock, victims, message, attempts, preemptions) ->
     queued = popped(clock)
     decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(), Diagnosis(1, post_filter_message=message))
     decision.victims = tuple(make_pod(f"victim-{number}") for number in range(victims))
-    metrics.decided(queued, decision, None)
+    metrics.not_placed(decision)
     assert metrics.preemption_attempts == attempts
     assert (metrics.victims.count, metrics.victims.sum) == (preemptions, victims)
 
 
-def test_one_attempt_in_ten_is_timed_and_stands_for_those_between(clock) -> None:
+def test_one_attempt_in_twenty_is_timed_and_stands_for_those_between(clock) -> None:
     metrics = Metrics(clock, rng=random.Random(7))
     queued = popped(clock)
     decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(skip_filter={"NodePorts"}), Diagnosis(1))
     timed = 0
     for _ in range(20_000):
-        times = metrics.sample("test")
-        metrics.decided(queued, decision, times)
+        times = next(metrics.stopwatches)
         if times is not None:
             timed += 1
+            metrics.timed(queued, decision, times)
             times.finish()
-    assert 1800 < timed < 2200
-    assert metrics.decisions.count < 20_000, "they are sorted into buckets many at a time"
-    metrics.fold()
-    assert metrics.decisions.count == 20_000
+    assert 900 < timed < 1100
     [(kind, number)] = metrics.evaluated.items()
     assert kind == ("test", False, False, frozenset({"NodePorts"}), frozenset())
     assert 19_900 < number <= 20_000
+
+
+@pytest.mark.parametrize("end", ["bound", "failed"])
+def test_decisions_are_sorted_into_buckets_many_at_a_time(metrics, clock, end) -> None:
+    for _ in range(2500):
+        queued = popped(clock)
+        metrics.new_decisions.append(0.5)
+        metrics.bound(queued) if end == "bound" else metrics.failed(queued, measuring.ERROR)
+    assert metrics.decisions.count == 2000, "without anybody who reads"
+    metrics.fold()
+    assert (metrics.decisions.count, metrics.decisions.sum) == (2500, 1250)
+    assert sum(counts(metrics.attempts).values()) == 2500
 
 
 # Plugins
@@ -179,7 +194,7 @@ def test_one_attempt_in_ten_is_timed_and_stands_for_those_between(clock) -> None
     ],
 )
 def test_a_plugin_is_timed_with_its_status(metrics, clock, point, answer, status) -> None:
-    slow, times = Slow(clock), metrics.sample("test")
+    slow, times = Slow(clock), stopwatch(metrics)
     with pytest.raises(PluginError) if status == "Error" else nullcontext():
         assert times.call(slow, point, slow.method, answer) is answer
     times.finish()
@@ -190,7 +205,7 @@ def test_a_plugin_is_timed_with_its_status(metrics, clock, point, answer, status
 
 
 def test_a_point_takes_what_its_plugins_take_and_not_what_they_ask_of_others(metrics, clock) -> None:
-    slow, times = Slow(clock), metrics.sample("test")
+    slow, times = Slow(clock), stopwatch(metrics)
 
     def post_filter(answer):
         times.call(slow, "Filter", slow.method, None)
@@ -222,7 +237,7 @@ def test_a_point_takes_what_its_plugins_take_and_not_what_they_ask_of_others(met
 
 
 async def test_what_is_awaited_counts_until_it_is_there(metrics, clock) -> None:
-    slow, times = Slow(clock), metrics.sample("test")
+    slow, times = Slow(clock), stopwatch(metrics)
     await times.call(slow, "PreBind", slow.wait, None)
     with pytest.raises(ConnectionError):
         await times.call(slow, "Bind", slow.wait, ConnectionError())
@@ -255,7 +270,7 @@ def test_hints_are_timed(metrics, clock, answer, label) -> None:
 
 def test_what_is_not_sampled_is_called_all_the_same(clock) -> None:
     metrics = Metrics(clock, sampled=1e-9, rng=random.Random(1))
-    assert metrics.sample("test") is None
+    assert next(metrics.stopwatches) is None
     assert metrics.pre_enqueue_caller(make_pod()) is call
     assert metrics.ask_hint(lambda *_: Hint.SKIP, "Slow", make_pod(), NODE_ADD, None, None) is Hint.SKIP
     metrics.fold()

@@ -4,11 +4,11 @@ import json
 import pytest
 
 from bayplan.client import ApiError, TransportError
-from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User, user_of_certificate
+from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User
 
 TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-ALICE = User("alice", ("devs", "system:authenticated"), "u1", {"scopes": ["a"]})
+ALICE = User("alice", ("devs",), "u1", {"scopes": ["a"]})
 
 
 class Reviewer:
@@ -56,16 +56,17 @@ async def test_what_a_user_may_do(reviews, reviewer) -> None:
     assert path == ACCESS
     assert spec == {
         "user": "alice",
-        "groups": ["devs", "system:authenticated"],
+        "groups": ["devs"],
         "uid": "u1",
         "extra": {"scopes": ["a"]},
         "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
     }
 
 
-async def test_masters_are_not_asked_about(reviews, reviewer) -> None:
-    assert await reviews.may(User("root", ("system:masters",)), "get", "/configz") == (True, "")
-    assert reviewer.asked == []
+async def test_who_says_more_of_themselves_is_asked_about_anew(reviews, reviewer) -> None:
+    for extra in ({"scopes": ["a"]}, {"scopes": ["b"]}, {}, {"scopes": ["b"]}):
+        await reviews.may(User("alice", extra=extra), "get", "/metrics")
+    assert [spec.get("extra") for _, spec in reviewer.asked] == [{"scopes": ["a"]}, {"scopes": ["b"]}, None]
 
 
 async def test_answers_are_remembered_for_their_time(reviews, reviewer, clock) -> None:
@@ -104,19 +105,3 @@ async def test_without_a_server_nobody_can_be_asked(clock) -> None:
     reviews = Reviews(None, token_ttl=10, allowed_ttl=10, denied_ttl=10, now=clock.monotonic)
     with pytest.raises(ReviewFailedError, match="there is no API server to ask for a TokenReview"):
         await reviews.user_of("good")
-
-
-@pytest.mark.parametrize(
-    ("subject", "user"),
-    [
-        pytest.param(
-            ((("organizationName", "ops"),), (("organizationName", "devs"),), (("commonName", "bob"),)),
-            User("bob", ("ops", "devs", "system:authenticated")),
-            id="name and groups",
-        ),
-        pytest.param(((("organizationName", "ops"),),), None, id="no name"),
-    ],
-)
-def test_who_a_certificate_is_of(subject, user) -> None:
-    assert user_of_certificate({"subject": subject}) == user
-    assert user_of_certificate(None) is None

@@ -24,6 +24,15 @@ def pod(name, node=None, cpu="1", *, port=None, scheduler=OURS, phase="Pending",
     return {"metadata": metadata, "spec": spec, "status": {"phase": phase, "conditions": condition and [condition]}}
 
 
+def claiming(document, resource):
+    """With an extended resource that a claim gives."""
+    (container,) = document["spec"]["containers"]
+    container["resources"]["requests"][resource] = "1"
+    mapping = {"containerName": "c", "resourceName": resource, "requestName": "r"}
+    document["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "e", "requestMappings": [mapping]}
+    return document
+
+
 def node(name, cpu="2", pods="10"):
     metadata = {"name": name, "uid": f"uid-{name}", "resourceVersion": str(next(VERSIONS))}
     return {"metadata": metadata, "status": {"allocatable": {"cpu": cpu, "pods": pods}}}
@@ -70,6 +79,10 @@ def witness_of(pods=(), nodes=(), events=()):
         pytest.param([pod("s", "n", "3")], id="created with a node"),
         pytest.param([pod("x", scheduler="other")], id="somebody else's to bind"),
         pytest.param([pod("a", cpu="0"), pod("a", "full", "0")], id="needs nothing of what is used up"),
+        pytest.param(
+            [claiming(pod("a"), "example.com/gpu"), claiming(pod("a", "n"), "example.com/gpu")],
+            id="devices of a claim, that are not the node's",
+        ),
     ],
 )  # fmt: skip
 def test_good_histories_pass(pods):

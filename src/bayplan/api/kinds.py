@@ -147,3 +147,9 @@ RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", 
 
 KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
 """Every kind above, in the order of the table."""
+
+WORKLOAD = _kind("scheduling.k8s.io/v1alpha2", "Workload", "workloads")
+POD_GROUP = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=True)
+
+ALPHA_KINDS: tuple[Kind, ...] = (WORKLOAD, POD_GROUP)
+"""Those that a kube-apiserver serves only if its feature gates say so: here GenericWorkload."""

@@ -52,6 +52,11 @@ class _Quantity(click.ParamType[str]):
     help="Enforce RBAC, with the roles that every cluster has; the kubeconfig is an administrator's. Implies --tls.",
 )
 @click.option(
+    "--pod-groups",
+    is_flag=True,
+    help="Serve PodGroups and Workloads (scheduling.k8s.io/v1alpha2), as kube-apiserver by its gate GenericWorkload.",
+)
+@click.option(
     "-f",
     "--filename",
     "files",
@@ -87,6 +92,7 @@ def cluster(
     port: int,
     tls: bool,
     rbac: bool,
+    pod_groups: bool,
     files: tuple[Path, ...],
     kubeconfig: Path | None,
     clock_rate: float,
@@ -109,6 +115,7 @@ def cluster(
             port=port,
             tls=tls or rbac,  # kubectl sends a token over HTTPS only
             rbac=rbac,
+            alpha=pod_groups,
             controllers=controllers,
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),

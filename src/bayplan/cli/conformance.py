@@ -40,11 +40,10 @@ class FamilyReport:
 
 @dataclass(slots=True)
 class Report:
-    """All figures, the plugins that do not exist yet, and the first steps that differ."""
+    """All figures, and the first steps that differ."""
 
     families: dict[str, FamilyReport] = field(default_factory=dict)
     total: FamilyReport = field(default_factory=FamilyReport)
-    missing: dict[str, None] = field(default_factory=dict)
     differences: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -57,7 +56,6 @@ class Report:
         scenario = result.scenario
         self.families.setdefault(scenario.family, FamilyReport()).add(result)
         self.total.add(result)
-        self.missing |= dict.fromkeys(scenario.missing)
         for number, step in enumerate(result.steps, 1):
             if step.differences and len(self.differences) < most:
                 self.differences.append(
@@ -130,7 +128,6 @@ def _as_json(report: Report) -> dict[str, Any]:
         "agrees": report.agrees,
         "total": msgspec.to_builtins(report.total),
         "families": msgspec.to_builtins(report.families),
-        "missingPlugins": list(report.missing),
         "differences": report.differences,
     }
 
@@ -147,16 +144,14 @@ def _print(report: Report) -> None:
             "[green]agrees[/]" if agrees else "[red]differs[/]",
         )
     console.print(table)
-    if report.missing:
-        console.print(f"\nNot implemented yet, counted as scoring 0: {', '.join(report.missing)}")
     for difference in report.differences:
-        _print_difference(console, difference, report)
+        _print_difference(console, difference)
     untold = report.total.steps - report.total.agreeing_steps - len(report.differences)
     if untold:
         console.print(f"\n{untold} more steps differ; --differences shows more of them.")
 
 
-def _print_difference(console: Console, difference: dict[str, Any], report: Report, most: int = 6) -> None:
+def _print_difference(console: Console, difference: dict[str, Any], most: int = 6) -> None:
     console.print(
         f"\n[bold]{difference['family']}[/] scenario {difference['scenario']}, step {difference['step']}, "
         f"pod {difference['pod']}  ({difference['place']})"
@@ -169,9 +164,8 @@ def _print_difference(console: Console, difference: dict[str, Any], report: Repo
     if len(fields) > most:
         console.print(f"  and {len(fields) - most} more fields")
     plugins = dict.fromkeys(each["plugin"] for each in fields if each["plugin"])
-    first = next((name for name in plugins if name in report.missing), next(iter(plugins), ""))
-    if first:
-        console.print(f"  look at {first}{', which is not implemented yet' if first in report.missing else ''}")
+    if plugins:
+        console.print(f"  look at {next(iter(plugins))}")
 
 
 def _short(value: Any) -> str:

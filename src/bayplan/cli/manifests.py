@@ -98,6 +98,7 @@ def manifests(
         lease=found.lease,
         files=found.files,
         arguments=tuple(found.arguments),
+        pod_groups=found.pod_groups,
     )
     made_by = f"Made by bayplan manifests --image {image}"
     click.echo(stream(documents(deployed), made_by), nl=False)

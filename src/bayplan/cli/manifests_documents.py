@@ -24,9 +24,13 @@ _RBAC = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = {
     "system:kube-scheduler": "What a scheduler reads and writes: Kubernetes' own role for it.",
     "system:volume-scheduler": "Volumes and claims, which a scheduler brings together.",
-    "system:auth-delegator": "To ask the API server who wants to see the metrics, and whether they may.",
 }
 _READER = "extension-apiserver-authentication-reader"
+_POD_GROUP_RULES = [
+    {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups"], "verbs": ["list", "watch"]},
+    {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
+]
+"""What Coscheduling reads and writes; deploy/podgroup-crd.yaml says the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,8 @@ class Deployed:
     """The configuration, and plugins, by the name of their file."""
     arguments: tuple[str, ...] = ()
     """Arguments of `bayplan run` beside the configuration."""
+    pod_groups: bool = False
+    """Whether a profile has Coscheduling."""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -55,6 +61,11 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
     yield "", _object("v1", "ServiceAccount", deployed) | {"automountServiceAccountToken": False}
     for role, purpose in _CLUSTER_ROLES.items():
         yield purpose, _bound(deployed, f"{deployed.name}:{role}", "ClusterRole", role)
+    if deployed.pod_groups:
+        role = f"{deployed.name}:podgroups"
+        head = _object(f"{_RBAC}/v1", "ClusterRole", deployed, role, namespace="")
+        yield "The groups that Coscheduling places together.", head | {"rules": _POD_GROUP_RULES}
+        yield "", _bound(deployed, role, "ClusterRole", role)
     purpose = "The authorities of the cluster's client certificates, which may be shown to the endpoints."
     yield purpose, _bound(deployed, f"{deployed.name}:{_READER}", "Role", _READER, "kube-system")
     yield from _lease_rights(deployed)

@@ -20,6 +20,7 @@ from bayplan.config import (
     read_configuration,
 )
 from bayplan.config.types import API_VERSION, KIND, LeaderElection
+from bayplan.plugins.coscheduling.plugin import Coscheduling
 
 LARGEST = 1024 * 1024
 """Bytes that a ConfigMap may hold."""
@@ -39,6 +40,8 @@ class Files:
     """What `bayplan run` has to be told of them, beside where the configuration is."""
     lease: tuple[str, str] | None = None
     """(namespace, name), if leaders are elected."""
+    pod_groups: bool = False
+    """Whether a profile has Coscheduling."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -59,6 +62,9 @@ def collect(
         found.files[CONFIGURATION_FILE] = _configuration(scheduler_name or name, found.lease, loaded or [])
     else:
         configuration = _collect_configuration(config, loaded, found)
+        found.pod_groups = any(
+            Coscheduling.name in profile.plugins.enabled_names() for profile in configuration.profiles
+        )
         _judge_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
             _judge_profiles(config, configuration)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from bayplan.cli.dump_signal import DumpSignal
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configure_logging
 from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flags
 
@@ -58,6 +59,19 @@ def run(
     SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once. SIGUSR2 writes what it
     knows to the log: nodes, the pods on them, and the queue, and what the API server has otherwise.
     """
+    with DumpSignal() as dump_signal:  # before anything that takes time
+        _prepare_and_run(dump_signal, context, scheduler_name, plugins, seed, verbosity, flags)
+
+
+def _prepare_and_run(
+    dump_signal: DumpSignal,
+    context: str | None,
+    scheduler_name: str | None,
+    plugins: tuple[str, ...],
+    seed: int | None,
+    verbosity: int,
+    flags: dict[str, Any],
+) -> None:
     form = flags["logging_format"] or TEXT
     configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
     from bayplan.cli.run_preparation import prepare
@@ -74,7 +88,7 @@ def run(
     if prepared.problems:
         _refuse(*prepared.problems)
     extenders = _extenders(prepared.configuration, flags["config"])
-    _schedule(prepared, extenders, flags["master"], context, seed)
+    _schedule(prepared, extenders, flags["master"], context, seed, dump_signal)
 
 
 def _refuse(*lines: str) -> NoReturn:
@@ -106,7 +120,12 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
 
 
 def _schedule(
-    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+    prepared: Preparation,
+    extenders: HttpExtenders | None,
+    master: str | None,
+    context: str | None,
+    seed: int | None,
+    dump_signal: DumpSignal,
 ) -> None:
     from bayplan.cli.serving import RefusedError
     from bayplan.client import ConfigError
@@ -117,7 +136,7 @@ def _schedule(
 
     keep_heap()
     try:
-        asyncio.run(_run(prepared, extenders, master, context, seed))
+        asyncio.run(_run(prepared, extenders, master, context, seed, dump_signal))
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
@@ -128,9 +147,14 @@ def _schedule(
 
 
 async def _run(
-    prepared: Preparation, extenders: HttpExtenders | None, master: str | None, context: str | None, seed: int | None
+    prepared: Preparation,
+    extenders: HttpExtenders | None,
+    master: str | None,
+    context: str | None,
+    seed: int | None,
+    dump_signal: DumpSignal,
 ) -> None:
-    from bayplan.cli.serving import check_access, dump_on_signal, stop_on_signals
+    from bayplan.cli.serving import check_access, stop_on_signals
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
@@ -138,7 +162,7 @@ async def _run(
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    stop, dump_asked, metrics = stop_on_signals("what is being bound"), dump_on_signal(), Metrics()
+    stop, dump_asked, metrics = stop_on_signals("what is being bound"), dump_signal.asked(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
         await check_access(client)
         election = prepared.election
@@ -181,6 +205,7 @@ def _endpoints(
         configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
         leadership=leadership,
+        selection=prepared.metrics,
     )
 
 

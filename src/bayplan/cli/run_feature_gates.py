@@ -8,9 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from bayplan.config.suggestions import did_you_mean
-from bayplan.plugins.registry import NOT_IMPLEMENTED
-
-DYNAMIC_RESOURCES = "DynamicResources"
 
 
 def _names(text: str) -> frozenset[str]:
@@ -33,20 +30,22 @@ ON = _names(
 OFF = _names(
     """
     DRADeviceTaintRules DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims
-    SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators
-    TopologyAwareWorkloadScheduling VolumeLimitScaling WorkloadAwarePreemption AllAlpha
+    SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling AllAlpha
     """
 )
 """Gates that change what a scheduler does and are off by default: what they bring is not here."""
 
 WORKLOADS, GANGS = "GenericWorkload", "GangScheduling"
-SWITCHES = frozenset({WORKLOADS, GANGS})
-"""Gates that are off by default and can be switched on: together they add a plugin to the default ones."""
-
-RESTS_ON = {"NodeDeclaredFeatures": "NodeDeclaredFeatures"} | {
-    name: DYNAMIC_RESOURCES for name in ON if name.startswith("DRA") or name == "DynamicResourceAllocation"
+SWITCHES: dict[str, tuple[str, ...]] = {
+    WORKLOADS: (),
+    GANGS: ("GangScheduling",),
+    "TopologyAwareWorkloadScheduling": ("TopologyPlacementGenerator", "PodGroupPodsCount"),
+    "WorkloadAwarePreemption": ("WorkloadAwarePreemption",),
 }
-"""Gates that mean nothing without a plugin."""
+"""Gates that are off by default and can be switched on, and the plugins that each adds to the default ones."""
+
+NEEDS = {GANGS: WORKLOADS, "TopologyAwareWorkloadScheduling": WORKLOADS, "WorkloadAwarePreemption": GANGS}
+"""Gates that need another one."""
 
 OTHERS = _names(
     """
@@ -107,7 +106,7 @@ OTHERS = _names(
 )
 """Gates of other components, which a scheduler takes for the convenience of those who give all the same flags."""
 
-KNOWN = ON | OFF | SWITCHES | OTHERS
+KNOWN = ON | OFF | SWITCHES.keys() | OTHERS
 _VALUES = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -143,14 +142,14 @@ def judge(values: Iterable[str]) -> Gates:
             problems.append(f"{name}=true: what it switches on is not supported yet")
         elif name in SWITCHES:
             switched[name] = value
-        elif name in RESTS_ON and RESTS_ON[name] in NOT_IMPLEMENTED:
-            warnings.append(f"{name} has no effect: plugin {RESTS_ON[name]!r} does not exist here yet")
-    if switched[GANGS] and not switched[WORKLOADS]:
-        problems.append(f"{GANGS}=true: needs {WORKLOADS}=true beside it")
-    elif switched[GANGS]:
-        gates.plugins.append(GANGS)
-    elif switched[WORKLOADS]:
-        warnings.append(f"{WORKLOADS} has no effect alone: {GANGS}=true beside it places pods of PodGroups together")
+    on = [name for name, value in switched.items() if value]
+    problems += [f"{name}=true: needs {NEEDS[name]}=true beside it" for name in on if NEEDS.get(name, name) not in on]
+    if on and not switched[GANGS] and not problems:
+        warnings += [
+            f"{name} has no effect alone: {GANGS}=true beside it places pods of PodGroups together" for name in on
+        ]
+    elif on and not problems:
+        gates.plugins += [plugin for name in on for plugin in SWITCHES[name]]
     return gates
 
 

@@ -53,10 +53,7 @@ class Flag:
 
 WORKS, WARNED, REFUSED = Treatment.WORKS, Treatment.WARNED, Treatment.REFUSED
 
-NO_LOOKUP = "only --client-ca-file says whose client certificates are believed, not the cluster"
-NO_FRONT_PROXY = "requests are not taken from a front proxy"
 NO_PROFILING = "there is no Go program to profile"
-ALL_METRICS = "all metrics are served, with all of their labels"
 UNBUFFERED = "log lines are written at once, to standard error"
 
 _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
@@ -73,7 +70,13 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
     ),
     "Secure serving flags": (
         ("bind-address", Kind.STRING, WORKS, "Serve endpoints on this address.", "0.0.0.0"),  # noqa: S104 - upstream's
-        ("cert-dir", Kind.STRING, WARNED, "a certificate of our own making is in memory only", ""),
+        (
+            "cert-dir",
+            Kind.STRING,
+            WORKS,
+            "Keep a certificate of our own making in this folder. Default: in memory.",
+            "",
+        ),
         ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is not served anyway", ""),
         ("http2-max-streams-per-connection", Kind.INT, REFUSED, "HTTP/2 is not served", ""),
         ("permit-address-sharing", Kind.BOOL, WARNED, "the address is shared in any case", ""),
@@ -102,7 +105,13 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
         ),
         ("tls-min-version", Kind.STRING, WORKS, "VersionTLS12 or VersionTLS13.", "VersionTLS12"),
         ("tls-private-key-file", Kind.FILE, WORKS, "The key of --tls-cert-file.", ""),
-        ("tls-sni-cert-key", Kind.STRINGS, WARNED, "whatever name is asked for, --tls-cert-file is served", ""),
+        (
+            "tls-sni-cert-key",
+            Kind.STRINGS,
+            WORKS,
+            "CERTIFICATE,KEY[:NAME,...]: serve this to who asks for a name (default: those in it). May be repeated.",
+            "",
+        ),
     ),
     "Authentication flags": (
         (
@@ -112,7 +121,13 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "Ask the API server of this kubeconfig whose a token is. Default: the scheduler's.",
             "",
         ),
-        ("authentication-skip-lookup", Kind.BOOL, WARNED, NO_LOOKUP, ""),
+        (
+            "authentication-skip-lookup",
+            Kind.BOOL,
+            WORKS,
+            "Do not ask the cluster which client certificates and front proxies to believe.",
+            "false",
+        ),
         (
             "authentication-token-webhook-cache-ttl",
             Kind.DURATION,
@@ -120,20 +135,62 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "How long it is remembered whose a token is.",
             "10s",
         ),
-        ("authentication-tolerate-lookup-failure", Kind.BOOL, WARNED, NO_LOOKUP, "true"),
+        (
+            "authentication-tolerate-lookup-failure",
+            Kind.BOOL,
+            WORKS,
+            "Serve also when the cluster does not say.",
+            "true",
+        ),
         (
             "client-ca-file",
             Kind.FILE,
             WORKS,
-            "Believe client certificates of these authorities; read again when it changes.",
+            "Believe client certificates of these authorities; read again when it changes. Default: the cluster's.",
             "",
         ),
-        ("requestheader-allowed-names", Kind.STRINGS, WARNED, NO_FRONT_PROXY, ""),
-        ("requestheader-client-ca-file", Kind.FILE, WARNED, NO_FRONT_PROXY, ""),
-        ("requestheader-extra-headers-prefix", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-extra-"),
-        ("requestheader-group-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-group"),
-        ("requestheader-uid-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, ""),
-        ("requestheader-username-headers", Kind.STRINGS, WARNED, NO_FRONT_PROXY, "x-remote-user"),
+        (
+            "requestheader-allowed-names",
+            Kind.STRINGS,
+            WORKS,
+            "Believe front proxies with these common names only.",
+            "",
+        ),
+        (
+            "requestheader-client-ca-file",
+            Kind.FILE,
+            WORKS,
+            "Believe front proxies of these authorities; read again when it changes. Default: as the cluster says.",
+            "",
+        ),
+        (
+            "requestheader-extra-headers-prefix",
+            Kind.STRINGS,
+            WORKS,
+            "Front proxies say more of users in headers that begin so.",
+            "x-remote-extra-",
+        ),
+        (
+            "requestheader-group-headers",
+            Kind.STRINGS,
+            WORKS,
+            "Front proxies name a user's groups in these headers.",
+            "x-remote-group",
+        ),
+        (
+            "requestheader-uid-headers",
+            Kind.STRINGS,
+            WORKS,
+            "Front proxies give a user's uid in the first of these headers that is there.",
+            "",
+        ),
+        (
+            "requestheader-username-headers",
+            Kind.STRINGS,
+            WORKS,
+            "Front proxies name the user in the first of these headers that is there.",
+            "x-remote-user",
+        ),
     ),
     "Authorization flags": (
         (
@@ -231,10 +288,28 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
         ),
     ),
     "Metrics flags": (
-        ("allow-metric-labels", Kind.STRINGS, WARNED, ALL_METRICS, ""),
-        ("allow-metric-labels-manifest", Kind.FILE, WARNED, ALL_METRICS, ""),
-        ("disabled-metrics", Kind.STRINGS, WARNED, ALL_METRICS, ""),
-        ("show-hidden-metrics-for-version", Kind.STRING, WARNED, "no metric is hidden", ""),
+        (
+            "allow-metric-labels",
+            Kind.STRINGS,
+            WORKS,
+            "METRIC,LABEL=VALUE,...: show these values of a label, and any other as 'unexpected'. May be repeated.",
+            "",
+        ),
+        (
+            "allow-metric-labels-manifest",
+            Kind.FILE,
+            WORKS,
+            'The same from a YAML file: "METRIC,LABEL": "VALUE,..."',
+            "",
+        ),
+        ("disabled-metrics", Kind.STRINGS, WORKS, "Do not show the metrics of these full names.", ""),
+        (
+            "show-hidden-metrics-for-version",
+            Kind.STRING,
+            WORKS,
+            "The minor version before, whose metrics that are hidden now are shown: there are none.",
+            "",
+        ),
     ),
     "Logs flags": (
         ("log-flush-frequency", Kind.DURATION, WARNED, UNBUFFERED, "5s"),

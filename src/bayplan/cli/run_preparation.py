@@ -12,6 +12,7 @@ from bayplan.api import durations
 from bayplan.cli import run_feature_gates
 from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
 from bayplan.cli.run_logging import FORMATS
+from bayplan.cli.run_metrics import metrics_selection
 from bayplan.cli.run_serving import Serving, flag_values, serving
 from bayplan.config import (
     Catalog,
@@ -32,6 +33,7 @@ from bayplan.config.validation import configuration_faults
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.service.leader_election import LeaderElectionSettings
+from bayplan.service.metrics.selection import Selection
 from bayplan.service.scheduler import Settings
 
 OUR_SCHEDULER_NAME = "bayplan-scheduler"
@@ -68,6 +70,8 @@ class Preparation:
     unschedulable_timeout: float = 300.0
     serving: Serving | None = None
     """How endpoints are served, if they are."""
+    metrics: Selection = field(default_factory=Selection)
+    """What is shown of metrics."""
     flags: Mapping[str, str] = field(default_factory=dict)
     """Every flag that is of effect, as it stands."""
     problems: list[str] = field(default_factory=list)
@@ -129,6 +133,7 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
         prepared.plugins, loaded = [], False
     values = {flag.name: value for flag, value in given}
     prepared.serving = serving(values, prepared.problems)
+    prepared.metrics = metrics_selection(values, prepared.problems)
     prepared.flags = flag_values(flags)
     if "config" in values:
         _read_configuration(Path(values["config"]), loaded, prepared)

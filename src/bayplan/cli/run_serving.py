@@ -10,7 +10,7 @@ from typing import Any
 
 from bayplan.api import durations
 from bayplan.cli.run_flags import FLAGS, Treatment
-from bayplan.service.serving.options import ServingOptions
+from bayplan.service.serving.options import NamedCertificate, ServingOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,8 @@ class Serving:
 
 def serving(values: Mapping[str, Any], problems: list[str]) -> Serving | None:
     """What given flags, by name, say of endpoints; None where none are to be served. What is wrong is added."""
-    asked: dict[str, Any] = {}
-    for flag, (option, read) in _OPTIONS.items():
-        if flag in values:
-            try:
-                asked[option] = read(values[flag])
-            except ValueError as error:
-                problems.append(f"bayplan run: --{flag}: {error}")
+    asked, headers = _read(_OPTIONS, values, problems), _read(_HEADERS, values, problems)
+    asked["requestheader"] = replace(ServingOptions().requestheader, **headers)
     if ("tls-cert-file" in values) is not ("tls-private-key-file" in values):
         problems.append("bayplan run: --tls-cert-file and --tls-private-key-file must be given together")
     if asked.get("port") == 0:
@@ -40,6 +35,17 @@ def serving(values: Mapping[str, Any], problems: list[str]) -> Serving | None:
         values.get("authentication-kubeconfig", ""),
         values.get("authorization-kubeconfig", ""),
     )
+
+
+def _read(options: Mapping[str, Option], values: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    asked: dict[str, Any] = {}
+    for flag, (option, read) in options.items():
+        if flag in values:
+            try:
+                asked[option] = read(values[flag])
+            except ValueError as error:
+                problems.append(f"bayplan run: --{flag}: {error}")
+    return asked
 
 
 def flag_values(flags: Mapping[str, Any]) -> dict[str, str]:
@@ -78,6 +84,35 @@ def _list(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(each.strip() for value in values for each in value.split(",") if each.strip())
 
 
+def _names(values: tuple[str, ...]) -> tuple[str, ...]:
+    names = tuple(each.strip() for value in values if value for each in value.split(","))
+    if not all(names):
+        raise ValueError("one of the values is empty")
+    return names
+
+
+def _uid_headers(values: tuple[str, ...]) -> tuple[str, ...]:
+    names = _names(values)
+    if names and "x-remote-uid" not in map(str.lower, names):
+        raise ValueError("X-Remote-Uid has to be among them")
+    return names
+
+
+def _named_certificates(values: tuple[str, ...]) -> tuple[NamedCertificate, ...]:
+    return tuple(map(_named_certificate, values))
+
+
+def _named_certificate(value: str) -> NamedCertificate:
+    """Mirrors NamedCertKey of k8s.io/component-base/cli/flag."""
+    files, colon, names = value.partition(":")
+    pair = [each.strip() for each in files.split(",")]
+    if len(pair) != 2 or not all(pair):
+        raise ValueError(f"expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got {value!r}")
+    if colon and not names.strip():
+        raise ValueError(f"there are no names after the colon of {value!r}")
+    return NamedCertificate(Path(pair[0]), Path(pair[1]), _names((names,)) if colon else ())
+
+
 def _choice(*allowed: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value not in allowed:
@@ -87,14 +122,21 @@ def _choice(*allowed: str) -> Callable[[str], str]:
     return read
 
 
-_OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+Option = tuple[str, Callable[[Any], Any]]
+
+_OPTIONS: dict[str, Option] = {
     "secure-port": ("port", _port),
     "bind-address": ("bind_address", _address),
     "tls-cert-file": ("tls_cert_file", Path),
     "tls-private-key-file": ("tls_private_key_file", Path),
+    "cert-dir": ("cert_dir", Path),
     "tls-min-version": ("tls_min_version", _choice("VersionTLS12", "VersionTLS13")),
     "tls-cipher-suites": ("tls_cipher_suites", _list),
+    "tls-sni-cert-key": ("tls_sni_cert_keys", _named_certificates),
     "client-ca-file": ("client_ca_file", Path),
+    "requestheader-client-ca-file": ("requestheader_client_ca_file", Path),
+    "authentication-skip-lookup": ("skip_lookup", bool),
+    "authentication-tolerate-lookup-failure": ("tolerate_lookup_failure", bool),
     "permit-port-sharing": ("permit_port_sharing", bool),
     "authentication-token-webhook-cache-ttl": ("token_cache_ttl", durations.parse),
     "authorization-webhook-cache-authorized-ttl": ("authorized_cache_ttl", durations.parse),
@@ -102,3 +144,12 @@ _OPTIONS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "authorization-always-allow-paths": ("always_allow_paths", _paths),
 }
 """By flag: the option of ServingOptions, and how its value is read. Readers raise ValueError."""
+
+_HEADERS: dict[str, Option] = {
+    "requestheader-username-headers": ("username", _names),
+    "requestheader-uid-headers": ("uid", _uid_headers),
+    "requestheader-group-headers": ("group", _names),
+    "requestheader-extra-headers-prefix": ("extra_prefixes", _names),
+    "requestheader-allowed-names": ("allowed_names", _names),
+}
+"""The same of ServingOptions.requestheader."""

@@ -45,10 +45,3 @@ def stop_on_signals(waiting_for: str) -> asyncio.Event:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
     return stop
-
-
-def dump_on_signal() -> asyncio.Event:
-    """An event that every SIGUSR2 sets, so that the signal, whenever it comes, ends nothing."""
-    asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, asked.set)
-    return asked

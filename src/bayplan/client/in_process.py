@@ -13,7 +13,7 @@ from uuid import UUID
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, POD, Kind
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, POD, Kind
 from bayplan.api.labels import parse_field_selector, parse_label_selector
 from bayplan.api.objects import encode
 from bayplan.client.client import JSON, Client, Params, PatchType
@@ -298,8 +298,8 @@ class InProcessClient(Client):
 
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _UNCHANGING = {"name", "namespace", "uid", "creationTimestamp", "resourceVersion"}
-_KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
-_KIND_AT = {(kind.api_version, kind.plural): kind for kind in KINDS}
+_KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
+_KIND_AT = {(kind.api_version, kind.plural): kind for kind in (*KINDS, *ALPHA_KINDS)}
 
 
 def _parse(path: str) -> tuple[Kind, str | None, str | None, str | None]:

@@ -89,6 +89,8 @@ class Reflector(Generic[T]):
         self.store: Store[T] = Store()
         self.synced = asyncio.Event()
         """Set once the first complete list has been handed over."""
+        self.problem = ""
+        """What the last try failed by; "" once something has come from the server since."""
         self._client = client
         self._kind = kind
         self._handler = handler
@@ -165,6 +167,7 @@ class Reflector(Generic[T]):
         if self._lacking:
             logger.info("the API server has %s (%s) now", self._kind.plural, self._kind.api_version)
         self._unreachable = self._lacking = False
+        self.problem = ""
         self.synced.set()
 
     async def _list_pages(self, limit: int) -> None:
@@ -201,6 +204,7 @@ class Reflector(Generic[T]):
                     self._apply(event)
                     if not events:
                         self._waits = self._backoff.waits(self._rng)
+                        self.problem = ""
                     events += 1
                     await self._take_turns()
         except MalformedAnswerError:
@@ -274,7 +278,8 @@ class Reflector(Generic[T]):
             pause = max(pause, error.retry_after or 0.0)
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
-        logger.warning("%s: %s; next try in %.1f s", self._kind.resource, error, pause)
+        self.problem = f"{self._kind.resource}: {error}"
+        logger.warning("%s; next try in %.1f s", self.problem, pause)
         return pause
 
 

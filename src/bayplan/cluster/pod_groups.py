@@ -58,19 +58,33 @@ class Members:
 
 
 _NOBODY = Members({})
+_KEY = (__name__, "PodGroup")
+
+
+def pod_group_of(pod: PodInfo) -> str | None:
+    """`namespace/name` of a pod's own PodGroup of Kubernetes (`spec.schedulingGroup`); None for a pod without one.
+
+    Kept with the pod, for its object may have been released.
+    """
+    if _KEY not in pod.cache:
+        group = pod.spec.schedulingGroup
+        pod.cache[_KEY] = f"{pod.namespace}/{group.podGroupName}" if group and group.podGroupName else None
+    key: str | None = pod.cache[_KEY]
+    return key
 
 
 class PodsByGroup:
     """The pods of a store by the keys that `key_of` gives them; None for a pod of no group.
 
-    A pod counts as permitted from `permit` until it is given back with `settle`, is gone, or has a node. Listeners are
-    told of groups whose pods have changed.
+    A pod counts as permitted, on its node, from `permit` until it is given back with `settle`, is gone, or has a node.
+    Listeners are told of groups whose pods have changed.
     """
 
     def __init__(self, pods: ObjectStore, key_of: Callable[[PodInfo], str | None]) -> None:
         self._key_of = key_of
         self._members: dict[str, Members] = {}
-        self._permitted: dict[str, set[str]] = {}
+        self._permitted: dict[str, dict[str, str]] = {}
+        """By key, the nodes by uid."""
         self._listeners: list[Callable[[str], None]] = []
         pods.listen(self._changed)
 
@@ -84,17 +98,23 @@ class PodsByGroup:
 
     def assigned(self, key: str) -> frozenset[str]:
         """The pods of a group that have a node, or are about to get one, by uid."""
-        return self[key].bound | self._permitted.get(key, frozenset())
+        return self[key].bound | self._permitted.get(key, {}).keys()
 
-    def permit(self, key: str, uid: str) -> None:
+    def nodes(self, key: str) -> tuple[str, ...]:
+        """The names of the nodes of these, each once."""
+        members = self[key]
+        names = [pod.node_name for pod in members.staying if pod.node_name]
+        return tuple(dict.fromkeys([*names, *self._permitted.get(key, {}).values()]))
+
+    def permit(self, key: str, uid: str, node_name: str) -> None:
         """A pod is about to get a node."""
-        self._permitted.setdefault(key, set()).add(uid)
+        self._permitted.setdefault(key, {})[uid] = node_name
 
     def settle(self, key: str, uid: str) -> None:
         """Forget that a pod was permitted: it was given back, or the server says where it is, or is not."""
         permitted = self._permitted.get(key)
         if permitted is not None:
-            permitted.discard(uid)
+            permitted.pop(uid, None)
             if not permitted:
                 del self._permitted[key]
 

@@ -111,8 +111,8 @@ class ClusterState:
     def in_thought(self) -> Iterator[Thought]:
         """Change the state to see what would be; in the end it is as before, but for what happened meanwhile.
 
-        One thought at a time. What the server tells has to wait until it is over; a pod that is forgotten meanwhile
-        stays forgotten.
+        Within a thought there may be another one, which ends first. What the server tells has to wait until they are
+        over; a pod that is forgotten meanwhile stays forgotten.
         """
         thought = Thought(self, self._thought_gone)
         try:
@@ -122,13 +122,16 @@ class ClusterState:
                 self.forget(uid)
                 if nominated is not None:
                     self.nominations.add(*nominated)
-            gone = list(self._thought_gone.values())
-            self._thought_gone.clear()
-            for pod, assumed in gone:
-                self.table.add_pod(pod)
-                self._pods[pod.uid] = pod
-                if assumed:
-                    self._assumed.add(pod.uid)
+            for uid in thought.removed:
+                self._bring_back(uid)
+
+    def _bring_back(self, uid: str) -> None:
+        pod, assumed = self._thought_gone.pop(uid, (None, False))
+        if pod is not None:
+            self.table.add_pod(pod)
+            self._pods[uid] = pod
+            if assumed:
+                self._assumed.add(uid)
 
     # Looking up
 
@@ -153,11 +156,12 @@ class ClusterState:
 
 class Thought:
     """Changes of a cluster state that will be undone. `placed`: the pods that are thought to be on nodes, by uid, each
-    with the nomination that it had before.
+    with the nomination that it had before; `removed`: the uids of those that are thought to be gone.
     """
 
     def __init__(self, state: ClusterState, gone: dict[str, tuple[PodInfo, bool]]) -> None:
         self.placed: dict[str, tuple[PodInfo, str] | None] = {}
+        self.removed: dict[str, None] = {}
         self._state = state
         self._gone = gone
 
@@ -175,6 +179,13 @@ class Thought:
         if pod is not None:
             self._state.remove_pod(uid)
             self._gone[uid] = (pod, assumed)
+            self.removed[uid] = None
+
+    def bring_back(self, uid: str) -> None:
+        """Count a pod as there again that this thought has removed."""
+        if uid in self.removed:
+            del self.removed[uid]
+            self._state._bring_back(uid)  # noqa: SLF001 - a part of the state
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:

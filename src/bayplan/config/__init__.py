@@ -4,7 +4,7 @@ from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
 from bayplan.config.loading import Reading, load_configuration, parse_configuration, read_configuration
 from bayplan.config.plugin_files import load_plugins
-from bayplan.config.profiles import build_profile, build_profiles, default_profile, missing_plugins
+from bayplan.config.profiles import build_profile, build_profiles, default_profile
 from bayplan.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "default_profile",
     "load_configuration",
     "load_plugins",
-    "missing_plugins",
     "parse_configuration",
     "read_configuration",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 from bayplan.config.errors import PluginLoadError
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import FORMS, Point
-from bayplan.plugins.registry import DEFAULT_PLUGINS, NOT_IMPLEMENTED, PLUGINS, Entry
+from bayplan.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Entry
 
 ExtraPlugin = type[Plugin] | Plugin
 """A plugin of the user's: a class that is built with its arguments, or one that needs none."""
@@ -32,16 +32,8 @@ class Catalog:
 
     @property
     def names(self) -> Collection[str]:
-        """Of all plugins, also of those that do not exist here yet."""
+        """Of all plugins."""
         return (*PLUGINS, *self.extras)
-
-    def missing(self, name: str) -> bool:
-        """Whether this is an in-tree plugin that does not exist here yet."""
-        return name in NOT_IMPLEMENTED
-
-    def there(self, name: str) -> bool:
-        """Whether the plugin can be asked: nothing is known of those that do not exist here yet."""
-        return name in self.extras or (name in PLUGINS and name not in NOT_IMPLEMENTED)
 
     def takes_part(self, name: str, point: Point) -> bool:
         """Whether the plugin is there and implements a point."""

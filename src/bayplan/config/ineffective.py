@@ -25,6 +25,7 @@ from bayplan.framework.profile import Point
 from bayplan.plugins.registry import PLUGINS
 
 JSON = "application/json"
+_SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
 
 
 def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> Iterator[FieldError]:
@@ -60,11 +61,9 @@ def _plugins(profile: KubeSchedulerProfile, path: str, catalog: Catalog) -> Iter
 def _enabled(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Iterator[FieldError]:
     for index, reference in enumerate(plugins.enabled):
         name, where = reference.name, f"{path}.enabled[{index}]"
-        if catalog.missing(name):
-            yield FieldError(f"{where}.name", f"plugin {name!r} does not exist here yet: it is left out")
-        elif reference.weight and place not in {MULTI_POINT, Point.SCORE.value}:
-            yield _no_effect(f"{where}.weight", "weights count in score and in multiPoint")
-        elif reference.weight and not catalog.takes_part(name, Point.SCORE):
+        if reference.weight and place not in {MULTI_POINT, Point.SCORE.value, Point.PLACEMENT_SCORE.value}:
+            yield _no_effect(f"{where}.weight", "weights count in score, placementScore and multiPoint")
+        elif reference.weight and not any(catalog.takes_part(name, each) for each in _SCORING):
             yield _no_effect(f"{where}.weight", f"plugin {name!r} does not score")
 
 
@@ -91,8 +90,7 @@ def _arguments(config: PluginConfig, path: str, enabled: set[str], catalog: Cata
     if entry is not None and entry.arguments is None and given:
         yield _no_effect(f"{path}.args", f"plugin {name!r} takes no arguments")
     elif name not in enabled and not _is_default(config):
-        why = "does not exist here yet" if catalog.missing(name) else "is not enabled in this profile"
-        yield _no_effect(f"{path}.args", f"plugin {name!r} {why}")
+        yield _no_effect(f"{path}.args", f"plugin {name!r} is not enabled in this profile")
 
 
 def _is_default(config: PluginConfig) -> bool:

@@ -41,11 +41,11 @@ def names_at(point: Point, sets: Plugins, catalog: Catalog) -> list[str]:
     ]
 
 
-def score_weights(sets: Plugins, catalog: Catalog) -> dict[str, int]:
-    """The weights of the plugins that score; what is said at the point itself goes before multiPoint."""
+def score_weights(sets: Plugins, catalog: Catalog, point: Point = Point.SCORE) -> dict[str, int]:
+    """The weights of the plugins that score (at this point); what is said at it goes before multiPoint."""
     weights: dict[str, int] = {}
-    for reference in (*sets.score.enabled, *sets.multiPoint.enabled):
-        if catalog.takes_part(reference.name, Point.SCORE):
+    for reference in (*sets.at(point).enabled, *sets.multiPoint.enabled):
+        if catalog.takes_part(reference.name, point):
             weights.setdefault(reference.name, reference.weight or 1)
     return weights
 

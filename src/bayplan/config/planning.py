@@ -20,12 +20,15 @@ from bayplan.framework.profile import Point
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effective plugins of a profile. `weights` of those that score; `arguments` where pluginConfig has some."""
+    """The effective plugins of a profile. `weights` of those that score nodes, and `placement_weights` of those that
+    score placements; `arguments` where pluginConfig has some.
+    """
 
     scheduler_name: str
     sets: Plugins
     points: Mapping[Point, Sequence[str]]
     weights: Mapping[str, int]
+    placement_weights: Mapping[str, int]
     arguments: Mapping[str, Any]
     percentage: int
 
@@ -68,7 +71,8 @@ def plan_profile(
     if profile.percentageOfNodesToScore is not None:
         percentage = profile.percentageOfNodesToScore
     weights = score_weights(sets, catalog)
-    return Plan(profile.schedulerName, sets, points, weights, arguments, percentage), faults
+    placement_weights = score_weights(sets, catalog, Point.PLACEMENT_SCORE)
+    return Plan(profile.schedulerName, sets, points, weights, placement_weights, arguments, percentage), faults
 
 
 def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:
@@ -97,7 +101,7 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
             problem = unknown(name, catalog)
             hint = ": a plugin of your own is loaded with --plugin FILE" if problem.endswith("exist") else ""
             yield FieldError(f"{where}.name", f"{problem}{hint}")
-        elif place != MULTI_POINT and catalog.there(name) and not _implements(name, place, catalog):
+        elif place != MULTI_POINT and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
             yield FieldError(f"{where}.name", f"plugin {name!r} does not take part in {place}, but in {points}")
         seen.setdefault(name, index)

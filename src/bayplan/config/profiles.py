@@ -12,7 +12,7 @@ import msgspec
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.errors import ConfigurationError, PluginLoadError
-from bayplan.config.merging import ALL, effective_sets
+from bayplan.config.merging import ALL
 from bayplan.config.planning import Plan, place_of, plan_profile
 from bayplan.config.types import (
     KubeSchedulerConfiguration,
@@ -28,9 +28,9 @@ from bayplan.framework.interface import EnqueueExtensions
 from bayplan.framework.profile import Point, Profile, implements
 from bayplan.plugins.arguments import NodeResourcesFitArgs
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
-from bayplan.plugins.registry import NOT_IMPLEMENTED, PLUGINS
+from bayplan.plugins.registry import PLUGINS
 
-__all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile", "missing_plugins"]
+__all__ = ["ExtraPlugin", "build_profile", "build_profiles", "default_profile"]
 
 
 def build_profiles(
@@ -42,7 +42,6 @@ def build_profiles(
     """All profiles of a configuration by scheduler name, each with plugins of its own.
 
     The user's plugins take part where the configuration names them, those of feature gates as the default ones do.
-    Plugins that do not exist here yet are left out.
     Raises ConfigurationError with all that is wrong in all profiles, and PluginLoadError for a name that is taken.
     """
     catalog = Catalog(extra_plugins, gated_plugins)
@@ -99,12 +98,6 @@ def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfil
     return KubeSchedulerProfile(schedulerName=scheduler_name, plugins=plugins)
 
 
-def missing_plugins(profile: KubeSchedulerProfile, *, explicit: bool = False) -> list[str]:
-    """The plugins that a profile has, or with `explicit` those that it names itself, and that do not exist here yet."""
-    named = profile.plugins if explicit else effective_sets(profile.plugins, Catalog())
-    return [name for name in PLUGINS if name in NOT_IMPLEMENTED and name in set(named.enabled_names())]
-
-
 def _ignored_resources(configuration: KubeSchedulerConfiguration) -> list[str]:
     """The resources that an extender looks after alone. Mirrors buildExtenders (pkg/scheduler/scheduler.go)."""
     managed = (resource for extender in configuration.extenders for resource in extender.managedResources)
@@ -136,14 +129,13 @@ def _build(
             except PluginLoadError as error:
                 faults.append(FieldError(place_of(name, profile, path), str(error)))
     points = {point: [built[name] for name in names if name in built] for point, names in plan.points.items()}
-    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage), faults
+    return Profile(plan.scheduler_name, points, plan.weights, plan.percentage, plan.placement_weights), faults
 
 
 def _instance(name: str, plan: Plan, catalog: Catalog, handle: Handle) -> Any:
     if name in catalog.extras:
         return _extra(catalog.extras[name], plan, handle)
     factory = PLUGINS[name].factory
-    assert factory is not None  # a plan has no others
     arguments = {"args": plan.arguments[name]} if name in plan.arguments else {}
     return factory(**arguments, **_handle_for(factory, handle))
 

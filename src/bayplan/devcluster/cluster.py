@@ -34,8 +34,9 @@ class DevCluster:
 
     `nodes` is how many nodes there are, or the nodes themselves (see `kubelet.make_node`). `clock` is everybody's; with
     a `ManualClock` nothing happens later unless a test moves it. `port` 0 takes a free one. With `rbac`, roles and
-    bindings decide who may do what, and the kubeconfig is an administrator's. Controllers and kubelets, administrators
-    too, talk to the server over HTTP as any client does, and every node is served by a kubelet, whoever creates it.
+    bindings decide who may do what, and the kubeconfig is an administrator's; with `alpha` the server has PodGroups.
+    Controllers and kubelets, administrators too, talk to it over HTTP as any client does, and every node is served by a
+    kubelet, whoever creates it.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class DevCluster:
         port: int = 0,
         tls: bool = False,
         rbac: bool = False,
+        alpha: bool = False,
         controllers: bool = True,
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
@@ -55,7 +57,7 @@ class DevCluster:
         # Over TLS, kubectl asks for a password where the kubeconfig has no credentials.
         self._token = secrets.token_urlsafe() if tls or rbac else None
         tokens = {self._token: ADMIN} if self._token else None
-        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac)
+        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha)
         self.port = port
         """The port that was asked for."""
         self.kubelets: Kubelets | None = None

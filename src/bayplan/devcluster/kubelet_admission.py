@@ -98,8 +98,10 @@ class Books:
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """What a pod takes of its node."""
-    return counted(pod_requests(pod))
+    """What a pod takes of its node; not the extended resources that a claim on devices gives it."""
+    claimed = pod.status.extendedResourceClaimStatus if pod.status else None
+    by_devices = {mapping.resourceName for mapping in claimed.requestMappings} if claimed is not None else ()
+    return {name: amount for name, amount in counted(pod_requests(pod)).items() if name not in by_devices}
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
-from bayplan.client import ApiError, PatchType
+from bayplan.client import ApiError
 from bayplan.devcluster import kubelet_status
 from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
@@ -21,12 +21,15 @@ from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Node, Pod
 from bayplan.devcluster.kubelet_admission import Books, Rejection, requests_of
+from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
 """Annotation: how long the pod's containers run. Heeded where restartPolicy is Never or OnFailure."""
 EXIT_CODE = "bayplan.dev/exit-code"
 """Annotation: what they exit with, 0 if it is not given."""
+PREPARE_AGAIN = 10.0
+"""Seconds until devices that could not be prepared are tried again, if the pod does not change before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class _Tenant:
 
     ::
 
-        taken --start--> Running --run time--> Succeeded or Failed
-        rejected --> Failed                    (deletion: from any state, after the stop delay)
+        taken --start, devices ready--> Running --run time--> Succeeded or Failed
+        rejected --> Failed                                   (deletion: from any state, after the stop delay)
     """
 
     node: str
@@ -139,6 +142,12 @@ class PodManager(Controller):
         if wait > 0:
             self.queue.add_after(key, wait)
             return
+        problem = await unprepared(self.client, pod)
+        if problem:
+            message = f"Failed to prepare dynamic resources: prepare dynamic resources: {problem}"
+            self.recorder.warning(POD, pod, "FailedPrepareDynamicResources", message)
+            self.queue.add_after(key, PREPARE_AGAIN)
+            return
         host = self._address(tenant.node)
         addresses = Addresses(host if pod.spec.hostNetwork else self._next_address(), host)
         await self._report(pod, tenant, kubelet_status.running(pod, addresses, whole_seconds(now)))
@@ -209,16 +218,7 @@ class PodManager(Controller):
                 raise
 
     async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
-        metadata = pod.metadata
-        try:
-            written = await self.client.patch(
-                POD, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
-            )
-        except ApiError as error:
-            if error.status != 404:  # gone already
-                raise
-        else:
-            await self._pods.observe([written])
+        await self.patch_status(self._pods, pod, patch)
         tenant.reported = patch["status"].get("phase", tenant.reported)
 
     def _run_seconds(self, pod: Pod) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 
 from bayplan.api.custom_objects import kind_of
@@ -13,6 +13,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.measurements import Unmeasured
 from bayplan.log_fields import about_pod
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -23,6 +24,7 @@ class UnconnectedHandle:
     """Implements framework.handle.Handle: there are nodes, as they were sent, and nothing else. Events are logged."""
 
     client = None
+    measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -56,6 +58,9 @@ class UnconnectedHandle:
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Nothing: pods wait in the scheduler in front."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Nothing: there is no server to write to."""
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Log the event, as there is no place to write it."""

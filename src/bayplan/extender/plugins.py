@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.field_errors import FieldError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import (
     ConfigurationError,
@@ -20,7 +19,6 @@ from bayplan.config import (
     KubeSchedulerProfile,
     PluginLoadError,
     build_profiles,
-    missing_plugins,
 )
 from bayplan.config.merging import ALL
 from bayplan.config.types import PluginReference, Plugins, PluginSet
@@ -111,13 +109,6 @@ def plugins_of(
 
     Raises ConfigurationError and PluginLoadError.
     """
-    lacking = [
-        FieldError(f"profiles[{index}].plugins", f"enables {', '.join(missing)}, which Bayplan does not have yet")
-        for index, profile in enumerate(configuration.profiles)
-        if (missing := missing_plugins(profile, explicit=True))
-    ]
-    if lacking:
-        raise ConfigurationError(lacking)
     return _built(configuration, plugins, handle)
 
 

@@ -77,14 +77,14 @@ async def running_extender(
     what building the profiles raises, and OSError where the address cannot be had.
     """
     state = ClusterState()
-    watched = binding = recorder = None
+    watched = binding = recorder = started = None
     if client is None:
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
         recorder = EventRecorder(client, clock)
         handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
-        profiles = build(handle)
+        profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
         binding = Binding(profiles, client, state.objects[POD])
@@ -106,17 +106,19 @@ async def running_extender(
         await stack.enter_async_context(server)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         services = []
-        if watched is not None and recorder is not None:
+        if watched is not None and recorder is not None and started is not None:
             services += [
                 tasks.create_task(watched.run(), name="watched-cluster"),
                 tasks.create_task(recorder.run(), name="event-recorder"),
+                tasks.create_task(started.run(), name="started-work"),
             ]
             if settings.freeze:
                 services.append(tasks.create_task(_freeze(watched), name="freeze"))
         try:
             yield RunningExtender(profiles, server, watched)
             await server.stop()
-            if recorder is not None:
+            if recorder is not None and started is not None:
+                await started.drain(settings.drain)
                 await recorder.drain(settings.drain)
         finally:
             for service in services:

@@ -14,6 +14,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.measurements import Measurements
 
 Verb = Callable[..., Awaitable[Any]]
 
@@ -64,12 +65,26 @@ class Handle(Protocol):
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Have pods tried soon, whatever they wait for. Those that are not waiting are left alone."""
 
+    @property
+    def measurements(self) -> Measurements:
+        """Where to count and time what metrics are to tell of the plugin."""
+
+    def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Have `work()` done beside everything else, in a task of the scheduler's own. Never waits.
+
+        For what has to be written at a point that cannot wait, as PostFilter and Unreserve. An exception is logged with
+        the name. A scheduler that stops gives time to what has been started; in a simulation nothing comes of it.
+        """
+
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Write an event about a pod, in the name of its scheduler. `event_type` is Normal or Warning. Never waits."""
 
 
 class ApiClient(Protocol):
-    """The verbs of `bayplan.client.Client`, where they are documented. For PreBind and Bind, and tasks of one's own."""
+    """The verbs of `bayplan.client.Client`, where they are documented.
+
+    For PreBind, Bind and `background`, and for what is given to `start`.
+    """
 
     @property
     def get(self) -> Verb:

@@ -10,8 +10,9 @@ expected means "not here, for this reason".
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
@@ -90,17 +91,58 @@ class PostFilterResult:
 class Gang:
     """Pods that are placed together or not at all: `needed` of the `members`, in the order in which to try them.
 
-    `placed`: how many more of the gang are on nodes already.
+    `placed`: how many more of the gang are on nodes already, or about to be; `nodes`: the names of these nodes, where
+    the plugin knows them. Of a gang that needs no more members, each may be placed by itself. `together`: whether
+    members wait where too few of them are at hand; else each is decided by itself, and they meet in Permit.
+    `pod_group`: `namespace/name` of the gang's own PodGroup of Kubernetes, if it has one. `no_preemption`: why no
+    member may preempt by itself, if none may; then no member is decided by itself either.
     """
 
     name: str
     members: tuple[PodInfo, ...]
     needed: int
     placed: int = 0
+    nodes: tuple[str, ...] = ()
+    together: bool = False
+    pod_group: str = ""
+    no_preemption: str = ""
 
 
 PLACED_WITH = "placed with"
-"""Where a CycleState has the Gang that the pod is placed with, from Reserve on, if it is placed with one."""
+"""Where a CycleState has the Gang that the pod is decided with, if it is decided with one."""
+
+
+class GangOutcome(Enum):
+    """What came of a gang's turn."""
+
+    PLACED = "placed"
+    REFUSED = "refused"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes among which all of a gang is to be: as many as `nodes`, which are called `name`."""
+
+    name: str
+    nodes: Nodes
+
+
+@dataclass(frozen=True, slots=True)
+class GangVictims:
+    """Who has to go for a gang, the most important one first, on behalf of one of its members.
+
+    `pod_group_uid`: of the PodGroup that they are told to go for.
+    """
+
+    preemptor: PodInfo
+    victims: tuple[PodInfo, ...]
+    pod_group_uid: str = ""
+
+
+GangTrial = Generator[Collection[PodInfo], bool, GangVictims | Status]
+"""Asks whether a gang would fit if these pods, and no others, were gone; says in the end who has to go, or why nobody.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +289,47 @@ class GangOf(Protocol):
     """
 
     def gang_of(self, pod: PodInfo) -> Gang | None: ...
+
+
+@runtime_checkable
+class GangDecided(Protocol):
+    """Told what came of the turn of a gang that the plugin has named, and why. Never waits."""
+
+    def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
+
+
+@runtime_checkable
+class GangPostFilter(Protocol):
+    """May make room for a gang as a whole; None for a gang whose members may preempt, each by itself.
+
+    Where it answers with a trial, that is begun only if the gang fits nowhere.
+    """
+
+    def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...
+
+
+@runtime_checkable
+class PlacementGenerate(Protocol):
+    """The placements that a gang may have, each tried by itself; None for a gang that may be anywhere.
+
+    A status turns the gang down, or is an error.
+    """
+
+    def generate_placements(self, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None: ...
+
+
+@runtime_checkable
+class PlacementScore(Protocol):
+    """How good a placement is in which these members of a gang have found nodes."""
+
+    def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int: ...
+
+
+@runtime_checkable
+class NormalizePlacementScores(Protocol):
+    """Brings the raw scores of all placements that the gang fits into, int64, to 0 to 100."""
+
+    def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64: ...
 
 
 @runtime_checkable

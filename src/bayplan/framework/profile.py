@@ -33,6 +33,8 @@ class Point(Enum):
     PRE_BIND = "preBind"
     BIND = "bind"
     POST_BIND = "postBind"
+    PLACEMENT_GENERATE = "placementGenerate"
+    PLACEMENT_SCORE = "placementScore"
 
 
 FORMS: Mapping[Point, tuple[type[Any], ...]] = {
@@ -48,10 +50,19 @@ FORMS: Mapping[Point, tuple[type[Any], ...]] = {
     Point.PRE_BIND: (interface.PreBind,),
     Point.BIND: (interface.Bind,),
     Point.POST_BIND: (interface.PostBind,),
+    Point.PLACEMENT_GENERATE: (interface.PlacementGenerate,),
+    Point.PLACEMENT_SCORE: (interface.PlacementScore,),
 }
 """What a plugin has to implement (one of) to take part in a point."""
 
-REJECTING = (Point.PRE_ENQUEUE, Point.PRE_FILTER, Point.FILTER, Point.RESERVE, Point.PERMIT)
+REJECTING = (
+    Point.PRE_ENQUEUE,
+    Point.PRE_FILTER,
+    Point.FILTER,
+    Point.RESERVE,
+    Point.PERMIT,
+    Point.PLACEMENT_GENERATE,
+)
 """The points at which a pod can be turned down and then waits for the plugin's events."""
 
 
@@ -77,7 +88,8 @@ Signature = tuple[tuple[str, Hashable], ...]
 class Profile:
     """The effective plugins of one scheduler name.
 
-    `plugins`: for every point the plugins that are asked there, in order. `weights`: of the scoring plugins, by name.
+    `plugins`: for every point the plugins that are asked there, in order. `weights`: of the plugins that score nodes,
+    by name; `placement_weights`: of those that score placements.
     """
 
     scheduler_name: str
@@ -85,6 +97,7 @@ class Profile:
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
     """How many of the nodes are enough to choose from; 0: fewer, the more there are. See scheduling.sampling."""
+    placement_weights: Mapping[str, int] = field(default_factory=dict)
     looks_at_each_node: bool = field(init=False)
     """Whether a plugin that signs no pods has to be asked node by node."""
     _signs: Sequence[Any] | None = field(init=False)

@@ -92,6 +92,13 @@ class Verdicts:
         self.codes[positions] = codes[others.codes]
         self.standing[positions] = others.standing
 
+    def among(self, nodes: Nodes) -> Verdicts:
+        """What was said of some nodes; these verdicts are about all rows."""
+        part = Verdicts(nodes)
+        part.codes, part.standing = self.codes[nodes.rows], self.standing[nodes.rows]
+        part.table = self.table
+        return part
+
     def copy(self) -> Verdicts:
         """The same verdicts, to be changed on their own."""
         copied = Verdicts(self.nodes)

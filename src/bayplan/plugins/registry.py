@@ -14,8 +14,9 @@ from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
+from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
 from bayplan.plugins.dynamic_resources.plugin import DynamicResources
-from bayplan.plugins.gang_scheduling import GangScheduling
+from bayplan.plugins.gang_scheduling.plugin import GangScheduling
 from bayplan.plugins.image_locality import ImageLocality
 from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from bayplan.plugins.node_affinity import NodeAffinity
@@ -26,10 +27,12 @@ from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBala
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.plugins.node_unschedulable import NodeUnschedulable
 from bayplan.plugins.node_volume_limits import NodeVolumeLimits
+from bayplan.plugins.pod_group_pods_count import PodGroupPodsCount
 from bayplan.plugins.pod_topology_spread.plugin import PodTopologySpread
 from bayplan.plugins.priority_sort import PrioritySort
 from bayplan.plugins.scheduling_gates import SchedulingGates
 from bayplan.plugins.taint_toleration import TaintToleration
+from bayplan.plugins.topology_placement import TopologyPlacementGenerator
 from bayplan.plugins.volume_binding.plugin import VolumeBinding
 from bayplan.plugins.volume_restrictions import VolumeRestrictions
 from bayplan.plugins.volume_zone import VolumeZone
@@ -37,10 +40,10 @@ from bayplan.plugins.volume_zone import VolumeZone
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A plugin of the default configuration. `factory` is None for one that does not exist here yet."""
+    """An in-tree plugin, and how it is in the default configuration, if it is in it."""
 
     name: str
-    factory: type[Any] | None
+    factory: type[Any]
     weight: int = 0
     """The default weight of its score; 0 leaves it at 1, should it score."""
     arguments: type[arguments.PluginArgs] | None = None
@@ -88,10 +91,10 @@ OTHER_PLUGINS: tuple[Entry, ...] = (
     Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
     # Alpha: in the default configuration by its feature gate only. Who names it has it, as upstream, without the gate.
     Entry("GangScheduling", GangScheduling),
-    Entry("TopologyPlacementGenerator", None),
-    Entry("PodGroupPodsCount", None),
+    Entry("TopologyPlacementGenerator", TopologyPlacementGenerator),
+    Entry("PodGroupPodsCount", PodGroupPodsCount, weight=1),
+    Entry("WorkloadAwarePreemption", WorkloadAwarePreemption),
 )
 """In-tree plugins that the default configuration leaves out."""
 
 PLUGINS: dict[str, Entry] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}
-NOT_IMPLEMENTED: frozenset[str] = frozenset(name for name, entry in PLUGINS.items() if entry.factory is None)

@@ -28,7 +28,7 @@ from bayplan.framework.extenders import (
     Filtered,
     Question,
 )
-from bayplan.framework.interface import CycleState
+from bayplan.framework.interface import PLACED_WITH, CycleState, Gang, Placement
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import (
     run_filter,
@@ -59,7 +59,8 @@ class CycleOptions:
     `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
     `templates`: what may be reused of earlier decisions of the profile; it changes no decision. `rotation`: where to
     begin to look for enough nodes (see `sampling`); without one, all nodes are looked at. `call`: how plugins are
-    called.
+    called. `gang`: what the pod is decided with. `placement`: the nodes that come into question; the pod finds out of
+    all nodes what it needs to know of the others.
     """
 
     ask_extenders: bool = False
@@ -67,6 +68,8 @@ class CycleOptions:
     templates: Templates | None = None
     rotation: Rotation | None = None
     call: Caller = call
+    gang: Gang | None = None
+    placement: Placement | None = None
 
 
 def decide(
@@ -79,9 +82,13 @@ def decide(
     templates: Templates | None = None,
     rotation: Rotation | None = None,
     call: Caller = call,
+    gang: Gang | None = None,
+    placement: Placement | None = None,
 ) -> Decision:
     """Run a cycle in which nobody outside is asked."""
-    options = CycleOptions(explain=explain, templates=templates, rotation=rotation, call=call)
+    options = CycleOptions(
+        explain=explain, templates=templates, rotation=rotation, call=call, gang=gang, placement=placement
+    )
     cycle = scheduling_cycle(profile, state, pod, rng, options)
     try:
         question = next(cycle)
@@ -99,15 +106,17 @@ def scheduling_cycle(
     options: CycleOptions = CycleOptions(),
 ) -> Cycle:
     """Filter, score, select; what follows when nothing fits. The result says everything that happened."""
-    diagnosis = Diagnosis(total=state.table.live_count)
+    diagnosis = Diagnosis(total=state.table.live_count if options.placement is None else len(options.placement.nodes))
     decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), diagnosis)
     if diagnosis.total == 0:
         decision.message, decision.nominated_node = NO_NODES, ""
         return decision
     try:
         template = _begin_again(state, pod, decision, options)
+        if options.gang is not None:
+            decision.cycle.data[PLACED_WITH] = options.gang
         if template is not None:
-            nodes, feasible = _find_feasible_again(profile, state, pod, decision, template)
+            nodes, feasible = _find_feasible_again(profile, state, pod, decision, template, options.placement)
         else:
             nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
         if not len(feasible):
@@ -145,7 +154,12 @@ def _begin_again(state: ClusterState, pod: PodInfo, decision: Decision, options:
 
 
 def _find_feasible_again(
-    profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, template: Template
+    profile: Profile,
+    state: ClusterState,
+    pod: PodInfo,
+    decision: Decision,
+    template: Template,
+    placement: Placement | None,
 ) -> tuple[Nodes, Rows]:
     """What `_find_feasible` would find, most of it known from earlier pods."""
     verdicts = template.filter(decision.cycle, pod)
@@ -154,7 +168,11 @@ def _find_feasible_again(
         filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
     if verdicts is not template.verdicts:
         _raise_error(verdicts)
-    feasible = template.feasible(verdicts)
+    if placement is None:
+        feasible = template.feasible(verdicts)
+    else:
+        verdicts = verdicts.among(placement.nodes)
+        feasible = verdicts.feasible()
     if not len(feasible):
         decision.diagnosis.verdicts = verdicts.copy()
         _blame_all(decision.diagnosis, verdicts)
@@ -175,6 +193,8 @@ def _find_feasible(
         _blame(diagnosis, outcome.refusal)
         return nodes, np.zeros(0, dtype=np.intp)
 
+    if options.placement is not None:
+        nodes = options.placement.nodes
     nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
     if nominated is not None:
         alone = nodes.at(np.array([nominated]))

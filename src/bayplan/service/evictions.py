@@ -67,8 +67,11 @@ class Evictions:
         self._metrics = metrics or Metrics(clock)
         self._running: dict[asyncio.Task[None], PodInfo] = {}
 
-    def start(self, decision: Decision) -> None:
-        """Evict the victims of a decision. To be called before its pod goes back to the queue."""
+    def start(self, decision: Decision, pod_group_uid: str = "") -> None:
+        """Evict the victims of a decision. To be called before its pod goes back to the queue.
+
+        `pod_group_uid`: of the PodGroup that they go for, if they do not go for the pod alone.
+        """
         victims = [victim for victim in decision.victims if not victim.terminating]
         if not victims:
             return
@@ -80,7 +83,9 @@ class Evictions:
         )
         self._state.preemptions.begin(decision.pod.uid)
         self._clear_lower_nominations(decision)
-        task = self._tasks.create_task(self._run(decision, victims), name=f"preempt for {decision.pod.key}")
+        task = self._tasks.create_task(
+            self._run(decision, victims, pod_group_uid), name=f"preempt for {decision.pod.key}"
+        )
         self._running[task] = decision.pod
         task.add_done_callback(self._running.pop)
 
@@ -99,24 +104,25 @@ class Evictions:
                 self._state.nominations.remove(other.uid)
                 self._status.clear_nomination(other)
 
-    async def _run(self, decision: Decision, victims: list[PodInfo]) -> None:
+    async def _run(self, decision: Decision, victims: list[PodInfo], pod_group_uid: str) -> None:
         uid = decision.pod.uid
         began, evicted = self._metrics.now(), False
         try:
             *others, last = victims
-            evicted = await self._evict_all(decision, others)
+            evicted = await self._evict_all(decision, others, pod_group_uid)
             if evicted:
                 self._state.preemptions.only_left(uid, last.uid)
-                evicted = await self._evict_all(decision, [last])
+                evicted = await self._evict_all(decision, [last], pod_group_uid)
         finally:
             self._metrics.evicted(began, success=evicted)
             self._state.preemptions.end(uid)
             if not evicted or self._slept_through(decision, victims):
                 self._try_again(decision.pod)
 
-    async def _evict_all(self, decision: Decision, victims: list[PodInfo]) -> bool:
+    async def _evict_all(self, decision: Decision, victims: list[PodInfo], pod_group_uid: str) -> bool:
         """Evict victims at once. Returns whether all are evicted, or gone anyway."""
-        results = await asyncio.gather(*(self._evict(decision, victim) for victim in victims), return_exceptions=True)
+        evictions = (self._evict(decision, victim, pod_group_uid) for victim in victims)
+        results = await asyncio.gather(*evictions, return_exceptions=True)
         preemptor = about_pod(decision.pod, "preemptor")
         for victim, problem in zip(victims, results, strict=True):
             if isinstance(problem, ApiError | TransportError | ConfigError):
@@ -125,12 +131,14 @@ class Evictions:
                 log.error("evicting pod %s for pod %s broke", about_pod(victim), preemptor, exc_info=problem)
         return not any(isinstance(problem, BaseException) for problem in results)
 
-    async def _evict(self, decision: Decision, victim: PodInfo) -> None:
+    async def _evict(self, decision: Decision, victim: PodInfo, pod_group_uid: str) -> None:
         pod = decision.pod
         note = f"Preempted by pod {pod.uid} on node {decision.nominated_node}"
+        if pod_group_uid:
+            note = f"Preempted by podgroup {pod_group_uid} on node cluster"
         if self._turned_down(victim, decision.preempted_by):
             note += " (in kube-scheduler memory)."
-        elif not await self._deleted(victim, pod.scheduler_name):
+        elif not await self._deleted(victim, pod.scheduler_name, "podgroup" if pod_group_uid else "pod"):
             return
         self._recorder.record(victim, pod.scheduler_name, "Normal", "Preempted", "Preempting", note)
 
@@ -141,9 +149,9 @@ class Evictions:
             return waiting.preempt(plugin, "preempted")
         return self._bindings.cancel_pre_bind(victim.uid, f"preempted by {plugin}")
 
-    async def _deleted(self, victim: PodInfo, scheduler_name: str) -> bool:
+    async def _deleted(self, victim: PodInfo, scheduler_name: str, preemptor: str) -> bool:
         """Say in the victim's status why it goes, and delete it. Returns False for one that was gone before."""
-        condition = self._disruption(victim, scheduler_name)
+        condition = self._disruption(victim, scheduler_name, preemptor)
         try:
             if condition is not None:
                 patch = {"metadata": {"uid": victim.uid}, "status": _last_among(victim, condition)}
@@ -160,12 +168,12 @@ class Evictions:
             POD, victim.name, patch, victim.namespace, type=PatchType.STRATEGIC, subresource="status"
         )
 
-    def _disruption(self, victim: PodInfo, scheduler_name: str) -> dict[str, Any] | None:
+    def _disruption(self, victim: PodInfo, scheduler_name: str, preemptor: str) -> dict[str, Any] | None:
         """The condition that tells why the victim goes; None where its status says so already."""
         said: dict[str, Any] = {
             "status": "True",
             "reason": PREEMPTED,
-            "message": f"{scheduler_name}: preempting to accommodate a higher priority pod",
+            "message": f"{scheduler_name}: preempting to accommodate a higher priority {preemptor}",
         }
         generation = victim.metadata.generation
         if generation is not None:

@@ -15,6 +15,8 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.measurements import Measurements, Unmeasured
+from bayplan.service.background import StartedWork
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -30,11 +32,16 @@ class SchedulerHandle:
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
         now: Callable[[], datetime],
+        measurements: Measurements | None = None,
     ) -> None:
         self.client = client
         self.waiting_pods = waiting_pods
         self.activate = activate
+        self.started = StartedWork()
+        """What plugins start, for the scheduler to run."""
+        self.start = self.started.start
         self.now = now
+        self.measurements: Measurements = measurements or Unmeasured()
         self.watched: set[Kind] = {POD, NODE}
         self._state = state
         self._recorder = recorder

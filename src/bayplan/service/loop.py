@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller, call
+from bayplan.framework.interface import Gang, Placement
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_permit, run_reserve
 from bayplan.framework.status import Code, PluginError, Status
@@ -82,9 +83,8 @@ class SchedulingLoop:
             failures,
             intake,
             clock,
-            self._decide,
-            self._assume_member,
-            self._attempt_alone,
+            rng,
+            self,
         )
         self.decisions = 0
         """Pods decided so far, whatever became of them."""
@@ -121,14 +121,19 @@ class SchedulingLoop:
     async def _attempt(self, queued: QueuedPod) -> None:
         profile = self._profiles[queued.pod.scheduler_name]
         if not await self._gangs.attempt(queued, profile):
-            await self._attempt_alone(queued, profile)
+            await self.attempt_alone(queued, profile)
 
-    async def _attempt_alone(self, queued: QueuedPod, profile: Profile) -> None:
-        times = self._metrics.sample(profile.scheduler_name)
+    async def attempt_alone(self, queued: QueuedPod, profile: Profile) -> Decision:
+        """Decide about a pod by itself, and carry out what came of it."""
+        times = next(self._metrics.stopwatches)
         decision = await self._decide(profile, queued.pod, call if times is None else times.call)
-        self._metrics.decided(queued, decision, times)
+        self._metrics.new_decisions.append(self._metrics.now() - queued.popped_at)
+        if times is not None:
+            self._metrics.timed(queued, decision, times)
+        if not decision.node:
+            self._metrics.not_placed(decision)
         if self._extenders is not None and self._overtaken(queued, decision):
-            return
+            return decision
         if decision.outcome is Outcome.SCHEDULED:
             self._assume(queued, profile, decision, times)
         elif decision.outcome is Outcome.UNSCHEDULABLE:
@@ -145,19 +150,39 @@ class SchedulingLoop:
             self._failures.error(queued, decision.message)
         if times is not None:
             times.finish()
+        return decision
 
-    async def _decide(self, profile: Profile, pod: PodInfo, call: Caller = call) -> Decision:
+    async def decide_member(self, profile: Profile, pod: PodInfo, gang: Gang, placement: Placement | None) -> Decision:
+        """Decide about a member of a gang, and carry nothing out."""
+        return await self._decide(profile, pod, gang=gang, placement=placement)
+
+    async def _decide(
+        self,
+        profile: Profile,
+        pod: PodInfo,
+        call: Caller = call,
+        gang: Gang | None = None,
+        placement: Placement | None = None,
+    ) -> Decision:
         """Run the scheduling cycle; while extenders are asked, the state stands still."""
         self.decisions += 1
         if self._extenders is None or not self._extenders.have_a_say(pod):
             # Templates change no decision, but know the scores of plugins only as sums.
             templates = None if scores_wanted() else self._templates[profile.scheduler_name]
             decision = decide(
-                profile, self._state, pod, self._rng, templates=templates, rotation=self._rotation, call=call
+                profile,
+                self._state,
+                pod,
+                self._rng,
+                templates=templates,
+                rotation=self._rotation,
+                call=call,
+                gang=gang,
+                placement=placement,
             )
             explain(decision, self._state.table)
             return decision
-        options = CycleOptions(ask_extenders=True, rotation=self._rotation, call=call)
+        options = CycleOptions(ask_extenders=True, rotation=self._rotation, call=call, gang=gang, placement=placement)
         cycle = scheduling_cycle(profile, self._state, pod, self._rng, options)
         with self._intake.held():
             decision = await drive(cycle, self._extenders)
@@ -193,8 +218,9 @@ class SchedulingLoop:
             self._bindings.undo(binding, status)
         return status.code in {Code.SUCCESS, Code.WAIT}
 
-    def _assume_member(self, queued: QueuedPod, profile: Profile, decision: Decision) -> bool:
-        self._metrics.decided(queued, decision, None)
+    def assume_member(self, queued: QueuedPod, profile: Profile, decision: Decision) -> bool:
+        """Carry out what was decided about a member of a gang. Returns whether it goes on to its binding."""
+        self._metrics.new_decisions.append(self._metrics.now() - queued.popped_at)
         return self._assume(queued, profile, decision, None)
 
     def _reserve_and_permit(self, binding: Binding) -> tuple[Status, dict[str, float]]:

@@ -105,7 +105,13 @@ class Scheduler:
         self.state = ClusterState()
         self.waiting = WaitingPods()
         self._handle = SchedulerHandle(
-            self.state, client, self.waiting, self._recorder, self._activate, self._clock.now
+            self.state,
+            client,
+            self.waiting,
+            self._recorder,
+            self._activate,
+            self._clock.now,
+            self.metrics.of_plugins,
         )
         self.profiles = build_profiles(self._handle)
         self._handle.freeze()
@@ -123,6 +129,8 @@ class Scheduler:
         )
         self.synced = asyncio.Event()
         """Set when the scheduler knows the cluster and decides."""
+        self._awaited: Reflector[Any] | None = None
+        """What is being listed for the first time."""
         self._stop: asyncio.Event | None = None
         self._loop: SchedulingLoop | None = None
         self._bindings: BindingCycles | None = None
@@ -131,6 +139,11 @@ class Scheduler:
     def stopping(self) -> bool:
         """Whether it has been asked to stop."""
         return self._stop is not None and self._stop.is_set()
+
+    @property
+    def not_synced_because(self) -> str:
+        """What keeps it from knowing the cluster, as far as something does."""
+        return "" if self._awaited is None or self.synced.is_set() else self._awaited.problem
 
     @property
     def decisions(self) -> int:
@@ -254,6 +267,7 @@ class Scheduler:
         )
         services = [
             tasks.create_task(debugger.run(self._dump_asked), name="cache-debugger"),
+            tasks.create_task(self._handle.started.run(), name="started-work"),
             tasks.create_task(recorder.run(), name="event-recorder"),
             tasks.create_task(status.run(), name="pod-status-writer"),
         ]
@@ -262,6 +276,7 @@ class Scheduler:
                 await self._lead(stop)
             # Nodes and the rest first, pods last: what is decided about a pod rests on all of it.
             for reflector in (*self._reflectors(intake), pods):
+                self._awaited = reflector
                 services.append(tasks.create_task(reflector.run(), name="reflector"))
                 await _first(reflector.synced.wait(), stop.wait())
             if not stop.is_set():
@@ -270,6 +285,7 @@ class Scheduler:
                 await self._decide_until(stop, tasks, self._loop)
                 await self._bindings.drain(self._settings.drain)
                 await evictions.drain(self._settings.drain)
+                await self._handle.started.drain(self._settings.drain)
                 await status.drain(self._settings.drain)
                 await recorder.drain(self._settings.drain)
         finally:

@@ -6,7 +6,7 @@ A run follows the recorded choices, so that one difference does not hide the nex
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,7 +66,7 @@ def replay(scenario: Scenario) -> ScenarioResult:
         pod = scenario.pending[expected.pod]
         profile = scenario.profile_of(pod)
         got, decision = _decide(profile, scenario.state, pod)
-        steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile, scenario.missing))))
+        steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile))))
         if expected.chosen:
             scenario.state.assume(pod, expected.chosen)
             if decision is not None and decision.outcome is Outcome.SCHEDULED:
@@ -120,7 +120,7 @@ def _recorded(status: Status) -> RecordedStatus:
 _COMPARED = ("absentNodes", "preFilter", "feasible", "best", "unschedulablePlugins", "message")
 
 
-def _differences(expected: Step, got: Step, profile: Profile, missing: Collection[str]) -> Iterator[Difference]:
+def _differences(expected: Step, got: Step, profile: Profile) -> Iterator[Difference]:
     if expected.outcome != got.outcome:
         yield Difference("outcome", expected.outcome, f"{got.outcome}{f': {got.error}' if got.error else ''}")
     if expected.outcome == got.outcome == "error":  # its text is not compared
@@ -129,7 +129,7 @@ def _differences(expected: Step, got: Step, profile: Profile, missing: Collectio
         one, other = _in_order(expected.rejected.get(node)), got.rejected.get(node)
         if one != other:
             yield Difference(f"rejected[{node}]", one, other, (one or other or RecordedStatus()).plugin)
-    yield from _score_differences(expected.scores, got.scores, missing)
+    yield from _score_differences(expected.scores, got.scores)
     for name in _COMPARED:
         if getattr(expected, name) != getattr(got, name):
             yield Difference(name, getattr(expected, name), getattr(got, name))
@@ -151,14 +151,13 @@ def _in_order(status: RecordedStatus | None) -> RecordedStatus | None:
 
 
 def _score_differences(
-    expected: Mapping[str, RecordedScores], got: Mapping[str, RecordedScores], missing: Collection[str]
+    expected: Mapping[str, RecordedScores], got: Mapping[str, RecordedScores]
 ) -> Iterator[Difference]:
-    """A plugin that does not exist here yet counts as scoring 0."""
     nothing = RecordedScores(0)
     for node in sorted(expected.keys() | got.keys()):
         one, other = expected.get(node, nothing), got.get(node, nothing)
         for plugin in sorted(one.plugins.keys() | other.plugins.keys()):
-            wanted, given = one.plugins.get(plugin), other.plugins.get(plugin, 0 if plugin in missing else None)
+            wanted, given = one.plugins.get(plugin), other.plugins.get(plugin)
             if wanted != given:
                 yield Difference(f"scores[{node}].{plugin}", wanted, given, plugin)
         if one.total != other.total:

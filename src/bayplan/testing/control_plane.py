@@ -160,6 +160,11 @@ class ControlPlane:
                 }
                 await _post(client, f"{_RBAC}/clusterrolebindings", binding)
             await client.create(SERVICE_ACCOUNT, {"metadata": {"name": name, "namespace": namespace}})
+        return await self.account_kubeconfig(name, namespace)
+
+    async def account_kubeconfig(self, name: str, namespace: str) -> Path:
+        """A kubeconfig file of a service account that is there: it holds a token, made for it."""
+        async with HttpClient(load_kubeconfig(self.admin)) as client:
             path = SERVICE_ACCOUNT.path(namespace, name, "token")
             answer = await _post(client, path, {"spec": {"expirationSeconds": _TOKEN_SECONDS}})
         return self._write_kubeconfig(name, {"token": answer["status"]["token"]})

@@ -179,7 +179,10 @@ def _taken(document: Document) -> tuple[Amounts, set[tuple[str, str, int]]]:
         for port in container.ports or ()
         if port.hostPort
     }
-    return {**_or_nothing(partial(pod_requests, pod)), "pods": 10**9}, ports
+    claimed = pod.status.extendedResourceClaimStatus if pod.status is not None else None
+    by_devices = {mapping.resourceName for mapping in claimed.requestMappings} if claimed is not None else set()
+    requests = _or_nothing(partial(pod_requests, pod))
+    return {name: requests[name] for name in requests.keys() - by_devices} | {"pods": 10**9}, ports
 
 
 def _or_nothing(amounts: Callable[[], Amounts]) -> Amounts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,6 +13,7 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.measurements import Unmeasured
 from bayplan.service.waiting_pods import WaitingPods
 
 
@@ -30,16 +31,19 @@ class RecordedEvent:
 class OfflineHandle:
     """What plugins may ask where nothing is written and nobody waits. Implements framework.handle.Handle.
 
-    `events` and `activated` are what plugins recorded and which pods they activated; `time` is what their clock says.
+    `events`, `activated` and `started` are what plugins recorded, which pods they activated and what they want done;
+    `time` is what their clock says.
     """
 
     client = None
+    measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.waiting_pods = WaitingPods()
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
+        self.started: list[tuple[str, Callable[[], Awaitable[object]]]] = []
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
     @property
@@ -71,6 +75,10 @@ class OfflineHandle:
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Note which pods a plugin activates."""
         self.activated.extend(pods)
+
+    def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Note what a plugin wants done."""
+        self.started.append((name, work))
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
         """Note what a plugin records."""

@@ -24,7 +24,6 @@ from bayplan.config import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     build_profile,
-    missing_plugins,
     parse_configuration,
 )
 from bayplan.config.types import PluginConfig
@@ -103,7 +102,7 @@ class _Header(msgspec.Struct):
 class Scenario:
     """A cluster, the pods to place in it one after the other, and what was decided for each.
 
-    `place`: file and line. `profiles` by scheduler name. `missing`: plugins that they have and that do not exist yet.
+    `place`: file and line. `profiles` by scheduler name.
     """
 
     family: str
@@ -111,7 +110,6 @@ class Scenario:
     place: str
     state: ClusterState
     profiles: Mapping[str, Profile]
-    missing: tuple[str, ...]
     pending: Mapping[str, PodInfo]
     steps: list[Step]
 
@@ -164,8 +162,7 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
             raise UnreadableScenarios(f"{place}: decision for pod {step.pod}, which is not pending")
         if step.chosen and step.chosen not in state.table.row_of:
             raise UnreadableScenarios(f"{place}: pod {step.pod} goes to node {step.chosen}, which does not exist")
-    missing = tuple(dict.fromkeys(name for each in configuration.profiles for name in missing_plugins(each)))
-    return Scenario(family, recorded.name, place, state, profiles, missing, pending, document.decisions)
+    return Scenario(family, recorded.name, place, state, profiles, pending, document.decisions)
 
 
 def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from bayplan.api import kinds
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver import admission, events, pods
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import DEFINITIONS
@@ -13,9 +13,10 @@ from bayplan.devcluster.apiserver.defaults import core as core_defaults
 from bayplan.devcluster.apiserver.defaults import workloads as workload_defaults
 from bayplan.devcluster.apiserver.defaults.pods import default_pod
 from bayplan.devcluster.apiserver.defaults.rbac import default_binding
+from bayplan.devcluster.apiserver.defaults.scheduling import default_pod_group
 from bayplan.devcluster.apiserver.resources import Resource, boolean, path
 from bayplan.devcluster.apiserver.subresources import SUBRESOURCES
-from bayplan.devcluster.apiserver.validation import core, rbac, workloads
+from bayplan.devcluster.apiserver.validation import core, devices, rbac, scheduling, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
@@ -205,6 +206,7 @@ RULES: tuple[Resource, ...] = (
     Resource(
         kinds.PERSISTENT_VOLUME,
         default=core_defaults.default_volume,
+        admit=admission.admit_volume,
         prepare=core_defaults.prepare_volume,
         validate=core.validate_volume,
         returns_deleted=True,
@@ -212,6 +214,7 @@ RULES: tuple[Resource, ...] = (
     Resource(
         kinds.PERSISTENT_VOLUME_CLAIM,
         default=core_defaults.default_claim,
+        admit=admission.admit_claim,
         prepare=core_defaults.prepare_claim,
         validate=core.validate_claim,
         validate_update=core.validate_claim_update,
@@ -232,24 +235,55 @@ RULES: tuple[Resource, ...] = (
     ),
     Resource(kinds.CSI_STORAGE_CAPACITY, unconditional_update=False),
     Resource(kinds.VOLUME_ATTACHMENT, unconditional_update=False, returns_deleted=True),
-    Resource(kinds.DEVICE_CLASS, generation=True, returns_deleted=True),
-    Resource(kinds.RESOURCE_CLAIM, default=core_defaults.default_resource_claim, returns_deleted=True),
+    Resource(kinds.DEVICE_CLASS, validate=devices.validate_device_class, generation=True, returns_deleted=True),
+    Resource(
+        kinds.RESOURCE_CLAIM,
+        default=core_defaults.default_resource_claim,
+        prepare_status=devices.prepare_resource_claim_status,
+        validate_new=devices.validate_new_resource_claim,
+        validate_update=devices.validate_resource_claim_update,
+        validate_status=devices.validate_resource_claim_status,
+        returns_deleted=True,
+    ),
     Resource(
         kinds.RESOURCE_CLAIM_TEMPLATE,
         default=core_defaults.default_resource_claim_template,
+        validate=devices.validate_resource_claim_template,
+        validate_update=devices.validate_resource_claim_update,
         returns_deleted=True,
     ),
     Resource(
         kinds.RESOURCE_SLICE,
+        validate=devices.validate_resource_slice,
+        validate_update=devices.validate_resource_slice_update,
         generation=True,
         returns_deleted=True,
         fields={"spec.nodeName": path("spec", "nodeName"), "spec.driver": path("spec", "driver")},
     ),
 )
 
+ALPHA_RULES: tuple[Resource, ...] = (
+    Resource(
+        kinds.WORKLOAD,
+        validate=scheduling.validate_workload,
+        validate_update=scheduling.validate_workload_update,
+    ),
+    Resource(
+        kinds.POD_GROUP,
+        default=default_pod_group,
+        admit=admission.admit_pod_group,
+        validate=scheduling.validate_pod_group,
+        validate_update=scheduling.validate_pod_group_update,
+        generation=True,
+    ),
+)
 
-def catalog() -> list[Resource]:
-    """All built-in resources: every kind of the table of kinds, with its rules and subresources if it has any."""
-    served: dict[Kind, Resource] = {kind: Resource(kind) for kind in KINDS}
-    served |= {resource.kind: resource for resource in RULES}
+
+def catalog(*, alpha: bool = False) -> list[Resource]:
+    """All built-in resources: every kind of the table of kinds, with its rules and subresources if it has any.
+
+    `alpha`: those too that a server has by feature gates only.
+    """
+    served: dict[Kind, Resource] = {kind: Resource(kind) for kind in (*KINDS, *(ALPHA_KINDS if alpha else ()))}
+    served |= {resource.kind: resource for resource in (*RULES, *(ALPHA_RULES if alpha else ()))}
     return [replace(one, subresources=SUBRESOURCES.get(kind.resource, {})) for kind, one in served.items()]

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
+from bayplan.devcluster.apiserver.authorization.claim_status import check_claim_status
 from bayplan.devcluster.apiserver.authorization.escalation import check_escalation
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_object, warning_header
 from bayplan.devcluster.apiserver.deletion import OPTIONS, delete, read_options
@@ -151,6 +152,7 @@ class Handler:
             return Answer(201, renderer.object(entry), warnings=_warnings(validation))
         old = self._registry.load(resource, info.namespace, info.name)
         check_escalation(self._registry.access, request.user, resource, info.namespace, new, old)
+        check_claim_status(self._registry.access, request.user, info, resource, new, old)
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 
@@ -179,6 +181,7 @@ class Handler:
         old = self._registry.load(resource, info.namespace, info.name)
         new = self._accept_patched(request, resource, old, validation)
         check_escalation(self._registry.access, request.user, resource, info.namespace, new, old)
+        check_claim_status(self._registry.access, request.user, info, resource, new, old)
         entry = self._registry.update(resource, old, new, subresource=info.subresource, dry_run=request.dry_run())
         return Answer(200, renderer.object(entry), warnings=_warnings(validation))
 

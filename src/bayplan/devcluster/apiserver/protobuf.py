@@ -196,4 +196,5 @@ _SCALARS: dict[str, Callable[[Any], Any]] = {
     "MicroTime": _time,
     "RawExtension": _json,
     "FieldsV1": _json,
+    "BasicSchedulingPolicy": lambda _value: {},
 }

@@ -222,6 +222,8 @@ def _field(module: str, owner: str, name: str, annotation: str, *, written: bool
             return _schema_or_other(_struct(_model(module, "JSONSchemaProps")))
         case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict" | "CustomResourceSubresourceStatus":
             return _anything
+        case "BasicSchedulingPolicy":
+            return _anything
         case _:
             return _struct(_model(module, annotation), owner)
 
@@ -396,4 +398,5 @@ def field_model(model: Model, name: str) -> Model | None:
 _NO_STRUCTS = frozenset({
     "str", "int", "float", "bool", "dict", "Dict", "Any", "JSON", "Quantity", "IntOrString", "Time", "MicroTime",
     "RawExtension", "FieldsV1", "JSONSchemaPropsOrBool", "JSONSchemaPropsOrArray", "CustomResourceSubresourceStatus",
+    "BasicSchedulingPolicy",
 })  # fmt: skip

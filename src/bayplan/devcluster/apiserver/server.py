@@ -50,9 +50,10 @@ class ApiServer:
     `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
     everybody may do everything, with them whoever has one. With `rbac`, roles and bindings decide that, and a cluster's
     own are there from the start: a user that is given by name has no groups but `system:authenticated` then, and
-    `ADMIN` is somebody who may do everything. `clock` gives the times that it writes, `history` is how many changes
-    of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is not the one
-    served.
+    `ADMIN` is somebody who may do everything. With `alpha` there are PodGroups and Workloads of scheduling.k8s.io too,
+    as a kube-apiserver has them by its gate GenericWorkload. `clock` gives the times that it writes, `history` is how
+    many changes of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is
+    not the one served.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class ApiServer:
         tls: Tls | None = None,
         tokens: Mapping[str, str | User] | None = None,
         rbac: bool = False,
+        alpha: bool = False,
         clock: Clock | None = None,
         history: int = 50_000,
         advertise: str = "",
@@ -73,7 +75,7 @@ class ApiServer:
         groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)
         users = {token: User(who, groups) if isinstance(who, str) else who for token, who in (tokens or {}).items()}
         self.access = Access(self.store, self.clock, users, rbac=rbac)
-        self.registry = Registry(self.store, self.clock, Served(catalog()), self.access)
+        self.registry = Registry(self.store, self.clock, Served(catalog(alpha=alpha)), self.access)
         self._handler = Handler(self.registry, self.faults)
         self._pages = Pages(self.registry.served)
         self._host = host
@@ -87,7 +89,7 @@ class ApiServer:
         self._watches: set[asyncio.Task[Any]] = set()
         self._create_initial_objects()
         if rbac:
-            self.load(bootstrap_policy())
+            self.load(bootstrap_policy(alpha=alpha))
 
     # Serving
 

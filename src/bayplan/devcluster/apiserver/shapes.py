@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from bayplan.api.kinds import KINDS, Kind
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
@@ -109,7 +109,7 @@ class TypedShape:
         return openapi.add_model(schemas, model_of(self.kind), references)
 
 
-_KNOWN = frozenset(kind.kind for kind in KINDS)
+_KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))
 
 
 @cache

@@ -9,17 +9,22 @@ from bayplan.client import Client
 from bayplan.devcluster.clock import Clock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cronjob import CronJobController
+from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
 from bayplan.devcluster.controllers.deployment import DeploymentController
 from bayplan.devcluster.controllers.disruption import DisruptionController
+from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
 from bayplan.devcluster.controllers.garbage_collector import GarbageCollector
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job import JobController
 from bayplan.devcluster.controllers.namespaces import NamespaceController
 from bayplan.devcluster.controllers.node_lifecycle import NodeLifecycleController
+from bayplan.devcluster.controllers.persistent_volume import PersistentVolumeController
 from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
+from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
+from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
 from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
 
@@ -34,6 +39,12 @@ WORKLOADS: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
     ServiceAccountController,
+    ResourceClaimController,
+    PersistentVolumeController,
+    CsiProvisioner,
+    EphemeralVolumeController,
+    ClaimProtectionController,
+    VolumeProtectionController,
 )
 """What every cluster needs."""
 

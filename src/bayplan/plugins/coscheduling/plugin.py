@@ -147,7 +147,7 @@ class Coscheduling(Plugin):
         group = self._groups.of(pod)
         if group is None:
             return "PodGroup not found"
-        self._members.permit(key, pod.uid)
+        self._members.permit(key, pod.uid, node_name)
         assigned = self._members.assigned(key)
         if len(assigned) >= group.min_member:
             self._failed.pop(key, None)

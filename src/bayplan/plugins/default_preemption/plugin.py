@@ -16,7 +16,15 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import Candidate, CycleState, Plugin, PostFilterResult, Shortlist, WhatIf
+from bayplan.framework.interface import (
+    PLACED_WITH,
+    Candidate,
+    CycleState,
+    Plugin,
+    PostFilterResult,
+    Shortlist,
+    WhatIf,
+)
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
@@ -52,7 +60,8 @@ class DefaultPreemption(Plugin):
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
     ) -> PostFilterResult | Shortlist:
         """Find the candidates; the one that costs least is taken, of those that extenders leave."""
-        ineligible = self._ineligible(pod, diagnosis)
+        gang = cycle.data.get(PLACED_WITH)
+        ineligible = (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
         if ineligible:
             return PostFilterResult(_refusal(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)

@@ -13,17 +13,20 @@ from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
+from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
     ClaimChanged,
+    ClaimNotWritten,
+    PendingWrites,
     Sleep,
     add_finalizer,
     change,
     status_of,
+    telling,
     update_status,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -38,6 +41,9 @@ from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
 _APPEARANCE_SECONDS = 120.0
+_CREATED = "scheduler_resourceclaim_creates_total"
+_WAITED = "scheduler_dra_bindingconditions_wait_duration_seconds"
+_WAITED_FOR = "scheduler_dra_bindingconditions_allocations_total"
 
 
 class ClaimBinding:
@@ -56,6 +62,7 @@ class ClaimBinding:
         self._handle = handle
         self._claims = claims
         self._allocations = allocations
+        self._pending = claims.view(PendingWrites)
         self._timeout = timeout
         self._clock, self._now, self._sleep = clock, now, sleep
 
@@ -65,12 +72,23 @@ class ClaimBinding:
         if client is None:
             return None
         try:
-            for index, claim in enumerate(state.claims):
+            for index, decided_on in enumerate(state.claims):
+                claim = state.claims[index] = await self._settled(client, decided_on)
                 if not reserved_for(claim, pod):
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
-        except ClaimChanged as problem:
+        except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
+
+    async def _settled(self, client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
+        """The claim that was decided on, as it is once what an earlier attempt gave up of it is written."""
+        if not await self._pending.settled(uid_of(claim)):
+            return claim
+        metadata = claim.metadata
+        assert metadata is not None
+        with telling(f"get claim {key_of(claim)}"):
+            current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        return current
 
     async def _bind_claim(
         self, client: ApiClient, state: PodDevices, index: int, pod: PodInfo, node_name: str
@@ -98,11 +116,13 @@ class ClaimBinding:
             if status.allocation.allocationTimestamp is None:
                 status.allocation = copy.copy(status.allocation)
                 status.allocation.allocationTimestamp = datetime.fromtimestamp(int(self._now()), UTC)
-            return await update_status(client, current)
+            what = "reservation" if allocation is None else "allocation and reservation"
+            with telling(f"add {what} to claim {key_of(current)}"):
+                return await update_status(client, current)
 
         try:
             if extended and is_in_memory(claim):
-                claim = state.claims[index] = await _create(client, state, node_name)
+                claim = state.claims[index] = await self._created(client, state, node_name)
             written = await change(client, claim, write, self._sleep)
             state.claims[index] = written
             await self._assume(written, patient=extended)
@@ -129,31 +149,57 @@ class ClaimBinding:
             return None
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-        deadline = self._clock() + self._timeout
+        began = self._clock()
+        result, problem = await self._ready(state, began + self._timeout)
+        self._measure(state, pod, result, self._clock() - began)
+        return Status.error(problem) if problem else None
+
+    async def _ready(self, state: PodDevices, deadline: float) -> tuple[str, str]:
+        """How the waiting ended, as metrics call it, and what went wrong, if anything did."""
         while True:
-            problem = self._readiness(state)
-            if problem is not None:
-                return Status.error(problem) if problem else None
+            end = self._end(state)
+            if end is not None:
+                return end
             if self._clock() >= deadline:
-                return Status.error("device binding timeout: context deadline exceeded")
+                return "timeout", "device binding timeout: context deadline exceeded"
             await self._sleep(min(_POLL_SECONDS, max(deadline - self._clock(), 0.0)))
 
-    def _readiness(self, state: PodDevices) -> str | None:
-        """What went wrong with the devices, nothing if they are ready, None if they are not yet."""
+    def _end(self, state: PodDevices) -> tuple[str, str] | None:
+        """The same as it is now; None while devices are not ready yet."""
         for index, claim in enumerate(state.claims):
             current: ResourceClaim | None = self._claims.get(key_of(claim))
             if current is None:
-                return f'could not find ResourceClaim "{key_of(claim)}"'
+                return "error", f'could not find ResourceClaim "{key_of(claim)}"'
             state.claims[index] = current
             failure = binding_failure(current)
             if failure:
-                return failure
+                return "failure", failure
             if not ready_for_binding(current):
                 if binding_timed_out(current, self._timeout, self._now()):
                     name = current.metadata.name if current.metadata is not None else ""
-                    return f"device binding timeout: claim={name}"
+                    return "timeout", f"device binding timeout: claim={name}"
                 return None
-        return ""
+        return "success", ""
+
+    def _measure(self, state: PodDevices, pod: PodInfo, status: str, seconds: float) -> None:
+        for claim in state.claims:
+            for device in results_of(allocation_of(claim)):
+                labels = {"profile": pod.scheduler_name, "driver": device.driver, "status": status}
+                self._handle.measurements.observe(_WAITED, seconds, **labels)
+                if device.bindingConditions:
+                    self._handle.measurements.count(_WAITED_FOR, **labels)
+
+    async def _created(self, client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
+        """Create the claim for extended resources, and count it."""
+        try:
+            created = await _create(client, state, node_name)
+        except ClaimChanged:  # then nothing was asked for
+            raise
+        except Exception:
+            self._handle.measurements.count(_CREATED, status="failure")
+            raise
+        self._handle.measurements.count(_CREATED, status="success")
+        return created
 
 
 async def _create(client: ApiClient, state: PodDevices, node_name: str) -> ResourceClaim:
@@ -166,7 +212,8 @@ async def _create(client: ApiClient, state: PodDevices, node_name: str) -> Resou
     claim.metadata = copy.copy(claim.metadata)
     assert claim.metadata is not None
     claim.metadata.name = claim.metadata.uid = None
-    created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
+    with telling(f"create claim for extended resources {claim.metadata.namespace}/"):
+        created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
     return created
 
 
@@ -189,7 +236,8 @@ async def _tell_pod(
         "resourceClaimName": claim.metadata.name if claim.metadata is not None else "",
     }
     document = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
-    patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
+    with telling(f"update pod {pod.key} ExtendedResourceClaimStatus"):
+        patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
     return patched
 
 

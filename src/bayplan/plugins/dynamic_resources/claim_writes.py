@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.handle import ApiClient
 from bayplan.plugins.dynamic_resources.pod_claims import key_of
 
@@ -25,6 +28,58 @@ class ClaimChanged(Exception):
     """A claim is not any more what a decision was made of: the message says how it changed."""
 
 
+class ClaimNotWritten(Exception):
+    """A change was not taken: the message says which and why.
+
+    `status` is the HTTP status of the server's answer, None if it gave none.
+    """
+
+    def __init__(self, what: str, why: Exception) -> None:
+        super().__init__(f"{what}: {getattr(why, 'message', '') or why}")
+        self.status = getattr(why, "status", None)
+
+
+@contextmanager
+def telling(what: str) -> Iterator[None]:
+    """Have requests that fail in here say what they were for. Raises ClaimNotWritten."""
+    try:
+        yield
+    except Exception as error:
+        raise ClaimNotWritten(what, error) from error
+
+
+class PendingWrites:
+    """Writes of claims that go on beside everything else. A view of the store of claims, shared by all profiles.
+
+    A pod may be tried again, and even be bound, before all is written that an earlier attempt gave up.
+    """
+
+    def __init__(self, _store: ObjectStore) -> None:
+        self._under_way: dict[str, list[asyncio.Event]] = {}
+
+    def begin(self, uid: str) -> Callable[[], None]:
+        """A claim is going to be written. What is returned is to be called when that is over."""
+        over = asyncio.Event()
+        self._under_way.setdefault(uid, []).append(over)
+
+        def end() -> None:
+            over.set()
+            others = self._under_way[uid]
+            others.remove(over)
+            if not others:
+                del self._under_way[uid]
+
+        return end
+
+    async def settled(self, uid: str) -> bool:
+        """Wait until nothing goes on about a claim. Returns whether anything did."""
+        waited = False
+        while under_way := self._under_way.get(uid):
+            waited = True
+            await under_way[0].wait()
+        return waited
+
+
 async def change(
     client: ApiClient, claim: ResourceClaim, step: Callable[[ResourceClaim], Awaitable[ResourceClaim]], sleep: Sleep
 ) -> ResourceClaim:
@@ -39,7 +94,8 @@ async def change(
         await sleep(pause)
         metadata = claim.metadata
         assert metadata is not None
-        current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
+        with telling(f"get updated claim {key_of(claim)} after conflict"):
+            current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
     raise AssertionError("unreachable")
 
 
@@ -49,7 +105,8 @@ async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClai
     if FINALIZER in (metadata.finalizers or ()):
         return claim
     metadata.finalizers = [*(metadata.finalizers or ()), FINALIZER]
-    updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
+    with telling(f"add finalizer to claim {key_of(claim)}"):
+        updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
     return updated
 
 

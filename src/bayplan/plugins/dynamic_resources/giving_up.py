@@ -6,20 +6,18 @@ points cannot wait. A pod whose claim could not be given up is tried again.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import logging
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable
+from functools import partial
 
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
-from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import ApiClient, Handle
-from bayplan.plugins.dynamic_resources.claim_writes import Sleep, delete, status_of, update_status
+from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, Sleep, delete, status_of, update_status
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
 from bayplan.plugins.dynamic_resources.pod_claims import key_of, reservations, reserved_for, uid_of
@@ -41,7 +39,7 @@ class GivingUp:
         self._claims = claims
         self._allocations = allocations
         self._sleep = sleep
-        self._writing: set[asyncio.Task[None]] = set()
+        self._pending = claims.view(PendingWrites)
 
     def post_filter(self, state: PodDevices | None, pod: PodInfo) -> str:
         """Give up the first allocation that some node could not use and nobody else has. Says what was done."""
@@ -61,7 +59,7 @@ class GivingUp:
             if client is None:
                 self._claims.remove(key_of(extended))
             else:
-                self._write(f"delete claim {key_of(extended)}", delete(client, extended, self._sleep), pod)
+                self._write("delete", extended, partial(self._delete_for, pod, client, extended), pod)
             return DELETED
         return NOTHING_TO_DO
 
@@ -72,49 +70,58 @@ class GivingUp:
             if self._allocations.end(uid_of(claim)):
                 self._claims.restore(key_of(claim))
             if client is not None and allocation_of(claim) is not None and reserved_for(claim, pod):
-                self._write(f"unreserve claim {key_of(claim)}", _unreserve(client, claim, pod.uid), None)
+                self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
         extended = state.extended_claim
         if extended is None:
             return
         if self._allocations.end(state.extended_uid):
             self._claims.restore(key_of(extended))
         if client is not None and not is_in_memory(extended):
-            self._write(f"delete claim {key_of(extended)}", delete(client, extended, self._sleep), None)
+            self._write("delete", extended, partial(delete, client, extended, self._sleep), None)
         state.decided.clear()
+
+    async def _delete_for(self, pod: PodInfo, client: ApiClient, claim: ResourceClaim) -> None:
+        """Delete a claim that keeps a pod from all nodes, and try it again: it registers no event that would tell."""
+        await delete(client, claim, self._sleep)
+        self._handle.activate((pod,))
 
     def _deallocate(self, claim: ResourceClaim, pod: PodInfo) -> None:
         client = self._handle.client
         if client is not None:
-            self._write(f"deallocate claim {key_of(claim)}", self._write_deallocation(client, claim), pod)
+            self._write("deallocate", claim, partial(_write_deallocation, client, claim), pod)
             return
         free = copy.copy(claim)
         free.status = ResourceClaimStatus()
         self._claims.set(key_of(claim), free)
 
-    async def _write_deallocation(self, client: ApiClient, claim: ResourceClaim) -> None:
-        current = copy.copy(claim)
-        current.status = copy.copy(claim.status)
-        current.apiVersion, current.kind = RESOURCE_CLAIM.api_version, RESOURCE_CLAIM.kind
-        status = status_of(current)
-        status.reservedFor = status.allocation = status.devices = None
-        await update_status(client, current)
+    def _write(
+        self, verb: str, claim: ResourceClaim, write: Callable[[], Awaitable[None]], pod: PodInfo | None
+    ) -> None:
+        """Have a claim written. A pod that waits for it is tried again if that fails, which decides anew."""
+        what, end = f"{verb} claim {key_of(claim)}", self._pending.begin(uid_of(claim))
 
-    def _write(self, what: str, writing: Coroutine[Any, Any, None], pod: PodInfo | None) -> None:
-        task = asyncio.get_running_loop().create_task(self._finish(what, writing, pod), name=what)
-        self._writing.add(task)
-        task.add_done_callback(self._writing.discard)
+        async def work() -> None:
+            try:
+                await write()
+            except Exception as error:  # noqa: BLE001 - whatever it is, the pod must not wait for ever
+                log.warning("cannot %s: %s", what, error)
+                if pod is not None:
+                    self._handle.activate((pod,))
+            finally:
+                end()
 
-    async def _finish(self, what: str, writing: Coroutine[Any, Any, None], pod: PodInfo | None) -> None:
-        """See a write through. A pod that waits for one that failed is tried again, which decides anew."""
-        try:
-            await writing
-        except Exception as error:  # noqa: BLE001 - whatever it is, others must go on
-            log.warning("cannot %s: %s", what, error)
-            if pod is not None:
-                self._handle.activate((pod,))
+        self._handle.start(what, work)
 
 
-async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str) -> None:
+async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
+    current = copy.copy(claim)
+    current.status = copy.copy(claim.status)
+    status = status_of(current)
+    status.reservedFor = status.allocation = status.devices = None
+    await update_status(client, current)
+
+
+async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str, sleep: Sleep) -> None:
     """Take one reservation off a claim, whatever else changed of it."""
 
     async def step(current: ResourceClaim) -> ResourceClaim:
@@ -124,4 +131,4 @@ async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str) -> None:
         status_of(current).reservedFor = left or None
         return await update_status(client, current)
 
-    await change_claim(client, claim, step, asyncio.sleep)
+    await change_claim(client, claim, step, sleep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -16,12 +17,12 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
-from bayplan.plugins.node_resources.shares import amounts, scored_resources
-from bayplan.plugins.node_resources.strategies import strategy_of
+from bayplan.plugins.node_resources.shares import amounts, amounts_of_all, scored_resources
+from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -91,6 +92,13 @@ class NodeResourcesFit(Plugin):
         """The same for one node."""
         asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
         return self._strategy.of_one(amounts(self._resources, asked, node, nonzero=True))
+
+    def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
+        """How much of the nodes of a placement would be taken, all together: little is left over in a good one."""
+        asked: Counter[str] = Counter()
+        for pod in placed:
+            asked.update(scoring_request(pod))
+        return most_allocated_of_one(amounts_of_all(self._resources, asked, placement.nodes))
 
     def events(self) -> Iterable[EventHint]:
         """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""

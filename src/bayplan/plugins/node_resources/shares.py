@@ -88,6 +88,23 @@ def amounts(
     return found
 
 
+def amounts_of_all(resources: Sequence[tuple[str, int]], asked: Mapping[str, int], nodes: Nodes) -> list[Amounts]:
+    """What all of some nodes have together, without the resources that they have nothing of.
+
+    Mirrors scorePlacement (plugins/noderesources/resource_allocation.go). What pods are on the nodes counts with the
+    scoring defaults.
+    """
+    found = []
+    for name, weight in resources:
+        amount, allocatable = asked.get(name, 0), nodes.allocatable(name)
+        total = int(allocatable.sum())
+        if total == 0 or (amount == 0 and requests.is_scalar(name)):
+            continue
+        allocated = int(nodes.nonzero_requested(name)[allocatable > 0].sum())
+        found.append(Amounts(total, allocated, allocated + amount, weight))
+    return found
+
+
 def scored_resources(
     resources: Sequence[tuple[str, int]], asked: Mapping[str, int], nodes: Nodes, *, nonzero: bool
 ) -> list[ScoredResource]:

@@ -140,6 +140,12 @@ class SchedulerCollector:
             metrics.events,
         )
 
+        for counted in metrics.of_plugins.counts():
+            name = counted.name.removesuffix("_total")
+            yield _counter(name, counted.help, counted.labels, counted.samples)
+        for timed in metrics.of_plugins.seconds():
+            yield _histogram(timed.name, timed.help, timed.labels, timed.samples)
+
     def _requests(self) -> Iterator[Metric]:
         metrics = self._metrics
         yield _counter(

@@ -9,9 +9,9 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-_MANY = 40
-"""From so many values on arrays pay."""
+Floats = npt.NDArray[np.float64]
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -25,10 +25,11 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
 class Histogram:
     """How many observations fell into each bucket, and their sum. The last bucket has no upper bound."""
 
-    __slots__ = ("bounds", "counts", "sum")
+    __slots__ = ("_edges", "bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
+        self._edges = np.array(bounds, dtype=np.float64)
         self.counts = [0] * (len(bounds) + 1)
         self.sum = 0.0
 
@@ -37,15 +38,11 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
-    def observe_all(self, values: Sequence[float]) -> None:
+    def observe_all(self, values: Sequence[float] | Floats) -> None:
         """Count many values, which costs less than one by one."""
-        if len(values) < _MANY:
-            for value in values:
-                self.observe(value)
-            return
-        found = np.bincount(np.searchsorted(self.bounds, values), minlength=len(self.counts))
+        found = np.bincount(np.searchsorted(self._edges, values), minlength=len(self.counts))
         self.counts = [old + new for old, new in zip(self.counts, found.tolist(), strict=True)]
-        self.sum += sum(values)
+        self.sum += float(np.sum(values))
 
     @property
     def count(self) -> int:

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
-from collections.abc import Callable
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, repeat
+from typing import TypeVar
+
+import numpy as np
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
@@ -18,15 +23,18 @@ from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision
 from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
-from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds
+from bayplan.service.metrics.of_plugins import PluginMeasurements
+from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 """How an attempt ended."""
 
-_SAMPLED = 0.1
+_SAMPLED = 0.05
 """The share of cycles, hints and PreEnqueue calls in which plugins are timed."""
-_FOLD_AT = 500
-"""So many attempts are timed before they are sorted into buckets."""
+_FOLD_AT = 1000
+"""So many decisions are noted, or calls of PreEnqueue timed, before they are sorted into buckets."""
+_AT_ONCE = 20
+"""So many stopwatches are made at a time."""
 _MOST_ATTEMPTS = 15
 _ATTEMPTS_LABELS = [*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",)]
 
@@ -38,11 +46,15 @@ _REQUEST_SECONDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0
 _REQUEST_BYTES = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
 
 
+T = TypeVar("T")
+
+
 class Metrics:
     """One scheduler's measurements, all made in its event loop's thread. Times are seconds.
 
     `now` is the clock that they are made by; `sampled` the share of what is measured in some cases only. What happens
-    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`: then it costs a third.
+    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`, which costs less: at the
+    latest when somebody scrapes, so that every count is right then.
     """
 
     def __init__(
@@ -51,16 +63,23 @@ class Metrics:
         self.now = (clock or SystemClock()).monotonic
         self._sampled = sampled
         self._random = (rng or random.Random()).random
-        self._unmeasured = self._until_next()
-        """How many attempts are not to be timed before the next one is."""
-        self._unmeasured_hints = self._until_next()
-        """The same of hints and PreEnqueue calls."""
-        self._unsampled = 0
-        """How many attempts there were since the last that was timed."""
-        self._decided: list[float] = []
-        self._bound: list[tuple[str, float, float | None, int]] = []
-        self._timed: list[PluginTimes] = []
+        self.stopwatches = self._sampling(lambda number: PluginTimes(self.now, self._timed.append, number))
+        """For each attempt a stopwatch for its plugins; None for most attempts, in which they are not timed."""
+        self._due = self._sampling(bool)
+        """Whether to time a hint, or a call of PreEnqueue."""
+        self.new_decisions: list[float] = []
+        """What decisions took since the last `fold`, to be appended by whoever makes one.
+
+        No method: beside what a decision leaves of the processor's caches, a call costs more than what it would do.
+        """
+        self._bound: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        """Of pods that were bound, by profile: seconds since the attempt began and since the first one did, attempts.
+
+        One after the other, and nothing else of these pods: what is kept is cold when it is looked at again.
+        """
+        self._timed: list[Timed] = []
         self._let_in: list[PluginTimes] = []
+        """Stopwatches of PreEnqueue."""
         self.attempts = Histograms(_ATTEMPT_BUCKETS)
         """Attempts to schedule a pod, by result and profile: from the queue to the end of its binding."""
         self.decisions = Histogram(_ATTEMPT_BUCKETS)
@@ -93,82 +112,85 @@ class Metrics:
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
+        self.of_plugins = PluginMeasurements()
+        """What plugins measure of their own."""
         self.leading: dict[str, Callable[[], bool]] = {}
         """How to find out, in any thread, whether this process leads, by the name of the lease."""
 
     # An attempt
 
-    def sample(self, profile: str) -> PluginTimes | None:
-        """A stopwatch for the plugins of an attempt; None for most attempts, in which they are not timed."""
-        if self._unmeasured:
-            self._unmeasured -= 1
-            return None
-        gap = self._until_next()
-        times = PluginTimes(profile, self.now, self._timed_one, stands_for=self._unsampled + 1)
-        self._unmeasured = self._unsampled = gap
-        return times
+    def _sampling(self, make: Callable[[int], T]) -> Iterator[T | None]:
+        """None for most; for the others what `make` makes of how many there were since the last, with it."""
 
-    def _until_next(self) -> int:
-        """Drawn so that each attempt has the same chance: one random number a gap, not one an attempt."""
+        def blocks() -> Iterator[Iterator[Iterable[T | None]]]:
+            while True:  # some at once, which costs a fraction
+                gaps = [self._gap() for _ in range(_AT_ONCE)]
+                made: list[tuple[T | None]] = [(make(gap + 1),) for gap in gaps]
+                yield chain.from_iterable(zip((repeat(None, gap) for gap in gaps), made, strict=True))
+
+        return chain.from_iterable(chain.from_iterable(blocks()))
+
+    def _gap(self) -> int:
+        """How many are not timed before one is: drawn so that each has the same chance."""
         if self._sampled >= 1:
             return 0
         return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
 
-    def _timed_one(self, times: PluginTimes) -> None:
-        self._timed.append(times)
-        if len(self._timed) > _FOLD_AT:
-            self.fold()
+    def timed(self, queued: QueuedPod, decision: Decision, times: PluginTimes) -> None:
+        """A decision was made about a pod, and `times` is its stopwatch."""
+        times.profile = profile = queued.pod.scheduler_name
+        filtered, scored = decision.node != "" or decision.diagnosis.verdicts is not None, decision.scores is not None
+        skipped = frozenset(decision.cycle.skip_filter), frozenset(decision.cycle.skip_score)
+        self.evaluated[Evaluated(profile, filtered, scored, *skipped)] += times.stands_for
 
-    def decided(self, queued: QueuedPod, decision: Decision, times: PluginTimes | None) -> None:
-        """A decision was made about a pod. `times` as `sample` gave it."""
-        self._decided.append(self.now() - queued.popped_at)
-        if not decision.node and (decision.victims or decision.diagnosis.post_filter_message):
+    def not_placed(self, decision: Decision) -> None:
+        """A decision was that a pod cannot be placed now."""
+        if decision.victims or decision.diagnosis.post_filter_message:
             self.preemption_attempts += 1
             if decision.victims:
                 self.victims.observe(len(decision.victims))
-        if times is not None:
-            times.decided(decision)
 
     def bound(self, queued: QueuedPod) -> None:
         """A pod was bound."""
         now, began = self.now(), queued.initial_attempt_at
-        self._bound.append(
-            (
-                queued.pod.scheduler_name,
-                now - queued.popped_at,
-                None if began is None else now - began,
-                queued.attempts,
-            )
-        )
+        since_first = math.nan if began is None else now - began
+        self._bound[queued.pod.scheduler_name].extend((now - queued.popped_at, since_first, queued.attempts))
         if queued.was_flushed:
             self.scheduled_after_flush += 1
-
-    def fold(self) -> None:
-        """Sort into buckets what was noted since the last time. For the scheduler's thread, before somebody reads."""
-        decided, self._decided = self._decided, []
-        self.decisions.observe_all(decided)
-        bound, self._bound = self._bound, []
-        attempts, durations = Seconds(list), Seconds(list)
-        for profile, seconds, since_first, number in bound:
-            attempts[SCHEDULED, profile].append(seconds)
-            if since_first is not None:
-                durations[_ATTEMPTS_LABELS[min(number, _MOST_ATTEMPTS)]].append(since_first)
-        self.attempts.observe_all(attempts)
-        self.pod_durations.observe_all(durations)
-        self.attempts_of_pods.observe_all([number for *_, number in bound])
-        let_in, self._let_in = self._let_in, []
-        for times in let_in:  # nobody tells when the queue is through with one, but by now it is
-            times.finish()
-        plugins, points = Seconds(list), Seconds(list)
-        for times in self._timed:
-            times.fold(plugins, points, self.evaluated)
-        self._timed.clear()
-        self.plugins.observe_all(plugins)
-        self.points.observe_all(points)
+        self._fold_if_many()
 
     def failed(self, queued: QueuedPod, result: str) -> None:
         """An attempt ended without a binding: UNSCHEDULABLE or ERROR."""
         self.attempts[result, queued.pod.scheduler_name].observe(self.now() - queued.popped_at)
+        self._fold_if_many()
+
+    def _fold_if_many(self) -> None:
+        if len(self.new_decisions) >= _FOLD_AT:
+            self.fold()
+
+    def fold(self) -> None:
+        """Sort into buckets what was noted since the last time. For the scheduler's thread, before somebody reads."""
+        self.decisions.observe_all(self.new_decisions)
+        self.new_decisions.clear()
+        self._fold_bound()
+        for times in self._let_in:  # nobody tells when the queue is through with one, but by now it is
+            times.finish()
+        self._let_in.clear()
+        plugins, points = Seconds(list), Seconds(list)
+        fold(self._timed, plugins, points)
+        self._timed.clear()
+        self.plugins.observe_all(plugins)
+        self.points.observe_all(points)
+
+    def _fold_bound(self) -> None:
+        for profile, noted in self._bound.items():
+            seconds, since_first, attempts = np.array(noted).reshape(-1, 3).T
+            self.attempts[SCHEDULED, profile].observe_all(seconds)
+            self.attempts_of_pods.observe_all(attempts)
+            labels = np.where(np.isnan(since_first), -1, np.minimum(attempts, _MOST_ATTEMPTS)).astype(np.intp)
+            for label in np.flatnonzero(np.bincount(labels[labels >= 0])).tolist():
+                self.pod_durations[_ATTEMPTS_LABELS[label]].observe_all(since_first[labels == label])
+        self._bound.clear()
 
     # Around it
 
@@ -186,11 +208,12 @@ class Metrics:
 
     def pre_enqueue_caller(self, pod: PodInfo) -> Caller:
         """Who calls the PreEnqueue plugins for a pod: a stopwatch, now and then."""
-        if not self._due():
+        if not next(self._due):
             return call
-        if len(self._let_in) > _FOLD_AT:
+        if len(self._let_in) >= _FOLD_AT:
             self.fold()
-        times = PluginTimes(pod.scheduler_name, self.now, self._timed.append)
+        times = PluginTimes(self.now, self._timed.append)
+        times.profile = pod.scheduler_name
         self._let_in.append(times)
         return times.call
 
@@ -198,7 +221,7 @@ class Metrics:
         self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object, /
     ) -> object:
         """Asks a hint, and times some of them."""
-        if not self._due():
+        if not next(self._due):
             return hint(pod, old, new)
         began, label = self.now(), "Error"
         try:
@@ -208,13 +231,6 @@ class Metrics:
             return answer
         finally:
             self.hints[plugin, event.label, label].observe(self.now() - began)
-
-    def _due(self) -> bool:
-        if self._unmeasured_hints:
-            self._unmeasured_hints -= 1
-            return False
-        self._unmeasured_hints = self._until_next()
-        return True
 
     def requested(self, method: str, host: str, code: str, seconds: float, sent: int, received: int) -> None:
         """A request to the API server has ended. `code` is its status, or `<error>` where no answer came. Bytes."""

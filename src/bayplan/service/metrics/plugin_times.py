@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
 from inspect import isawaitable
 from typing import Any, NamedTuple
 
 from bayplan.framework.calling import call
 from bayplan.framework.interface import PostFilterResult, Wait
 from bayplan.framework.status import Code, Status
-from bayplan.scheduling import Decision
 
 SUCCESS, SKIP, ERROR = str(Code.SUCCESS), str(Code.SKIP), str(Code.ERROR)
+
+_CODES = {code: str(code) for code in Code}
+_FINE = (SUCCESS, SKIP)
+_SAYING = (Status, str, Wait, PostFilterResult)
+"""Answers that are a status of their own. Any other is success, and so are answers about many nodes at once."""
 
 _LABELS = {
     "AddPod": "PreFilterExtensionAddPod",
@@ -39,46 +43,45 @@ class Evaluated(NamedTuple):
     skip_score: frozenset[str]
 
 
-class PluginTimes:
-    """Times the plugins of one attempt to schedule a pod, and, by adding that up, its extension points.
+Call = tuple[str, str, str, float, bool]
+"""A plugin was asked: its name, the point, the status, seconds, and whether that was not on another plugin's behalf.
 
-    `call` is a `framework.calling.Caller`. What a plugin has others asked in its turn, such as the filters in
-    preemption's dry runs, counts for those plugins, but not for an extension point of this attempt. `finish` is to be
-    called when a part of the attempt has ended: the deciding, or the binding.
+No type of its own: one is made for every call.
+"""
+Timed = tuple[str, list[Call]]
+"""A profile, and the calls of a part of an attempt."""
+
+
+class PluginTimes:
+    """Times the plugins of one attempt to schedule a pod.
+
+    `call` is a `framework.calling.Caller`. `finish` is to be called when a part of the attempt has ended: the deciding,
+    or the binding. Then `finished` is told the profile, and the calls that the part was made of. `stands_for`: how many
+    attempts this one is a sample of.
     """
 
-    __slots__ = ("_calls", "_evaluated", "_finished", "_inside", "_now", "_parts", "_profile", "stands_for")
+    __slots__ = ("_calls", "_finished", "_inside", "_now", "profile", "stands_for")
 
-    def __init__(
-        self,
-        profile: str,
-        now: Callable[[], float],
-        finished: Callable[[PluginTimes], None],
-        *,
-        stands_for: int = 1,
-    ) -> None:
-        """`finished` is told that there is something to fold."""
+    def __init__(self, now: Callable[[], float], finished: Callable[[Timed], None], stands_for: int = 1) -> None:
+        self.profile = ""
+        """To be written before a part ends."""
         self.stands_for = stands_for
-        """How many attempts this one is a sample of."""
-        self._profile = profile
         self._now = now
         self._finished = finished
         self._inside = False
-        self._calls: list[tuple[str, str, str, float, bool]] = []
-        """Plugin, point, status, seconds, and whether no other plugin was being asked."""
-        self._parts: list[list[tuple[str, str, str, float, bool]]] = []
-        self._evaluated: tuple[bool, bool, set[str], set[str]] | None = None
+        self._calls: list[Call] = []
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
         """Call a plugin's method, and note how long it took."""
         outermost, self._inside = not self._inside, True
-        began, status = self._now(), ERROR
+        now, status = self._now, ERROR
+        began = now()
         try:
             answer = call(plugin, point, method, *arguments)
-            status = SUCCESS if answer is None else status_label(answer)
+            status = status_label(answer) if isinstance(answer, _SAYING) else SUCCESS
         finally:
             self._inside = not outermost
-            self._calls.append((plugin.name, point, status, self._now() - began, outermost))
+            self._calls.append((plugin.name, point, status, now() - began, outermost))
         if point in _MAY_WAIT and isawaitable(answer):
             self._calls.pop()
             return self._awaited(plugin.name, point, answer, began)
@@ -88,53 +91,51 @@ class PluginTimes:
         status = ERROR
         try:
             result = await answer
-            status = status_label(result)
+            status = status_label(result) if isinstance(result, _SAYING) else SUCCESS
             return result
         finally:
             self._calls.append((plugin, point, status, self._now() - began, True))
 
-    def decided(self, decision: Decision) -> None:
-        """Note which plugins had a say. Not more of the decision is kept than that takes."""
-        filtered = decision.node != "" or decision.diagnosis.verdicts is not None
-        cycle = decision.cycle
-        self._evaluated = filtered, decision.scores is not None, cycle.skip_filter, cycle.skip_score
-
     def finish(self) -> None:
         """A part of the attempt has ended."""
-        if self._calls or self._evaluated is not None:
-            self._parts.append(self._calls)
-            self._calls = []
-            self._finished(self)
-
-    def fold(self, plugins: Seconds, points: Seconds, evaluated: Counter[Evaluated]) -> None:
-        """Hand over what was noted of the parts that are finished: each call, and each extension point's sum."""
-        if self._evaluated is not None:
-            filtered, scored, *skipped = self._evaluated
-            evaluated[Evaluated(self._profile, filtered, scored, *map(frozenset, skipped))] += self.stands_for
-            self._evaluated = None
-        for calls in self._parts:
-            sums: dict[str, tuple[float, str]] = {}
-            for plugin, point, status, seconds, outermost in calls:
-                plugins[plugin, _LABELS.get(point, point), status].append(seconds)
-                if outermost:
-                    whole = _PART_OF.get(point, point)
-                    total, worst = sums.get(whole, (0.0, SUCCESS))
-                    sums[whole] = total + seconds, worst if status in {SUCCESS, SKIP} else status
-            for point, (seconds, status) in sums.items():
-                # A Filter that turned one node down is no news: the point fails where a plugin does.
-                label = SUCCESS if point == "Filter" and status != ERROR else status
-                points[point, label, self._profile].append(seconds)
-        self._parts.clear()
+        if self._calls:
+            calls, self._calls = self._calls, []
+            self._finished((self.profile, calls))
 
 
-def status_label(answer: object) -> str:
-    """The status that an answer is, as metrics call it. Answers about many nodes at once are success."""
+def fold(attempts: Iterable[Timed], plugins: Seconds, points: Seconds) -> None:
+    """What calls took, by plugin, point and status; and what points took, by point, status and profile.
+
+    A point takes what its plugins take together. What a plugin has others asked
+    in its turn, such as the filters in preemption's dry runs, counts for those plugins, but not for a point.
+    """
+    taken = Seconds(list)
+    for profile, calls in attempts:
+        sums: dict[str, float] = {}
+        statuses: dict[str, str] = {}
+        for plugin, point, status, seconds, outermost in calls:
+            taken[plugin, point, status].append(seconds)
+            if outermost:
+                sums[point] = sums.get(point, 0.0) + seconds
+                if status not in _FINE:
+                    statuses[point] = status
+        for part, whole in _PART_OF.items():
+            if part in sums:
+                sums[whole] = sums.get(whole, 0.0) + sums.pop(part)
+                if part in statuses:
+                    statuses[whole] = statuses[part]
+        for point, seconds in sums.items():
+            status = statuses.get(point, SUCCESS)
+            # A Filter that turned one node down is no news: the point fails where a plugin does.
+            points[point, SUCCESS if point == "Filter" and status != ERROR else status, profile].append(seconds)
+    for (plugin, point, status), each in taken.items():
+        plugins[plugin, _LABELS.get(point, point), status] += each
+
+
+def status_label(answer: Status | str | Wait | PostFilterResult) -> str:
+    """The status that an answer is, as metrics call it."""
     if isinstance(answer, Status):
-        return str(answer.code)
-    if isinstance(answer, str):
-        return str(Code.UNSCHEDULABLE)
-    if isinstance(answer, Wait):
-        return str(Code.WAIT)
+        return _CODES[answer.code]
     if isinstance(answer, PostFilterResult):
-        return str(answer.status.code)
-    return SUCCESS
+        return _CODES[answer.status.code]
+    return str(Code.WAIT if isinstance(answer, Wait) else Code.UNSCHEDULABLE)

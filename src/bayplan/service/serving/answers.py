@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from typing import Any
 
 import msgspec
@@ -31,11 +33,30 @@ def refusal(status: int, reason: str, message: str) -> web.Response:
         "status": "Failure",
         "message": message,
         "reason": reason,
+        **({"details": {}} if reason == "Forbidden" else {}),
         "code": status,
     }
-    if reason == "Forbidden":
-        document["details"] = {}
     return answer(msgspec.json.encode(document), JSON, status)
+
+
+def forbidden(user: str, method: str, path: str, reason: str) -> web.Response:
+    """A Status that says who may not do what, and why, if that is known. Mirrors ForbiddenStatusError."""
+    said = _harmless(f"User {_quoted(user)} cannot {method.lower()} path {_quoted(path)}")
+    return refusal(403, "Forbidden", f"forbidden: {said}{f': {reason}' if reason else ''}")
+
+
+def internal_error(target: str, error: str) -> web.Response:
+    """What kube-apiserver's filters say when they cannot tell whether somebody may. Mirrors InternalError there."""
+    return answer(_harmless(f"Internal Server Error: {_quoted(target)}: {error}\n"), status=500)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _harmless(text: str) -> str:
+    """A text that no browser takes for HTML."""
+    return html.escape(text, quote=False)
 
 
 def wants_json(request: web.BaseRequest) -> bool:

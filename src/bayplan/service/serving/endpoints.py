@@ -15,6 +15,7 @@ from bayplan.service.leader_election import Leadership
 from bayplan.service.loop_reader import LoopUnavailableError
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.resources import PodResourcesCollector
+from bayplan.service.metrics.selection import Selection
 from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.scheduler import Scheduler
 from bayplan.service.serving.health import HEALTHZ, LIVEZ, READYZ, HealthChecks
@@ -27,8 +28,8 @@ class Endpoints:
     """Serves a scheduler's endpoints while it is entered: before the scheduler runs, until after it has ended.
 
     `connect` opens an API client in the endpoints' own thread; with it tokens and access are reviewed, unless there
-    are clients for just that. `configuration` and `flags` are shown to whoever may see them. Entering raises
-    ServingError or ConfigError.
+    are clients for just that. `configuration` and `flags` are shown to whoever may see them, and of metrics what
+    `selection` leaves. Entering raises ServingError or ConfigError.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Endpoints:
         configuration: Callable[[], Any] = dict,
         flags: Mapping[str, str] | None = None,
         leadership: Leadership | None = None,
+        selection: Selection = Selection(),  # noqa: B008 - it cannot be changed
     ) -> None:
         self._options = options
         self._scheduler = scheduler
@@ -53,12 +55,12 @@ class Endpoints:
         if leadership is not None:
             self.health.add("leaderElection", lambda: _lost(leadership), HEALTHZ, READYZ)
         self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog)
-        """What /metrics tells."""
+        """What /metrics tells, before anything is left out."""
         started = datetime.now(UTC)
         self._pages: dict[str, Page] = {
-            "/metrics": metrics_page(self.registry),
-            "/metrics/resources": metrics_page(self._resources(), hidden=self._follows),
-            "/metrics/slis": metrics_page(_registry_of(self.health)),
+            "/metrics": metrics_page(selection.of(self.registry)),
+            "/metrics/resources": metrics_page(selection.of(self._resources()), hidden=self._follows),
+            "/metrics/slis": metrics_page(selection.of(_registry_of(self.health))),
             "/configz": configz_page(configuration),
             "/flagz": flagz_page(flags or {}),
             "/statusz": statusz_page(started, lambda: self.paths, lambda: datetime.now(UTC)),
@@ -111,7 +113,9 @@ class Endpoints:
         return f"{watchdog.blocked_by} has been blocking the event loop for {seconds:.0f} s"
 
     def _unsynchronised(self) -> str:
-        return "" if self._scheduler.synced.is_set() else "handlers are not fully synchronized"
+        if self._scheduler.synced.is_set():
+            return ""
+        return ": ".join(filter(None, ("handlers are not fully synchronized", self._scheduler.not_synced_because)))
 
 
 def _lost(leadership: Leadership) -> str:

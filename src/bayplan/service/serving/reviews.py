@@ -25,8 +25,7 @@ _REMEMBERED = 4096
 _TIMEOUT = 10.0
 
 PRIVILEGED = "system:masters"
-"""The group that may do everything, and is not asked about."""
-AUTHENTICATED = "system:authenticated"
+"""The group that may do everything, and need not be asked about."""
 
 
 class ReviewFailedError(Exception):
@@ -40,7 +39,7 @@ class User:
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
-    extra: Mapping[str, Sequence[str]] = field(default_factory=dict, compare=False)
+    extra: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Reviews:
@@ -62,6 +61,11 @@ class Reviews:
         self._users: Remembered[User | None] = Remembered(now)
         self._verdicts: Remembered[tuple[bool, str]] = Remembered(now)
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is an API server to ask."""
+        return self._client is not None
+
     async def user_of(self, token: str) -> User | None:
         """Whose token it is; None for nobody's. Raises ReviewFailedError."""
         key = hashlib.sha256(token.encode()).digest()
@@ -71,31 +75,29 @@ class Reviews:
             user = status.get("user") or {}
             if not status.get("authenticated") or not user.get("username"):
                 return None, self._token_ttl
-            groups = dict.fromkeys([*(user.get("groups") or ()), AUTHENTICATED])
-            return User(user["username"], tuple(groups), user.get("uid", ""), user.get("extra") or {}), self._token_ttl
+            groups = tuple(user.get("groups") or ())
+            return User(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), self._token_ttl
 
         return await self._users.get(key, ask)
 
     async def may(self, user: User, verb: str, path: str) -> tuple[bool, str]:
         """Whether a user may do something with a path, and why not, if that was said. Raises ReviewFailedError."""
-        if PRIVILEGED in user.groups:
-            return True, ""
+        spec: dict[str, Any] = {
+            "user": user.name,
+            "groups": list(user.groups),
+            "nonResourceAttributes": {"path": path, "verb": verb},
+        }
+        if user.uid:
+            spec["uid"] = user.uid
+        if user.extra:
+            spec["extra"] = {key: list(values) for key, values in user.extra.items()}
 
         async def ask() -> tuple[tuple[bool, str], float]:
-            spec: dict[str, Any] = {
-                "user": user.name,
-                "groups": list(user.groups),
-                "nonResourceAttributes": {"path": path, "verb": verb},
-            }
-            if user.uid:
-                spec["uid"] = user.uid
-            if user.extra:
-                spec["extra"] = {key: list(values) for key, values in user.extra.items()}
             status = await self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
             allowed = bool(status.get("allowed"))
             return (allowed, str(status.get("reason") or "")), self._allowed_ttl if allowed else self._denied_ttl
 
-        return await self._verdicts.get((user, verb, path), ask)
+        return await self._verdicts.get(msgspec.json.encode(spec), ask)
 
     async def _post(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         """The status of a review."""
@@ -144,13 +146,3 @@ class Remembered(Generic[T]):
         if len(self._answers) > _REMEMBERED:
             self._answers.popitem(last=False)
         return answer
-
-
-def user_of_certificate(certificate: Mapping[str, Any] | None) -> User | None:
-    """Who a verified client certificate (in `ssl`'s form) says that they are; None where there is none."""
-    if not certificate:
-        return None
-    subject = [pair for names in certificate.get("subject", ()) for pair in names]
-    name = next((value for key, value in subject if key == "commonName"), "")
-    groups = tuple(value for key, value in subject if key == "organizationName")
-    return User(name, (*groups, AUTHENTICATED)) if name else None

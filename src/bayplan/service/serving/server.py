@@ -1,7 +1,6 @@
 """The server: a thread with an event loop, sockets and an API client of its own; who is let in, and to what.
 
-Mirrors buildHandlerChain of cmd/kube-scheduler/app/server.go, but that nobody is let in without saying who they are,
-except to the paths that are open to anybody, for which the API server is never asked.
+Mirrors buildHandlerChain of cmd/kube-scheduler/app/server.go.
 """
 
 from __future__ import annotations
@@ -10,18 +9,19 @@ import asyncio
 import logging
 import socket
 import threading
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
 from bayplan.client import Client, ConfigError
-from bayplan.service.serving.answers import answer, refusal
+from bayplan.service.serving.answers import answer, forbidden, internal_error, refusal
+from bayplan.service.serving.authentication import Authentication, RefusedCredentialsError
 from bayplan.service.serving.certificates import Certificates
+from bayplan.service.serving.cluster_authentication import Believed, ClusterAuthentication
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
-from bayplan.service.serving.reviews import ReviewFailedError, Reviews, User, user_of_certificate
+from bayplan.service.serving.reviews import PRIVILEGED, ReviewFailedError, Reviews
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class EndpointServer:
     """Serves pages and health checks over HTTPS between `start` and `stop`.
 
     `connect_authentication` and `connect_authorization` open the clients that tokens and access are reviewed with;
-    None: with these nobody is let in to what is not open.
+    None: tokens say nothing, and nobody is let in to what is not open.
     """
 
     def __init__(
@@ -54,7 +54,8 @@ class EndpointServer:
         self._connect_authentication = connect_authentication
         self._connect_authorization = connect_authorization
         self._open_paths = [path.lstrip("/") for path in options.always_allow_paths]
-        self._certificates = Certificates(options)
+        self._cluster: ClusterAuthentication | None = None
+        self._certificates = Certificates(options, self._believed)
         self._started = threading.Event()
         self._problem: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -80,6 +81,9 @@ class EndpointServer:
                 log.debug("the endpoints had ended already")
             self._thread.join()
 
+    def _believed(self) -> Believed:
+        return Believed() if self._cluster is None else self._cluster.believed
+
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
@@ -94,16 +98,20 @@ class EndpointServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
-            reviews = [
-                Reviews(
-                    None if connect is None else await stack.enter_async_context(connect()),
-                    token_ttl=self._options.token_cache_ttl,
-                    allowed_ttl=self._options.authorized_cache_ttl,
-                    denied_ttl=self._options.unauthorized_cache_ttl,
-                )
+            authenticating, authorizing = [
+                None if connect is None else await stack.enter_async_context(connect())
                 for connect in (self._connect_authentication, self._connect_authorization)
             ]
-            door = _Door(self._open_paths, self._pages, self._health, *reviews)
+            if authenticating is not None and self._looks_up:
+                await stack.enter_async_context(self._looking_up(authenticating))
+            certificates = self._certificates
+            authentication = Authentication(
+                self._reviews(authenticating),
+                clients=lambda: certificates.clients,
+                proxies=lambda: certificates.proxies,
+                headers=lambda: certificates.headers,
+            )
+            door = _Door(self._open_paths, self._pages, self._health, authentication, self._reviews(authorizing))
             server = web.Server(door.serve, access_log=None)
             runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SECONDS)
             await runner.setup()
@@ -118,6 +126,40 @@ class EndpointServer:
                         await self._stop.wait()
                 except TimeoutError:
                     continue
+
+    def _reviews(self, client: Client | None) -> Reviews:
+        options = self._options
+        return Reviews(
+            client,
+            token_ttl=options.token_cache_ttl,
+            allowed_ttl=options.authorized_cache_ttl,
+            denied_ttl=options.unauthorized_cache_ttl,
+        )
+
+    @property
+    def _looks_up(self) -> bool:
+        options = self._options
+        complete = options.client_ca_file is not None and options.requestheader_client_ca_file is not None
+        return not options.skip_lookup and not complete
+
+    @asynccontextmanager
+    async def _looking_up(self, client: Client) -> AsyncIterator[None]:
+        """Keep known whom the cluster says to believe. Raises ServingError where it has to say so first, and does not.
+
+        Otherwise nobody waits for it: health is to be served, whatever the cluster does.
+        """
+        self._cluster = cluster = ClusterAuthentication(client, self._certificates.refresh)
+        if not self._options.tolerate_lookup_failure:
+            try:
+                await cluster.look()
+            except ServingError as error:
+                raise ServingError(f"{error}; see --authentication-tolerate-lookup-failure") from error
+        task = asyncio.create_task(cluster.follow(), name="whom to believe")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
 
     def _listen(self) -> socket.socket:
         options = self._options
@@ -157,7 +199,7 @@ class _Door:
         open_paths: list[str],
         pages: Mapping[str, Page],
         health: HealthChecks,
-        authentication: Reviews,
+        authentication: Authentication,
         authorization: Reviews,
     ) -> None:
         self._open_paths = frozenset(path for path in open_paths if not path.endswith("*"))
@@ -170,40 +212,30 @@ class _Door:
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """One request."""
         try:
-            refused = None if self._is_open(request.path) else await self._refused(request)
-            return refused or await self._answer(request)
+            return await self._refused(request) or await self._answer(request)
+        except RefusedCredentialsError as error:
+            log.warning("%s %s from somebody unknown: %s", request.method, request.path, error)
+            return refusal(401, "Unauthorized", "Unauthorized")
         except ReviewFailedError as error:
             log.warning("%s %s was refused: %s", request.method, request.path, error)
-            return refusal(500, "InternalError", f"Internal error occurred: {error}")
+            return internal_error(request.path_qs, str(error))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
             return refusal(500, "InternalError", "Internal error occurred: see the scheduler's log")
 
+    async def _refused(self, request: web.BaseRequest) -> web.Response | None:
+        """None for whoever may have what they ask for. Raises RefusedCredentialsError and ReviewFailedError."""
+        user = await self._authentication.user_of(request)
+        if PRIVILEGED in user.groups or self._is_open(request.path):
+            return None
+        if not self._authorization.can_ask:
+            return forbidden(user.name, request.method, request.path, "")
+        allowed, reason = await self._authorization.may(user, request.method.lower(), request.path)
+        return None if allowed else forbidden(user.name, request.method, request.path, reason)
+
     def _is_open(self, path: str) -> bool:
         path = path.removeprefix("/")
         return path in self._open_paths or path.startswith(self._open_prefixes)
-
-    async def _refused(self, request: web.BaseRequest) -> web.Response | None:
-        user = await self._user(request)
-        if user is None:
-            return refusal(401, "Unauthorized", "Unauthorized")
-        verb = request.method.lower()
-        allowed, reason = await self._authorization.may(user, verb, request.path)
-        if allowed:
-            return None
-        said = f'forbidden: User "{user.name}" cannot {verb} path "{request.path}"{f": {reason}" if reason else ""}'
-        return refusal(403, "Forbidden", said)
-
-    async def _user(self, request: web.BaseRequest) -> User | None:
-        certificate: Any = request.transport.get_extra_info("peercert") if request.transport is not None else None
-        user = user_of_certificate(certificate)
-        if user is not None:
-            return user
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token or not token.isascii():
-            return None
-        return await self._authentication.user_of(token)
 
     async def _answer(self, request: web.BaseRequest) -> web.Response:
         health, page = self._health.find(request.path), self._pages.get(request.path)

@@ -24,6 +24,7 @@ CORE_AND_EVENTS = " events.k8s.io"
 DISCOVERY = "discovery.k8s.io"
 NETWORKING = "networking.k8s.io"
 RESOURCE = "resource.k8s.io"
+SCHEDULING = "scheduling.k8s.io"
 STORAGE = "storage.k8s.io"
 
 AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
@@ -309,10 +310,22 @@ ROLES: dict[str, tuple[tuple[Object, ...], tuple[str, ...]]] = {
 """Roles of kube-system: their rules, and who has them. The bindings are called like their roles, after `system::`."""
 
 
-def bootstrap_policy() -> Iterator[Object]:
-    """All of it, as objects to create."""
+ALPHA_RULES: dict[str, tuple[Object, ...]] = {
+    "system:aggregate-to-edit": (_rule(WRITE, SCHEDULING, "podgroups workloads"),),
+    "system:aggregate-to-view": (_rule(READ, SCHEDULING, "podgroups podgroups/status workloads"),),
+    "system:kube-scheduler": (
+        _rule(READ, SCHEDULING, "podgroups"),
+        _rule("patch update", SCHEDULING, "podgroups/status"),
+    ),
+}
+"""What cluster roles say too where the feature gate GenericWorkload is on, by name."""
+
+
+def bootstrap_policy(*, alpha: bool = False) -> Iterator[Object]:
+    """All of it, as objects to create. `alpha`: with the rules for the kinds that a server has by feature gates."""
     for name, rules in CLUSTER_ROLES.items():
-        yield {**_head(CLUSTER_ROLE, name), "rules": list(rules)}
+        more = ALPHA_RULES.get(name, ()) if alpha else ()
+        yield {**_head(CLUSTER_ROLE, name), "rules": [*rules, *more]}
     for name in AGGREGATED:
         selector = {"matchLabels": {f"{AGGREGATE}{name}": "true"}}
         yield {**_head(CLUSTER_ROLE, name), "aggregationRule": {"clusterRoleSelectors": [selector]}, "rules": []}

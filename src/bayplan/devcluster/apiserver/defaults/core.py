@@ -123,7 +123,7 @@ def default_claim_devices(claim_spec: Object) -> None:
     for request in claim_spec.get("devices", {}).get("requests") or ():
         for wanted in [request.get("exactly"), *request.get("firstAvailable", ())]:
             if wanted is not None and wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":
-                wanted.setdefault("count", 1)
+                wanted["count"] = wanted.get("count") or 1
 
 
 def default_resource_claim(claim: Object) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from bayplan.api import kinds
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables import core, rbac, storage, workloads
+from bayplan.devcluster.apiserver.tables import core, rbac, scheduling, storage, workloads
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
 from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
 from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
@@ -25,6 +25,7 @@ TABLES: dict[kinds.Kind, Table] = {
     **rbac.TABLES,
     **workloads.TABLES,
     **storage.TABLES,
+    **scheduling.TABLES,
 }
 
 

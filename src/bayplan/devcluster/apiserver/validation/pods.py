@@ -54,7 +54,8 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
     volumes: list[str] = []
     for index, volume in enumerate(spec.get("volumes", ())):
         yield from _volume(volume, volumes, f"{where}.volumes[{index}]")
-    claims = {claim["name"] for claim in spec.get("resourceClaims", ())}
+    yield from _resource_claims(spec.get("resourceClaims", ()), f"{where}.resourceClaims")
+    claims = {claim.get("name", "") for claim in spec.get("resourceClaims", ())}
     if not containers:
         yield required(f"{where}.containers")
     names: list[str] = []
@@ -115,6 +116,31 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
         yield required(f"{where}.persistentVolumeClaim.claimName")
     if "hostPath" in volume and not volume["hostPath"].get("path"):
         yield required(f"{where}.hostPath.path")
+
+
+def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldError]:
+    names: set[str] = set()
+    for index, claim in enumerate(claims):
+        at, name = f"{where}[{index}]", claim.get("name", "")
+        if not name:
+            yield required(f"{at}.name")
+        elif name in names:
+            yield duplicate(f"{at}.name", name)
+        else:
+            for error in name_errors(name, "label"):
+                yield invalid_value(f"{at}.name", name, error)
+        names.add(name)
+        known = ("resourceClaimName", "resourceClaimTemplateName")
+        sources = [source for source in known if source in claim]
+        shown = {"Name": name, **{f"{source[0].upper()}{source[1:]}": claim.get(source) for source in known}}
+        if len(sources) > 1:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid_value(at, shown, detail)
+        elif not sources:
+            yield invalid_value(at, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+        for source in sources:
+            for error in name_errors(claim[source], "subdomain"):
+                yield invalid_value(f"{at}.{source}", claim[source], error)
 
 
 def _container(

@@ -11,41 +11,26 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import POD
+from bayplan.api.pod_groups import POD_GROUPS, spec_of
 from bayplan.cluster.pod_groups import PodsByGroup
+from bayplan.cluster.pod_groups import pod_group_of as key_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.events import Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import PLACED_WITH, Answer, CycleState, Gang, Plugin, Wait
+from bayplan.framework.interface import PLACED_WITH, Answer, CycleState, Gang, GangOutcome, Plugin, Wait
 from bayplan.framework.status import Status
+from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions
 
-POD_GROUPS = "podgroups.v1alpha2.scheduling.k8s.io"
 PERMIT_SECONDS = 300.0
 TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
-_KEY = (__name__, "group")
-
-
-class GangPolicy(msgspec.Struct):
-    """`gang` of a scheduling policy."""
-
-    minCount: int
-
-
-class SchedulingPolicy(msgspec.Struct):
-    """`schedulingPolicy` of a PodGroup; without `gang`, its pods are placed one by one."""
-
-    gang: GangPolicy | None = None
-
-
-class PodGroupSpec(msgspec.Struct):
-    """As much of the `spec` of a PodGroup as is heeded."""
-
-    schedulingPolicy: SchedulingPolicy
-
 
 class GangScheduling(Plugin):
-    """Holds pods of a gang back until there are enough, and lets them be bound when enough have a place."""
+    """Holds pods of a gang back until there are enough, and lets them be bound when enough have a place.
+
+    Pods of groups that are no gangs are let go at once. What becomes of any group is written into its status.
+    """
 
     name = "GangScheduling"
 
@@ -56,6 +41,7 @@ class GangScheduling(Plugin):
         """The gangs that have pods enough, as far as anybody looked."""
         self._members = PodsByGroup(handle.objects(POD), key_of)
         self._members.listen(self._wake)
+        self._conditions = PodGroupConditions(handle, self._pod_groups)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
         """Hold a pod back whose group is not there, or lacks pods."""
@@ -72,17 +58,29 @@ class GangScheduling(Plugin):
         return TOO_FEW if least is not None and len(self._members[key].staying) < least else None
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
-        """The pod's gang, while it lacks members and enough wait to fill it."""
+        """The pod's group, with those of it that wait; one that is no gang, or has enough of its pods, needs none."""
         key = key_of(pod)
         least = None if key is None else self._least(key)
         if key is None or least is None:
             return None
         assigned = self._members.assigned(key)
-        members = tuple(other for other in self._members[key].pending if other.uid not in assigned)
-        needed = least - len(assigned)
-        if needed <= 0 or len(members) < needed:
-            return None
-        return Gang(key.partition("/")[2], members, needed, placed=len(assigned))
+        return Gang(
+            key.partition("/")[2],
+            tuple(other for other in self._members[key].pending if other.uid not in assigned),
+            needed=max(least - len(assigned), 0),
+            placed=len(assigned),
+            nodes=self._members.nodes(key),
+            together=True,
+            pod_group=key,
+        )
+
+    def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
+        """Have it written into the status of the group."""
+        self._conditions.say(gang.pod_group, outcome, message)
+
+    async def background(self) -> None:
+        """Write what becomes of groups."""
+        await self._conditions.run()
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer:
         """Nothing is set aside."""
@@ -102,9 +100,9 @@ class GangScheduling(Plugin):
         if key not in self._pod_groups:
             return Status.error(f"failed to get podGroup {key}: it does not exist")
         least = self._least(key)
-        if least is None:
+        self._members.permit(key, pod.uid, node_name)
+        if not least:
             return None
-        self._members.permit(key, pod.uid)
         assigned = self._members.assigned(key)
         if len(assigned) < least:
             if PLACED_WITH not in cycle.data:
@@ -127,31 +125,16 @@ class GangScheduling(Plugin):
             least = self._least(key)
         except msgspec.ValidationError:
             least = None
-        if least is None or len(members.staying) < least:
+        if not least or len(members.staying) < least:
             self._complete.discard(key)
         elif key not in self._complete:
             self._complete.add(key)
             self._handle.activate(members.pending)
 
     def _least(self, key: str) -> int | None:
-        """How many pods of a group have to be placed together; None for a group that is no gang, or is not there."""
+        """How many pods of a group have to be placed together; None for a group that is not there."""
         pod_group: Any = self._pod_groups.get(key)
-        if pod_group is None:
-            return None
-        gang = msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec).schedulingPolicy.gang
-        return None if gang is None else gang.minCount
-
-
-def key_of(pod: PodInfo) -> str | None:
-    """`namespace/name` of a pod's group; None for a pod without one.
-
-    Kept with the pod, for its object may have been released.
-    """
-    if _KEY not in pod.cache:
-        group = pod.spec.schedulingGroup
-        pod.cache[_KEY] = f"{pod.namespace}/{group.podGroupName}" if group and group.podGroupName else None
-    key: str | None = pod.cache[_KEY]
-    return key
+        return None if pod_group is None else spec_of(pod_group).least
 
 
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:

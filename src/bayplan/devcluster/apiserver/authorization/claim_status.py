@@ -1,0 +1,85 @@
+"""Rights to parts of a ResourceClaim's status, beside that to the whole: whoever binds claims writes what they were
+allocated and for whom they are reserved, and each driver writes about its own devices. What the rights are to,
+`resourceclaims/binding` and `resourceclaims/driver`, are no subresources that are served.
+
+Mirrors AuthorizedForBinding and AuthorizedForDeviceStatus in pkg/registry/resource/utils.go of Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.devcluster.apiserver.authorization.access import Access
+from bayplan.devcluster.apiserver.authorization.attributes import Attributes, forbidden_request
+from bayplan.devcluster.apiserver.authorization.users import User, service_account_of
+from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import FieldError, StatusError, forbidden_field, invalid
+
+ASSOCIATED_NODE, ARBITRARY_NODE = "associated-node:", "arbitrary-node:"
+"""What a driver's verbs begin with: one that runs on the node of the claim may have a right to no other."""
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+
+
+def check_claim_status(
+    access: Access, user: User, info: RequestInfo, resource: Resource, new: Object, old: Object
+) -> None:
+    """Raises 422 if a new status of a claim changes what the user may not."""
+    if access.rbac is None or info.subresource != "status" or resource.kind.resource != RESOURCE_CLAIM.resource:
+        return
+    before, after = old.get("status") or {}, new.get("status") or {}
+    errors = [*_binding_errors(access, user, info, before, after), *_driver_errors(access, user, info, before, after)]
+    if errors:
+        raise invalid(resource.kind, info.name, errors)
+
+
+def _binding_errors(
+    access: Access, user: User, info: RequestInfo, before: Object, after: Object
+) -> Iterator[FieldError]:
+    if all((after.get(field) or None) == (before.get(field) or None) for field in ("allocation", "reservedFor")):
+        return
+    try:
+        access.check(user, Attributes(info.verb, info.group, info.resource, "binding"))
+    except StatusError as refused:
+        needed = f'resource="{info.resource}/binding", verb="{info.verb}" permission'
+        why = f"changing status.allocation or status.reservedFor requires {needed}: {refused.message}"
+        yield forbidden_field("status.allocation", why)
+
+
+def _driver_errors(
+    access: Access, user: User, info: RequestInfo, before: Object, after: Object
+) -> Iterator[FieldError]:
+    """A claim without an allocation has no devices: what was said of them goes with it, and that needs no right."""
+    if not after.get("allocation"):
+        return
+    node = _node_of(after["allocation"])
+    is_there = service_account_of(user.name) is not None and list(user.extra.get(_NODE_NAME, ())) == [node]
+    verbs = [prefix + info.verb for prefix in (*([ASSOCIATED_NODE] if is_there else []), ARBITRARY_NODE)]
+    for driver in sorted(_changed_drivers(before, after)):
+        asked = [Attributes(verb, info.group, info.resource, "driver", info.namespace, driver) for verb in verbs]
+        verdicts = [access.authorize(user, each) for each in asked]
+        if not any(verdict.allowed for verdict in verdicts):
+            refused = forbidden_request(user, asked[0], verdicts[0].reason)
+            needed = f'resource="{info.resource}/driver", verb="[{" ".join(verbs)}]" permission'
+            yield forbidden_field("status.devices", f"changing status.devices requires {needed}: {refused.message}")
+
+
+def _changed_drivers(before: Object, after: Object) -> set[str]:
+    """The drivers of devices of which something else is said than before, or nothing any more."""
+    old, new = ({_device(each): each for each in status.get("devices") or ()} for status in (before, after))
+    return {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+def _device(status: Object) -> tuple[str, ...]:
+    return tuple(status.get(field) or "" for field in ("driver", "pool", "device", "shareID"))
+
+
+def _node_of(allocation: Object) -> str:
+    """The one node that an allocation is good for; "" if there may be others."""
+    match (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms"):
+        case [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}], **others}]:
+            return "" if others.get("matchExpressions") else str(name)
+        case _:
+            return ""

@@ -1,0 +1,10 @@
+"""Defaults of PodGroups. Mirrors pkg/apis/scheduling/v1alpha2 of Kubernetes."""
+
+from __future__ import annotations
+
+from bayplan.devcluster.apiserver.schema import Object
+
+
+def default_pod_group(pod_group: Object) -> None:
+    """Its pods are disrupted one by one."""
+    pod_group["spec"].setdefault("disruptionMode", "Pod")

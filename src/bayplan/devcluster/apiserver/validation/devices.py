@@ -1,0 +1,319 @@
+"""Rules for claims on devices, what is allocated to them, and what offers devices.
+
+Mirrors Kubernetes' pkg/apis/resource/validation/validation.go, but for the CEL expressions of selectors, which are not
+compiled here: whoever evaluates them finds what is wrong with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from bayplan.api.requests import is_extended
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
+from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
+from bayplan.devcluster.apiserver.validation.workloads import IMMUTABLE
+
+MOST_REQUESTS = MOST_CONSTRAINTS = MOST_CONFIGS = MOST_SELECTORS = 32
+MOST_ALTERNATIVES = 8
+MOST_RESERVATIONS = 256
+MOST_RESULTS = 32
+MOST_DEVICES = 128
+MOST_SPECIAL_DEVICES = 64
+"""Of a slice some of whose devices have taints or use counters."""
+LONGEST_EXPRESSION = 10 * 1024
+MODES = ("All", "ExactCount")
+_A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
+_PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+
+Rule = Callable[[Object, str], Iterator[FieldError]]
+
+
+def validate_new_resource_claim(claim: Object) -> Iterator[FieldError]:
+    """Rules for what a claim asks for."""
+    yield from _claimed(claim["spec"].get("devices", {}), "spec.devices")
+
+
+def validate_resource_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
+    """What a claim asks for stays."""
+    if claim["spec"] != old["spec"]:
+        yield invalid_value("spec", claim["spec"], IMMUTABLE)
+
+
+def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[FieldError]:
+    """Rules for what is allocated to a claim, and for whom it is reserved."""
+    status, was = claim.get("status", {}), old.get("status", {})
+    reserved, allocation = status.get("reservedFor", ()), status.get("allocation")
+    yield from _set(reserved, MOST_RESERVATIONS, _consumer, "uid", "status.reservedFor")
+    devices = {_device(result) for result in (allocation or {}).get("devices", {}).get("results", ())}
+    for index, device in enumerate(status.get("devices", ())):
+        if _device(device) not in devices:
+            detail = "must be an allocated device in the claim"
+            yield invalid_value(f"status.devices[{index}]", "/".join(_device(device)), detail)
+    if reserved and allocation is None:
+        yield forbidden_field("status.reservedFor", "may not be specified when `allocated` is not set")
+    elif "deletionTimestamp" in claim["metadata"] and any(one not in was.get("reservedFor", ()) for one in reserved):
+        detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        yield forbidden_field("status.reservedFor", detail)
+    if allocation is not None and was.get("allocation") is not None:
+        if allocation != was["allocation"]:
+            yield invalid_value("status.allocation", allocation, IMMUTABLE)
+    elif allocation is not None:
+        yield from _allocation(allocation, _request_names(claim["spec"].get("devices", {})), "status.allocation")
+
+
+def prepare_resource_claim_status(claim: Object, old: Object) -> None:
+    """The metadata stays, and nothing is told of devices that are not allocated any more."""
+    for field in ("labels", "annotations", "ownerReferences", "finalizers"):
+        claim["metadata"].pop(field, None)
+        if field in old["metadata"]:
+            claim["metadata"][field] = old["metadata"][field]
+    status, was = claim.get("status", {}), old.get("status", {})
+    allocated, before = (
+        {_device(result) for result in (one.get("allocation") or {}).get("devices", {}).get("results", ())}
+        for one in (status, was)
+    )
+    left = [device for device in status.pop("devices", ()) if _device(device) not in before - allocated]
+    if left:
+        status["devices"] = left
+
+
+def validate_resource_claim_template(template: Object) -> Iterator[FieldError]:
+    """Rules for a template and for the claims that are made of it."""
+    yield from validate_meta_details(template["spec"].get("metadata", {}), "spec.metadata")
+    yield from _claimed(template["spec"].get("spec", {}).get("devices", {}), "spec.spec.devices")
+
+
+def validate_device_class(device_class: Object) -> Iterator[FieldError]:
+    """Rules for a class of devices."""
+    spec = device_class["spec"]
+    yield from _selectors(spec.get("selectors", ()), "spec.selectors")
+    yield from _list(spec.get("config", ()), MOST_CONFIGS, _configuration, "spec.config")
+    name = spec.get("extendedResourceName")
+    if name is not None and (not is_extended(name) or name_errors(name.partition("/")[0], "subdomain")):
+        yield invalid_value("spec.extendedResourceName", name, "must be a valid extended resource name")
+
+
+def validate_resource_slice(resource_slice: Object) -> Iterator[FieldError]:
+    """Rules for a slice of a pool of devices."""
+    spec = resource_slice["spec"]
+    yield from _driver(spec.get("driver", ""), "spec.driver")
+    pool = spec.get("pool", {})
+    yield from _pool_name(pool.get("name", ""), "spec.pool.name")
+    if pool.get("resourceSliceCount", 0) <= 0:
+        detail = "must be greater than zero"
+        yield invalid_value("spec.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), detail)
+    if pool.get("generation", 0) < 0:
+        yield invalid_value("spec.pool.generation", pool["generation"], "must be greater than or equal to zero")
+    yield from _place(spec)
+    if "sharedCounters" in spec and "devices" in spec:
+        yield invalid_value("spec", "", "only one of `sharedCounters` or `devices` is allowed")
+    devices = spec.get("devices", ())
+    special = any(device.get("taints") or device.get("consumesCounters") for device in devices)
+    most = MOST_SPECIAL_DEVICES if special else MOST_DEVICES
+    yield from _set(devices, most, _named, "name", "spec.devices")
+
+
+def validate_resource_slice_update(resource_slice: Object, old: Object) -> Iterator[FieldError]:
+    """Whose devices a slice tells of stays."""
+    spec, was = resource_slice["spec"], old["spec"]
+    if spec.get("pool", {}).get("name") != was.get("pool", {}).get("name"):
+        yield invalid_value("spec.pool.name", spec.get("pool", {}).get("name"), IMMUTABLE)
+    for field in ("driver", "nodeName"):
+        if spec.get(field) != was.get(field):
+            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+
+
+def _claimed(devices: Object, where: str) -> Iterator[FieldError]:
+    names = _request_names(devices)
+
+    def constraint(one: Object, at: str) -> Iterator[FieldError]:
+        yield from _references(one.get("requests", ()), names, f"{at}.requests")
+        attributes = [one[field] for field in ("matchAttribute", "distinctAttribute") if field in one]
+        if not attributes:
+            detail = 'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+            yield required(at, detail)
+
+    def configuration(one: Object, at: str) -> Iterator[FieldError]:
+        yield from _references(one.get("requests", ()), names, f"{at}.requests")
+        yield from _configuration(one, at)
+
+    yield from _set(devices.get("requests") or (), MOST_REQUESTS, _request, "name", f"{where}.requests")
+    yield from _list(devices.get("constraints") or (), MOST_CONSTRAINTS, constraint, f"{where}.constraints")
+    yield from _list(devices.get("config") or (), MOST_CONFIGS, configuration, f"{where}.config")
+
+
+def _request(request: Object, where: str) -> Iterator[FieldError]:
+    yield from _named(request, where)
+    exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
+    if exactly is not None and alternatives:
+        detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
+        yield invalid_value(where, None, detail)
+    elif exactly is not None:
+        yield from _wanted(exactly, f"{where}.exactly")
+    elif alternatives:
+        yield from _set(alternatives, MOST_ALTERNATIVES, _alternative, "name", f"{where}.firstAvailable")
+    else:
+        yield required(where, "exactly one of `exactly` or `firstAvailable` is required")
+
+
+def _alternative(request: Object, where: str) -> Iterator[FieldError]:
+    yield from _named(request, where)
+    yield from _wanted(request, where)
+
+
+def _wanted(wanted: Object, where: str) -> Iterator[FieldError]:
+    """Which devices, and how many."""
+    name = wanted.get("deviceClassName", "")
+    if not name:
+        yield required(f"{where}.deviceClassName")
+    for error in name_errors(name, "subdomain") if name else ():
+        yield invalid_value(f"{where}.deviceClassName", name, error)
+    yield from _selectors(wanted.get("selectors", ()), f"{where}.selectors")
+    mode, count = wanted.get("allocationMode"), wanted.get("count", 0)
+    if mode == "All" and count:
+        yield invalid_value(f"{where}.count", count, "must not be specified when allocationMode is 'All'")
+    elif mode == "ExactCount" and count <= 0:
+        yield invalid_value(f"{where}.count", count, "must be greater than zero")
+    elif mode not in MODES:
+        yield not_supported(f"{where}.allocationMode", mode, MODES)
+
+
+def _selectors(selectors: Sequence[Object], where: str) -> Iterator[FieldError]:
+    yield from _list(selectors, MOST_SELECTORS, _selector, where)
+
+
+def _selector(selector: Object, where: str) -> Iterator[FieldError]:
+    if selector.get("cel") is None:
+        yield required(f"{where}.cel")
+    elif len(selector["cel"].get("expression", "")) > LONGEST_EXPRESSION:
+        yield too_long(f"{where}.cel.expression", LONGEST_EXPRESSION)
+
+
+def _configuration(configuration: Object, where: str) -> Iterator[FieldError]:
+    opaque = configuration.get("opaque")
+    if opaque is None:
+        yield required(f"{where}.opaque")
+        return
+    yield from _driver(opaque.get("driver", ""), f"{where}.opaque.driver")
+    if opaque.get("parameters") is None:
+        yield required(f"{where}.opaque.parameters")
+
+
+def _allocation(allocation: Object, names: set[str], where: str) -> Iterator[FieldError]:
+    def result(one: Object, at: str) -> Iterator[FieldError]:
+        yield from _reference(one.get("request", ""), names, f"{at}.request")
+        yield from _driver(one.get("driver", ""), f"{at}.driver")
+        yield from _pool_name(one.get("pool", ""), f"{at}.pool")
+        for error in name_errors(one.get("device", ""), "label"):
+            yield invalid_value(f"{at}.device", one.get("device", ""), error)
+
+    devices = allocation.get("devices", {})
+    yield from _list(devices.get("results", ()), MOST_RESULTS, result, f"{where}.devices.results")
+    if allocation.get("nodeSelector") is not None:
+        yield from validate_node_selector(allocation["nodeSelector"], f"{where}.nodeSelector")
+
+
+def _consumer(consumer: Object, where: str) -> Iterator[FieldError]:
+    for field in ("resource", "name", "uid"):
+        if not consumer.get(field):
+            yield required(f"{where}.{field}")
+
+
+def _place(spec: Object) -> Iterator[FieldError]:
+    """Where the devices of a slice are: said in one way."""
+    said = [field for field in _PLACES if spec.get(field) is not None]
+    for field in ("allNodes", "perDeviceNodeSelection"):
+        if spec.get(field) is False:
+            yield invalid_value(f"spec.{field}", spec[field], "must be either unset or set to true")
+            said.remove(field)
+    if spec.get("nodeName") is not None:
+        for error in name_errors(spec["nodeName"], "subdomain"):
+            yield invalid_value("spec.nodeName", spec["nodeName"], error)
+    if spec.get("nodeSelector") is not None:
+        yield from validate_node_selector(spec["nodeSelector"], "spec.nodeSelector")
+        if len(spec["nodeSelector"].get("nodeSelectorTerms", ())) != 1:
+            terms = spec["nodeSelector"].get("nodeSelectorTerms", ())
+            yield invalid_value(
+                "spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term"
+            )
+    ways = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+    if not said:
+        yield required("spec", ways)
+    elif len(said) > 1:
+        shown = ", ".join(f"`{field}`" for field in said)
+        yield invalid_value("spec", f"{{{shown}}}", f"{ways}, but multiple fields are set")
+
+
+def _driver(name: str, where: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(where)
+        return
+    if len(name) > 63:
+        yield too_long(where, 63)
+    for error in name_errors(name.lower(), "subdomain"):
+        yield invalid_value(where, name, error)
+
+
+def _pool_name(name: str, where: str) -> Iterator[FieldError]:
+    if not name:
+        yield required(where)
+        return
+    for part in name.split("/"):
+        for error in name_errors(part, "subdomain"):
+            yield invalid_value(where, part, error)
+
+
+def _named(one: Object, where: str) -> Iterator[FieldError]:
+    for error in name_errors(one.get("name", ""), "label"):
+        yield invalid_value(f"{where}.name", one.get("name", ""), error)
+
+
+def _request_names(devices: Object) -> set[str]:
+    """What requests can be referred to by."""
+    requests = devices.get("requests") or ()
+    alternatives = {f"{one['name']}/{each['name']}" for one in requests for each in one.get("firstAvailable") or ()}
+    return {one["name"] for one in requests} | alternatives
+
+
+def _references(references: Sequence[str], names: set[str], where: str) -> Iterator[FieldError]:
+    for index, reference in enumerate(references):
+        yield from _reference(reference, names, f"{where}[{index}]")
+
+
+def _reference(reference: str, names: set[str], where: str) -> Iterator[FieldError]:
+    if reference not in names:
+        yield invalid_value(where, reference, _A_REQUEST)
+
+
+def _device(result: Object) -> tuple[str, str, str, str]:
+    return result.get("driver", ""), result.get("pool", ""), result.get("device", ""), result.get("shareID") or ""
+
+
+def _list(items: Sequence[Object], most: int, rule: Rule, where: str) -> Iterator[FieldError]:
+    """Each item by its rule, unless there are too many."""
+    if len(items) > most:
+        yield too_many(where, len(items), most)
+        return
+    for index, item in enumerate(items):
+        yield from rule(item, f"{where}[{index}]")
+
+
+def _set(items: Sequence[Object], most: int, rule: Rule, key: str, where: str) -> Iterator[FieldError]:
+    """The same for a list without two items of one key."""
+    yield from _list(items, most, rule, where)
+    seen: set[str] = set()
+    for index, item in enumerate(items[:most]):
+        if item.get(key, "") in seen:
+            yield duplicate(f"{where}[{index}]", item[key])
+        seen.add(item.get(key, ""))

@@ -1,0 +1,317 @@
+"""Makes claims of templates for pods, and takes back what pods do not use any more.
+
+Mirrors pkg/controller/resourceclaim/controller.go with the features that are on by default.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import msgspec
+from lightkube.models import resource_v1
+from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
+from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceClaimStatus
+
+from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from bayplan.client import ApiError
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import key_of
+from bayplan.devcluster.controllers.ownership import controller_of
+from bayplan.devcluster.controllers.pod_claims import (
+    NotCreatedYet,
+    claim_name,
+    extended_claim_name,
+    is_allocated,
+    is_done,
+    is_made_for,
+    is_reserved_for,
+    known_claims,
+    reservations,
+    template_keys,
+)
+from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Keeps a claim that has devices from going before they are given back."""
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+"""Annotation: which of its pod's claims a claim is."""
+LONGEST_BASE = 57
+"""Characters of a generated name, so that it is a label with what the server adds."""
+REMEMBERED = 500
+"""Pods that are remembered to be gone: of others that are not known the server is asked."""
+
+_POD, _CLAIM = "pod:", "claim:"
+
+
+class ResourceClaimController(Controller):
+    """Looks at pods, for the claims that they lack, and at claims, for the pods that do not use them any more."""
+
+    name: ClassVar[str] = "resource_claim"
+    workers: ClassVar[int] = 10
+
+    def __init__(self, context: ControllerContext) -> None:
+        super().__init__(context)
+        self._gone: deque[str] = deque(maxlen=REMEMBERED)
+        self._templates = self.watch(RESOURCE_CLAIM_TEMPLATE)
+        self._claims = self.watch(RESOURCE_CLAIM)
+        self._pods = self.watch(POD)
+        self._by_owner = self._claims.index(_owners)
+        self._by_claim = self._pods.index(known_claims)
+        self._by_template = self._pods.index(template_keys)
+        self._pods.listen(self._pod_changed)
+        self._claims.listen(self._claim_changed)
+        self._templates.listen(self._template_changed)
+
+    async def sync(self, key: str) -> None:
+        """Look at one pod or one claim."""
+        if key.startswith(_POD):
+            await self._sync_pod(key.removeprefix(_POD))
+        else:
+            await self._sync_claim(key.removeprefix(_CLAIM))
+
+    # Pods
+
+    async def _sync_pod(self, key: str) -> None:
+        pod: Pod | None = self._pods.get(key)
+        if pod is None or not self._needs_work(pod):
+            return
+        made = {}
+        for reference in pod.spec.resourceClaims or ():
+            try:
+                name = await self._make(pod, reference)
+            except _NoTemplate as problem:
+                self._report(pod, reference, str(problem))
+                return  # when there is a template, the pod is looked at again
+            except ApiError as error:
+                self._report(pod, reference, f"create ResourceClaim : {error.message}")
+                raise
+            if name is not None:
+                made[reference.name] = name
+        if made:
+            await self._tell(pod, made)  # which brings the pod back, if there is more to do
+            return
+        for claim in self._unreserved(pod):
+            # For a pod that got its node from somebody who does not reserve.
+            consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+            status = msgspec.structs.replace(claim.status, reservedFor=[*reservations(claim), consumer])
+            await self._write_status(claim, status)
+
+    def _needs_work(self, pod: Pod) -> bool:
+        """Whether a pod lacks a claim that is to be made, or a reservation that nobody else will write.
+
+        Unlike upstream, one that is done is given no new claim for the one that was deleted after it.
+        """
+        if pods.is_terminating(pod) or is_done(pod):
+            return False
+        return any(self._is_missing(pod, one) for one in pod.spec.resourceClaims or ()) or bool(self._unreserved(pod))
+
+    def _is_missing(self, pod: Pod, reference: Any) -> bool:
+        """Whether a claim is to be made. One that is somebody else's stands in the way until it goes."""
+        try:
+            name = claim_name(pod, reference)
+        except NotCreatedYet:
+            return True
+        generated = reference.resourceClaimTemplateName is not None
+        return generated and name is not None and self._claims.get(f"{pod.metadata.namespace}/{name}") is None
+
+    def _unreserved(self, pod: Pod) -> list[ResourceClaim]:
+        """Claims that have devices and are not reserved for the pod, though it has a node."""
+        if not pod.spec.nodeName:
+            return []  # the scheduler will reserve them
+        found = []
+        for reference in pod.spec.resourceClaims or ():
+            with contextlib.suppress(NotCreatedYet):
+                claim = self._claims.get(f"{pod.metadata.namespace}/{claim_name(pod, reference)}")
+                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, pod)):
+                    found.append(claim)
+        return [claim for claim in found if is_allocated(claim) and not is_reserved_for(claim, pod)]
+
+    def _report(self, pod: Pod, reference: Any, problem: str) -> None:
+        self.recorder.warning(POD, pod, "FailedResourceClaimCreation", f"PodResourceClaim {reference.name}: {problem}")
+
+    async def _make(self, pod: Pod, reference: Any) -> str | None:
+        """Make the claim that a reference needs, if it is missing. Its name, if the pod does not know it yet."""
+        if reference.resourceClaimTemplateName is None:
+            return None
+        try:
+            name = claim_name(pod, reference)
+        except NotCreatedYet:
+            pass
+        else:
+            claim: ResourceClaim | None = self._claims.get(f"{pod.metadata.namespace}/{name}")
+            if name is None or (claim is not None and is_made_for(claim, pod)):
+                return None
+        # One that was made may be there though the pod has not been told.
+        of_pod = self._by_owner.get(pod.metadata.uid)
+        claim = next((one for one in of_pod if _annotations(one).get(POD_CLAIM) == reference.name), None)
+        if claim is None:
+            claim = await self._create(pod, reference)
+        return str(claim.metadata.name)
+
+    async def _create(self, pod: Pod, reference: Any) -> ResourceClaim:
+        namespace, template_name = pod.metadata.namespace, reference.resourceClaimTemplateName
+        template: Any = self._templates.get(f"{namespace}/{template_name}")
+        if template is None:
+            missing = f'resourceclaimtemplate.resource.k8s.io "{template_name}" not found'
+            raise _NoTemplate(f'resource claim template "{template_name}": {missing}')
+        claim = await self.client.create(RESOURCE_CLAIM, claim_of_template(template, pod, reference.name), namespace)
+        await self._claims.observe([claim])
+        return claim
+
+    async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
+        """Write into the pod's status which claims were made for it."""
+        statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+        await self.patch_status(self._pods, pod, patch)
+
+    # Claims
+
+    async def _sync_claim(self, key: str) -> None:
+        claim: ResourceClaim | None = self._claims.get(key)
+        if claim is None:
+            return
+        remaining = [one for one in reservations(claim) if await self._is_valid(claim, one)]
+        if len(remaining) < len(reservations(claim)):
+            # A claim that nobody uses any more gives its devices back; one that was never used keeps them.
+            kept = claim.status.allocation if remaining or not _is_protected(claim) else None
+            status = msgspec.structs.replace(claim.status, reservedFor=remaining or None, allocation=kept)
+            claim = await self._write_status(claim, status)
+            if _is_protected(claim) and not is_allocated(claim):
+                claim = await self._unprotect(claim)
+        elif _is_protected(claim) and _is_terminating(claim) and not remaining:
+            if is_allocated(claim):
+                claim = await self._write_status(claim, msgspec.structs.replace(claim.status, allocation=None))
+            claim = await self._unprotect(claim)
+        if not remaining:
+            await self._delete_if_unused(claim)
+
+    async def _is_valid(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
+        """Whether somebody for whom a claim is reserved may still use it. What is no pod is left alone."""
+        if consumer.apiGroup or consumer.resource != "pods":
+            return True
+        if consumer.uid in self._gone:
+            return False
+        namespace = claim.metadata.namespace
+        pod: Pod | None = self._pods.get(f"{namespace}/{consumer.name}")
+        if pod is not None and pod.metadata.uid == consumer.uid:
+            return not is_done(pod)
+        # It may not have come into view yet, or only its predecessor, and the scheduler may be at work on it.
+        try:
+            pod = await self.client.get(POD, consumer.name, namespace)
+        except ApiError as error:
+            if error.status == 404:
+                return False
+            raise
+        return bool(pod.metadata.uid == consumer.uid)
+
+    async def _delete_if_unused(self, claim: ResourceClaim) -> None:
+        """Delete a claim that was made for a pod which is done. With one that is gone the garbage collector does."""
+        owner, metadata = controller_of(claim), claim.metadata
+        if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or _is_terminating(claim):
+            return
+        pod: Pod | None = self._pods.get(f"{metadata.namespace}/{owner.name}")
+        if pod is None or (pod.metadata.uid == owner.uid and not is_done(pod)):
+            return
+        try:
+            await self.client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace, uid=metadata.uid)
+        except ApiError as error:
+            if error.status != 404:  # gone already
+                raise
+
+    async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
+        """Write a status, unless somebody changed the claim meanwhile."""
+        changed = msgspec.structs.replace(claim, status=status)
+        written = await self.client.update(RESOURCE_CLAIM, changed, subresource="status")
+        await self._claims.observe([written])
+        return written
+
+    async def _unprotect(self, claim: ResourceClaim) -> ResourceClaim:
+        left = [one for one in claim.metadata.finalizers if one != FINALIZER]
+        metadata = msgspec.structs.replace(claim.metadata, finalizers=left or None)
+        written = await self.client.update(RESOURCE_CLAIM, msgspec.structs.replace(claim, metadata=metadata))
+        await self._claims.observe([written])
+        return written
+
+    # Changes
+
+    def _pod_changed(self, old: Pod, new: Pod) -> None:
+        pod = new if new is not None else old
+        extended = extended_claim_name(pod)
+        if not pod.spec.resourceClaims and extended is None:
+            return
+        if new is None:
+            self._gone.append(pod.metadata.uid)
+        if new is None or is_done(pod):
+            for key in known_claims(pod):
+                self.queue.add(f"{_CLAIM}{key}")
+            if extended is not None:
+                self.queue.add(f"{_CLAIM}{pod.metadata.namespace}/{extended}")
+        if new is not None:
+            self._consider(pod)
+
+    def _consider(self, pod: Pod) -> None:
+        if self._needs_work(pod):
+            self.queue.add(f"{_POD}{key_of(pod)}")
+
+    def _claim_changed(self, old: ResourceClaim, new: ResourceClaim) -> None:
+        claim = new if new is not None else old
+        if new is not None:
+            self.queue.add(f"{_CLAIM}{key_of(claim)}")
+        for pod in self._by_claim.get(key_of(claim)):
+            self._consider(pod)
+
+    def _template_changed(self, old: Any, new: Any) -> None:
+        if new is not None:
+            for pod in self._by_template.get(key_of(new)):
+                self._consider(pod)
+
+
+class _NoTemplate(Exception):
+    """The template of a claim is not there: the message says which."""
+
+
+def claim_of_template(template: Any, pod: Pod, reference: str) -> resource_v1.ResourceClaim:
+    """A new claim for one of a pod's references. The server completes its name."""
+    metadata = template.spec.metadata or ObjectMeta()
+    owner = OwnerReference(
+        apiVersion=POD.api_version, kind=POD.kind, name=pod.metadata.name, uid=pod.metadata.uid, controller=True
+    )
+    return resource_v1.ResourceClaim(
+        metadata=ObjectMeta(
+            generateName=name_prefix(pod.metadata.name, reference),
+            labels=metadata.labels,
+            annotations={**(metadata.annotations or {}), POD_CLAIM: reference},
+            ownerReferences=[owner],
+        ),
+        spec=template.spec.spec,
+    )
+
+
+def name_prefix(pod: str, reference: str) -> str:
+    """What a generated claim's name begins with: what is too long is taken from both names, each after its length."""
+    prefix = f"{pod}-{reference}-"
+    if len(prefix) <= LONGEST_BASE:
+        return prefix
+    short = (name[: len(name) * LONGEST_BASE // len(prefix)] for name in (pod, reference))
+    return "-".join(short)
+
+
+def _owners(claim: ResourceClaim) -> Iterable[str]:
+    owner = controller_of(claim)
+    return (owner.uid,) if owner is not None and (owner.apiVersion, owner.kind) == ("v1", POD.kind) else ()
+
+
+def _annotations(claim: ResourceClaim) -> dict[str, str]:
+    return claim.metadata.annotations or {}
+
+
+def _is_terminating(claim: ResourceClaim) -> bool:
+    return claim.metadata.deletionTimestamp is not None
+
+
+def _is_protected(claim: ResourceClaim) -> bool:
+    return FINALIZER in (claim.metadata.finalizers or ())

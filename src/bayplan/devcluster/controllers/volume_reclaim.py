@@ -1,0 +1,70 @@
+"""What becomes of a volume whose claim is gone, by its reclaim policy.
+
+Mirrors reclaimVolume, findDeletablePlugin and the plugins that delete and recycle (pkg/volume/hostpath, nfs). There is
+nothing on the volumes of a simulated cluster, so deleting and recycling are a matter of objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from bayplan.api.volumes import annotations_of
+from bayplan.devcluster.controllers.served import PersistentVolume
+
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+_TEMPORARY = "/tmp/"  # noqa: S108 - compared with, no file is touched
+
+
+@dataclass(frozen=True, slots=True)
+class Disposal:
+    """What is to be done; for FAIL, the reason and the text of the event, which are upstream's."""
+
+    class What(Enum):
+        """`NOTHING`: it stays as it is, or whoever made it will delete it."""
+
+        NOTHING = 0
+        DELETE = 1
+        REUSE = 2
+        FAIL = 3
+
+    what: What
+    reason: str = ""
+    problem: str = ""
+
+
+def disposal_of(volume: PersistentVolume) -> Disposal:
+    """What is to be done with a released volume."""
+    match volume.spec.persistentVolumeReclaimPolicy:
+        case "Retain":
+            return Disposal(Disposal.What.NOTHING)
+        case "Delete":
+            return _deletion_of(volume)
+        case "Recycle":
+            if volume.spec.hostPath is not None or volume.spec.nfs is not None:
+                return Disposal(Disposal.What.REUSE)
+            return Disposal(Disposal.What.FAIL, "VolumeFailedRecycle", "No recycler plugin found for the volume!")
+        case _:
+            problem = "Volume has unrecognized PersistentVolumeReclaimPolicy"
+            return Disposal(Disposal.What.FAIL, "VolumeUnknownReclaimPolicy", problem)
+
+
+def is_made_on_demand(volume: PersistentVolume) -> bool:
+    """Whether a provisioner made the volume for a claim."""
+    return PROVISIONED_BY in annotations_of(volume)
+
+
+def _deletion_of(volume: PersistentVolume) -> Disposal:
+    if is_made_on_demand(volume) or volume.spec.csi is not None:
+        return Disposal(Disposal.What.NOTHING)
+    path = volume.spec.hostPath
+    if path is None:
+        problem = f'error getting deleter volume plugin for volume "{volume.metadata.name}"'
+        return _cannot_delete(f"{problem}: no deletable volume plugin matched")
+    if not path.path.startswith(_TEMPORARY):
+        return _cannot_delete(f"host_path deleter only supports /tmp/.+ but received provided {path.path}")
+    return Disposal(Disposal.What.DELETE)
+
+
+def _cannot_delete(problem: str) -> Disposal:
+    return Disposal(Disposal.What.FAIL, "VolumeFailedDelete", problem)

@@ -1,0 +1,66 @@
+"""Placements of gangs: has a profile's plugins name them, and choose among those that a gang fits into.
+
+Mirrors RunPlacementGeneratePlugins and RunPlacementScorePlugins (pkg/scheduler/framework/runtime/framework.go), and
+findBestPlacement (pkg/scheduler/schedule_one_podgroup.go).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from bayplan.cluster.columns import Int64
+from bayplan.cluster.nodes import Nodes
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import call
+from bayplan.framework.interface import Gang, NormalizePlacementScores, Placement
+from bayplan.framework.profile import Point, Profile, implements
+from bayplan.framework.runner import checked
+from bayplan.framework.status import Code, PluginError, Status
+
+NO_PLACEMENTS = Status.unschedulable("no feasible placements found")
+
+
+def generate_placements(profile: Profile, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None:
+    """The placements to try, at least one; None where the gang may be anywhere, and a refusal where it may be nowhere.
+
+    Raises PluginError. A profile has one such plugin at most that counts: the first.
+    """
+    for plugin in profile.at(Point.PLACEMENT_GENERATE):
+        found = call(plugin, "PlacementGenerate", plugin.generate_placements, gang, nodes)
+        if isinstance(found, Status):
+            if not found.rejected:
+                raise PluginError(plugin.name, "PlacementGenerate", found.message or str(found.code))
+            return found.by(plugin.name)
+        if found is not None and not all(isinstance(each, Placement) for each in found):
+            raise PluginError(plugin.name, "PlacementGenerate", f"answered {found!r}, expected Placements")
+        return NO_PLACEMENTS.by(plugin.name) if found is not None and not found else found
+    return None
+
+
+def best_placement(
+    profile: Profile, gang: Gang, fitting: Sequence[tuple[Placement, Sequence[PodInfo]]], rng: random.Random
+) -> int:
+    """Which of the placements has the highest score; among equal ones, any.
+
+    `fitting`: placements, with the members that have found a node there. Raises PluginError.
+    """
+    total: Int64 = np.zeros(len(fitting), dtype=np.int64)
+    for plugin in profile.at(Point.PLACEMENT_SCORE):
+        scores = np.array([_score(plugin, gang, placement, placed) for placement, placed in fitting], dtype=np.int64)
+        if implements(plugin, NormalizePlacementScores):
+            scores = call(plugin, "NormalizePlacementScore", plugin.normalize_placement_scores, gang, scores)
+        total += checked(scores, plugin, len(fitting)) * profile.placement_weights.get(plugin.name, 1)
+    return int(rng.choice(np.flatnonzero(total == total.max())))
+
+
+def _score(plugin: Any, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
+    score = call(plugin, "PlacementScore", plugin.score_placement, gang, placement, placed)
+    if isinstance(score, Status) and score.code is Code.ERROR:
+        raise PluginError(plugin.name, "PlacementScore", score.message)
+    if not isinstance(score, int):
+        raise PluginError(plugin.name, "PlacementScore", f"expected an integer, got {score!r}")
+    return score

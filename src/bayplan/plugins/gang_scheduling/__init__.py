@@ -1,0 +1,1 @@
+"""GangScheduling: pods of one of Kubernetes' own PodGroups are placed together."""

@@ -1,0 +1,71 @@
+"""What is shown of metrics: which names are not, and which values of labels are.
+
+Mirrors SetDisabledMetrics and MetricLabelAllowList of k8s.io/component-base/metrics/options.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+from prometheus_client.samples import Sample
+
+UNEXPECTED = "unexpected"
+"""What stands for every value of a label that is not among those to be shown."""
+_SUFFIXES = {"counter": "_total"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """`disabled`: full names that are not shown. `allowed`: by full name and label, the values that are."""
+
+    disabled: frozenset[str] = frozenset()
+    allowed: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+
+    def of(self, registry: CollectorRegistry) -> CollectorRegistry:
+        """A registry that shows what is left of another one's metrics."""
+        if not self.disabled and not self.allowed:
+            return registry
+        selected = CollectorRegistry(auto_describe=False)
+        selected.register(_Selected(registry, self))
+        return selected
+
+
+class _Selected(Collector):
+    def __init__(self, registry: CollectorRegistry, selection: Selection) -> None:
+        self._registry = registry
+        self._selection = selection
+
+    def collect(self) -> Iterator[Metric]:
+        for family in self._registry.collect():
+            name = family.name + _SUFFIXES.get(family.type, "")
+            if name not in self._selection.disabled:
+                allowed = self._selection.allowed.get(name)
+                yield family if allowed is None else _constrained(family, allowed)
+
+
+def _constrained(family: Metric, allowed: Mapping[str, frozenset[str]]) -> Metric:
+    """The family with other values of labels as UNEXPECTED: what falls together is added up."""
+    sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for sample in family.samples:
+        labels = tuple(
+            (label, value if label not in allowed or value in allowed[label] else UNEXPECTED)
+            for label, value in sample.labels.items()
+        )
+        sums[sample.name, labels] = sums.get((sample.name, labels), 0.0) + sample.value
+    left = Metric(family.name, family.documentation, family.type, family.unit)
+    left.samples = [Sample(name, dict(labels), value) for (name, labels), value in _together(sums)]
+    return left
+
+
+def _together(
+    sums: Mapping[tuple[str, tuple[tuple[str, str], ...]], float],
+) -> list[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
+    """Samples of the same labels one after the other, as histograms are written."""
+    order: dict[tuple[tuple[str, str], ...], int] = {}
+    for _, labels in sums:
+        order.setdefault(tuple(pair for pair in labels if pair[0] != "le"), len(order))
+    return sorted(sums.items(), key=lambda item: order[tuple(pair for pair in item[0][1] if pair[0] != "le")])

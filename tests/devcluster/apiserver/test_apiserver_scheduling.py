@@ -1,0 +1,147 @@
+"""Kubernetes' own PodGroups and Workloads, which the server has only if it is told so."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.api.kinds import POD_GROUP, PRIORITY_CLASS, WORKLOAD
+from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
+
+GANG = {"schedulingPolicy": {"gang": {"minCount": 3}}}
+BASIC = {"schedulingPolicy": {"basic": {}}}
+
+
+@pytest.fixture
+async def client():
+    async with ApiServer(alpha=True) as server, HttpClient(ClusterAccess(server=server.url)) as client:
+        yield client
+
+
+def group(spec, name="red"):
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def workload(*names, name="train"):
+    templates = [{"name": each, **GANG} for each in names]
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"podGroupTemplates": templates}}
+
+
+def of_template(template, workload_name="train"):
+    reference = {"workload": {"workloadName": workload_name, "podGroupTemplateName": template}}
+    return {**GANG, "podGroupTemplateRef": reference}
+
+
+async def test_without_the_gate_there_are_none():
+    async with ApiServer() as server, HttpClient(ClusterAccess(server=server.url)) as client:
+        with pytest.raises(ApiError, match="could not find the requested resource"):
+            await client.list(POD_GROUP)
+
+
+@pytest.mark.parametrize("spec", [GANG, BASIC], ids=["gang", "basic"])
+async def test_a_group_as_it_is_stored(client, spec):
+    created = await client.create(POD_GROUP, group(spec))
+    assert created.metadata.generation == 1
+    assert created.spec.disruptionMode == "Pod"
+    assert created.spec.priority == 0
+    assert (created.spec.schedulingPolicy.basic, created.status.conditions) == (
+        spec["schedulingPolicy"].get("basic"),
+        None,
+    )
+
+
+REFUSED = {
+    "no policy": ({"schedulingPolicy": {}}, "must specify one of: `basic`, `gang`"),
+    "two policies": ({"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}}, "must specify exactly one of"),
+    "no members": ({"schedulingPolicy": {"gang": {"minCount": 0}}}, "minCount: Required value"),
+    "fewer than none": ({"schedulingPolicy": {"gang": {"minCount": -1}}}, "must be greater than or equal to 1"),
+    "two topologies": (
+        {**GANG, "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]}},
+        "topology: Too many: 2: must have at most 1 item",
+    ),
+    "a topology of nothing": ({**GANG, "schedulingConstraints": {"topology": [{"key": ""}]}}, "key: Required value"),
+    "another mode": ({**GANG, "disruptionMode": "All"}, 'disruptionMode: Unsupported value: "All"'),
+    "a priority of its own": ({**GANG, "priority": 7}, "must match the priority computed (0)"),
+    "a priority class that is not there": ({**GANG, "priorityClassName": "vip"}, "no PriorityClass with name vip"),
+    "a workload that is not there": (of_template("workers", "other"), 'Workload "other" not found'),
+    "a template that is not there": (
+        of_template("drivers"),
+        'PodGroupTemplate "drivers" not found in Workload "train"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "why"), REFUSED.values(), ids=REFUSED)
+async def test_groups_that_are_refused(client, spec, why):
+    await client.create(WORKLOAD, workload("workers"))
+    with pytest.raises(ApiError) as refused:
+        await client.create(POD_GROUP, group(spec))
+    assert why in str(refused.value)
+
+
+async def test_a_group_of_a_workload(client):
+    await client.create(WORKLOAD, workload("workers"))
+    created = await client.create(POD_GROUP, group(of_template("workers")))
+    assert created.spec.podGroupTemplateRef.workload.workloadName == "train"
+
+
+async def test_a_group_gets_the_priority_of_its_class(client):
+    await client.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 1000})
+    await client.create(PRIORITY_CLASS, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
+    vip = await client.create(POD_GROUP, group({**GANG, "priorityClassName": "vip"}))
+    usual = await client.create(POD_GROUP, group(GANG, "blue"))
+    assert (vip.spec.priority, usual.spec.priority, usual.spec.priorityClassName) == (1000, 5, "usual")
+
+
+async def test_a_group_does_not_change(client):
+    created = await client.create(POD_GROUP, group(GANG))
+    created.spec.schedulingPolicy.gang.minCount = 4
+    with pytest.raises(ApiError, match=r"schedulingPolicy: .*field is immutable"):
+        await client.update(POD_GROUP, created)
+
+
+async def test_conditions_are_told_apart_by_their_type(client):
+    await client.create(POD_GROUP, group(GANG))
+    said = {"status": "True", "reason": "Because", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    for name in ("PodGroupScheduled", "DisruptionTarget"):
+        patch = {"status": {"conditions": [{"type": name, **said}]}}
+        changed = await client.patch(POD_GROUP, "red", patch, "default", type=PatchType.STRATEGIC, subresource="status")
+    assert {each.type for each in changed.status.conditions} == {"PodGroupScheduled", "DisruptionTarget"}
+    assert changed.metadata.generation == 1
+
+
+WORKLOADS = {
+    "no templates": (workload(), "podGroupTemplates: Required value"),
+    "too many": (workload(*"abcdefghi"), "Too many: 9: must have at most 8 items"),
+    "two of a name": (workload("a", "a"), "podGroupTemplates[1]: Duplicate value"),
+    "one without a name": (workload(""), "podGroupTemplates[0].name: Required value"),
+}
+
+
+@pytest.mark.parametrize(("document", "why"), WORKLOADS.values(), ids=WORKLOADS)
+async def test_workloads_that_are_refused(client, document, why):
+    with pytest.raises(ApiError) as refused:
+        await client.create(WORKLOAD, document)
+    assert why in str(refused.value)
+
+
+async def test_a_workload_does_not_change(client):
+    created = await client.create(WORKLOAD, workload("workers"))
+    created.spec.podGroupTemplates[0].name = "others"
+    with pytest.raises(ApiError, match=r"podGroupTemplates: .*field is immutable"):
+        await client.update(WORKLOAD, created)
+
+
+def rules_of(name, *, alpha):
+    role = next(each for each in bootstrap_policy(alpha=alpha) if each["metadata"]["name"] == name)
+    return [rule for rule in role["rules"] if "scheduling.k8s.io" in rule["apiGroups"]]
+
+
+def test_what_a_scheduler_may():
+    """As system:kube-scheduler has it upstream, with the gate and without."""
+    assert rules_of("system:kube-scheduler", alpha=False) == []
+    assert rules_of("system:kube-scheduler", alpha=True) == [
+        {"verbs": ["get", "list", "watch"], "apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"]},
+        {"verbs": ["patch", "update"], "apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups/status"]},
+    ]

@@ -1,0 +1,59 @@
+"""What admission does to claims and volumes."""
+
+import aiohttp
+import pytest
+from tests.storage_documents import claim, default_class, storage_class, volume
+
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.clock import ManualClock
+
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+VOLUMES = "/api/v1/persistentvolumes"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+BETA = {"annotations": {"storageclass.beta.kubernetes.io/is-default-class": "true"}}
+OF_OLD = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
+
+
+@pytest.mark.parametrize(
+    ("classes", "wanted", "expected"),
+    [
+        pytest.param([], claim("c"), None, id="no class"),
+        pytest.param([storage_class("a")], claim("c"), None, id="no default"),
+        pytest.param([storage_class("a"), default_class("b")], claim("c"), "b", id="the default"),
+        pytest.param([storage_class("a", metadata=BETA)], claim("c"), "a", id="marked as long ago"),
+        pytest.param([default_class("b"), default_class("a")], claim("c"), "a", id="of equals the first by name"),
+        pytest.param([default_class("a")], claim("c", "x"), "x", id="the claim says another"),
+        pytest.param([default_class("a")], claim("c", ""), "", id="the claim says none"),
+        pytest.param([default_class("a")], claim("c", metadata=OF_OLD), None, id="the claim says so as long ago"),
+    ],
+)
+async def test_which_class_a_claim_gets(api, classes, wanted, expected):
+    for one in classes:
+        await api.create(CLASSES, one)
+    created = await api.create(CLAIMS, wanted)
+    assert created["spec"].get("storageClassName") == expected
+
+
+async def test_of_several_defaults_the_newest_counts(make_requests):
+    clock = ManualClock()
+    async with ApiServer(clock=clock) as server, aiohttp.ClientSession(server.url) as session:
+        api = make_requests(session)
+        for name in ("a", "b"):
+            await api.create(CLASSES, default_class(name))
+            clock.advance(1)
+        assert (await api.create(CLAIMS, claim("c")))["spec"]["storageClassName"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "finalizer"),
+    [
+        pytest.param(CLAIMS, claim("one", "x"), "kubernetes.io/pvc-protection", id="claim"),
+        pytest.param(VOLUMES, volume("one", "x"), "kubernetes.io/pv-protection", id="volume"),
+    ],
+)
+async def test_what_holds_data_goes_when_its_protection_is_taken_away(api, path, document, finalizer):
+    assert (await api.create(path, document))["metadata"]["finalizers"] == [finalizer]
+    assert (await api.delete(f"{path}/one"))["metadata"]["deletionTimestamp"]
+    assert (await api.get(f"{path}/one"))["metadata"]["finalizers"] == [finalizer]
+    await api.patch(f"{path}/one", {"metadata": {"finalizers": None}})
+    await api.get(f"{path}/one", status=404)

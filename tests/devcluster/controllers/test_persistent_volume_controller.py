@@ -1,0 +1,347 @@
+"""Claims and volumes that find each other, or lose each other. Nobody provisions here."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from storage_state import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    PROVISIONED_BY,
+    SELECTED_NODE,
+    annotations,
+    message,
+    phases,
+    pod,
+)
+from tests.storage_documents import claim, default_class, local_class, storage_class, using, volume
+
+from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.client import ApiError, TransportError
+from bayplan.devcluster.apiserver import Fault
+
+
+async def test_a_claim_and_a_volume_are_bound_to_each_other(world):
+    await world.create(STORAGE_CLASS, storage_class("x", provisioner="kubernetes.io/no-provisioner"))
+    await world.create(PERSISTENT_VOLUME, volume("small", "x", "1Gi"))
+    await world.create(PERSISTENT_VOLUME, volume("large", "x", "3Gi"))
+    await world.until(lambda: phases(world) == {"small": "Available", "large": "Available"})
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x", "2Gi"))
+    await world.until(lambda: phases(world) == {"small": "Available", "large": "Bound", "c": "Bound"})
+    bound, taken = world.one(PERSISTENT_VOLUME_CLAIM, "c"), world.one(PERSISTENT_VOLUME, "large")
+    assert (bound.spec.volumeName, bound.status.capacity) == ("large", {"storage": "3Gi"})
+    assert bound.status.accessModes == ["ReadWriteOnce"]
+    assert annotations(bound) == {BOUND_BY_CONTROLLER, BIND_COMPLETED}
+    assert annotations(taken) == {BOUND_BY_CONTROLLER}
+    assert taken.spec.claimRef.uid == bound.metadata.uid
+    assert taken.status.lastPhaseTransitionTime == world.clock.now()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "by_controller"),
+    [
+        pytest.param(
+            claim("c", "x"),
+            volume("v", "x", claimRef={"namespace": "default", "name": "c"}),
+            False,
+            id="the volume names the claim",
+        ),
+        pytest.param(claim("c", "x", volumeName="v"), volume("v", "x"), True, id="the claim names the volume"),
+        pytest.param(claim("c", ""), volume("v"), True, id="of no class"),
+        pytest.param(
+            claim("c", "x", selector={"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}),
+            volume("v", "x", metadata={"labels": {"disk": "fast"}}),
+            True,
+            id="a selector",
+        ),
+    ],
+)
+@pytest.mark.parametrize("claim_first", [True, False])
+async def test_what_belongs_together_is_bound_whichever_comes_first(world, wanted, there, by_controller, claim_first):
+    order = [(PERSISTENT_VOLUME_CLAIM, wanted), (PERSISTENT_VOLUME, there)]
+    for kind, document in order if claim_first else reversed(order):
+        await world.create(kind, document)
+        await world.settle(1)
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    assert (BOUND_BY_CONTROLLER in annotations(world.one(PERSISTENT_VOLUME, "v"))) is by_controller
+    assert (BOUND_BY_CONTROLLER in annotations(world.one(PERSISTENT_VOLUME_CLAIM, "c"))) is (
+        "volumeName" not in wanted["spec"]
+    )
+
+
+async def test_two_claims_get_two_volumes(world):
+    for number in range(5):
+        await world.create(PERSISTENT_VOLUME, volume(f"v-{number}", "x"))
+        await world.create(PERSISTENT_VOLUME_CLAIM, claim(f"c-{number}", "x"))
+    await world.until(lambda: set(phases(world).values()) == {"Bound"})
+    assert len({one.spec.volumeName for one in world.all(PERSISTENT_VOLUME_CLAIM)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason", "text"),
+    [
+        pytest.param(
+            [claim("c", "")],
+            "FailedBinding",
+            "no persistent volumes available for this claim and no storage class is set",
+            id="no class and no volume",
+        ),
+        pytest.param(
+            [claim("c", "missing")],
+            "ProvisioningFailed",
+            'storageclass.storage.k8s.io "missing" not found',
+            id="a class that is not there",
+        ),
+        pytest.param(
+            [storage_class("x", provisioner="kubernetes.io/no-provisioner"), claim("c", "x")],
+            "ProvisioningFailed",
+            "no volume plugin matched name: kubernetes.io/no-provisioner",
+            id="a class without provisioner",
+        ),
+        pytest.param(
+            [volume("v", "x", "1Mi"), claim("c", "x", volumeName="v")],
+            "VolumeMismatch",
+            'Cannot bind to requested volume "v": requested PV is too small',
+            id="the volume that it names does not do",
+        ),
+        pytest.param(
+            [volume("v", "x", claimRef={"namespace": "default", "name": "o"}), claim("c", "x", volumeName="v")],
+            "FailedBinding",
+            'volume "v" already bound to a different claim.',
+            id="the volume that it names is another's",
+        ),
+        pytest.param(
+            [local_class("x"), claim("c", "x")],
+            "WaitForFirstConsumer",
+            "waiting for first consumer to be created before binding",
+            id="waiting for a pod",
+        ),
+    ],
+)
+async def test_a_claim_stays_pending_and_hears_why(world, objects, reason, text):
+    for one in objects:
+        kinds = {"provisioner": STORAGE_CLASS, "capacity": PERSISTENT_VOLUME}
+        kind = next((kinds[key] for key in kinds if key in one or key in one.get("spec", {})), PERSISTENT_VOLUME_CLAIM)
+        await world.create(kind, one)
+    assert await message(world, "c", reason) == text
+    assert phases(world)["c"] == "Pending"
+
+
+async def test_a_claim_that_waits_says_for_which_pods(world):
+    world.binding = False
+    await world.create(STORAGE_CLASS, local_class("x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.create(POD, pod("p", using("c")))
+    assert await message(world, "c", "WaitForPodScheduled") == "waiting for pod p to be scheduled"
+
+
+async def test_a_free_volume_is_left_to_the_scheduler_and_the_one_that_it_chose_is_bound(world):
+    await world.create(STORAGE_CLASS, local_class("x"))
+    for name in ("a", "b"):
+        await world.create(PERSISTENT_VOLUME, volume(name, "x", node=name))
+    created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"a": "Available", "b": "Available", "c": "Pending"})
+    await world.settle(20)
+    assert phases(world)["c"] == "Pending"
+    reference = {"namespace": "default", "name": "c", "uid": created.metadata.uid}
+    await world.patch(PERSISTENT_VOLUME, "b", {"spec": {"claimRef": reference}})
+    await world.until(lambda: phases(world) == {"a": "Available", "b": "Bound", "c": "Bound"})
+
+
+async def test_a_provisioner_is_asked_for_a_late_volume_once_its_node_is_chosen(world):
+    await world.create(STORAGE_CLASS, storage_class("x", provisioner="kubernetes.io/aws-ebs", late=True))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x", metadata={"annotations": {SELECTED_NODE: "gone"}}))
+    text = await message(world, "c", "ExternalProvisioning")
+    assert text.startswith("Waiting for a volume to be created either by the external provisioner 'ebs.csi.aws.com'")
+    asked = world.one(PERSISTENT_VOLUME_CLAIM, "c").metadata.annotations
+    assert asked["volume.kubernetes.io/storage-provisioner"] == "ebs.csi.aws.com"
+
+
+@pytest.mark.parametrize(
+    ("of", "assigned"),
+    [pytest.param(None, "std", id="says nothing"), pytest.param("", "", id="wants none")],
+)
+async def test_a_class_that_becomes_the_default_is_given_to_claims_without_one(world, of, assigned):
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", of))
+    await message(world, "c", "FailedBinding")
+    await world.create(STORAGE_CLASS, default_class("std", late=True))
+    await world.settle(2)
+    await world.until(lambda: world.one(PERSISTENT_VOLUME_CLAIM, "c").spec.storageClassName == assigned)
+
+
+@pytest.mark.parametrize(
+    ("policy", "fields", "expected"),
+    [
+        pytest.param("Retain", {}, "Released", id="kept"),
+        pytest.param("Delete", {"hostPath": {"path": "/tmp/x"}}, None, id="deleted"),
+        pytest.param("Delete", {}, "Failed", id="cannot be deleted"),
+        pytest.param("Recycle", {}, "Available", id="recycled"),
+    ],
+)
+async def test_what_becomes_of_a_volume_whose_claim_goes(world, policy, fields, expected):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x", persistentVolumeReclaimPolicy=policy, **fields))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.until(lambda: phases(world) == ({"v": expected} if expected else {}))
+    if expected == "Failed":
+        assert "host_path deleter only supports" in await message(world, "v", "VolumeFailedDelete")
+
+
+async def test_a_released_volume_is_not_bound_to_a_namesake_of_its_claim(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    for _ in range(2):
+        await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+        await world.until(lambda: phases(world).get("v") in {"Bound", "Released"})
+        await world.settle(1)
+        await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+        await world.until(lambda: phases(world) == {"v": "Released"})
+
+
+@pytest.mark.parametrize(
+    ("patch", "reason"),
+    [
+        pytest.param({"spec": {"volumeName": None}}, "ClaimLost", id="the claim has lost its reference"),
+        pytest.param({"spec": {"volumeName": "other"}}, "ClaimLost", id="the volume is gone"),
+    ],
+)
+async def test_a_claim_that_has_lost_its_volume_is_lost(world, patch, reason):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    await world.patch(PERSISTENT_VOLUME_CLAIM, "c", patch)
+    await world.until(lambda: phases(world)["c"] == "Lost")
+    assert "Data on the volume is lost!" in await message(world, "c", reason)
+    assert world.one(PERSISTENT_VOLUME_CLAIM, "c").status.capacity is None
+
+
+async def test_a_claim_on_a_volume_that_another_claim_has_is_lost(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    late = claim("late", "x", volumeName="v", metadata={"annotations": {BIND_COMPLETED: "yes"}})
+    await world.create(PERSISTENT_VOLUME_CLAIM, late)
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound", "late": "Lost"})
+    assert "Two claims are bound to the same volume" in await message(world, "late", "ClaimMisbound")
+
+
+@pytest.mark.parametrize("by_controller", [True, False])
+async def test_a_volume_that_its_claim_does_not_take_is_available_again(world, by_controller):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    reference = {"namespace": "default", "name": "c", "uid": created.metadata.uid}
+    marks = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}} if by_controller else {}
+    await world.create(PERSISTENT_VOLUME, volume("w", "x", claimRef=reference, **marks))
+    await world.until(lambda: phases(world) == {"v": "Bound", "w": "Available", "c": "Bound"})
+    left = world.one(PERSISTENT_VOLUME, "w").spec.claimRef
+    assert left is None if by_controller else (left.name, left.uid) == ("c", None)
+
+
+async def test_a_volume_of_a_claim_that_is_gone_is_released_whatever_its_namesake_has(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    await world.create(
+        PERSISTENT_VOLUME, volume("w", "x", claimRef={"namespace": "default", "name": "c", "uid": "old"})
+    )
+    await world.until(lambda: phases(world) == {"v": "Bound", "w": "Released", "c": "Bound"})
+
+
+async def test_a_volume_that_was_made_for_a_claim_in_vain_is_released(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    made = volume(
+        "w",
+        "x",
+        claimRef={"namespace": "default", "name": "c", "uid": created.metadata.uid},
+        persistentVolumeReclaimPolicy="Delete",
+        metadata={"annotations": {PROVISIONED_BY: "kubernetes.io/in-tree"}},
+    )
+    await world.create(PERSISTENT_VOLUME, made)
+    await world.until(lambda: phases(world)["w"] == "Released")
+
+
+async def test_a_volume_of_the_wrong_mode_for_its_claim_is_told_of(world):
+    created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x", volumeMode="Block"))
+    reference = {"namespace": "default", "name": "c", "uid": created.metadata.uid}
+    await world.create(PERSISTENT_VOLUME, volume("v", "x", claimRef=reference))
+    assert "due to incompatible volumeMode" in await message(world, "v", "VolumeMismatch")
+    assert "due to incompatible volumeMode" in await message(world, "c", "VolumeMismatch")
+    assert phases(world)["c"] == "Pending"
+
+
+@pytest.mark.parametrize(
+    ("resource", "subresource"),
+    [
+        pytest.param("persistentvolumes", "", id="the volume's spec"),
+        pytest.param("persistentvolumes", "status", id="the volume's status"),
+        pytest.param("persistentvolumeclaims", "", id="the claim's spec"),
+        pytest.param("persistentvolumeclaims", "status", id="the claim's status"),
+    ],
+)
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param({"answer": 409, "reason": "Conflict"}, id="conflict"),
+        pytest.param({"answer": 500}, id="500"),
+        pytest.param({"drop": "after"}, id="carried out without an answer"),
+    ],
+)
+async def test_a_binding_that_breaks_half_way_is_finished(world, resource, subresource, what):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.until(lambda: phases(world) == {"v": "Available"})
+    fault = Fault(verb="patch", resource=resource, subresource=subresource, times=3, **what)
+    world.cluster.server.faults.add(fault)
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+    assert fault.hits == 3 or "drop" in what
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_fails_now_and_then_every_claim_gets_a_volume_of_its_own(world, seed):
+    chance = random.Random(seed)
+    mishaps = [{"answer": 409, "reason": "Conflict"}, {"answer": 500}, {"drop": "before"}, {"drop": "after"}]
+    for what in mishaps:
+        for resource in ("persistentvolumes", "persistentvolumeclaims"):
+            world.cluster.server.faults.add(
+                Fault(
+                    resource=resource,
+                    when=lambda info: info.verb in {"patch", "create", "delete"} and chance.random() < 0.1,
+                    **what,
+                )
+            )
+    documents = [
+        (STORAGE_CLASS, storage_class("made")),
+        *((PERSISTENT_VOLUME, volume(f"v-{number}", "there")) for number in range(8)),
+        *((PERSISTENT_VOLUME_CLAIM, claim(f"c-{number}", ("made", "there")[number % 2])) for number in range(16)),
+    ]
+    chance.shuffle(documents)
+    for kind, document in documents:
+        await stubborn(world.client.create, kind, document)
+    claims = [f"c-{number}" for number in range(16)]
+    await world.until(lambda: all(phases(world).get(name) == "Bound" for name in claims))
+    taken = {name: world.one(PERSISTENT_VOLUME_CLAIM, name).spec.volumeName for name in claims}
+    assert len(set(taken.values())) == 16
+    for name, volume_name in taken.items():
+        found = world.one(PERSISTENT_VOLUME, volume_name)
+        assert (found.status.phase, found.spec.claimRef.name) == ("Bound", name)
+    for name in claims:
+        await stubborn(world.client.delete, PERSISTENT_VOLUME_CLAIM, name, "default")
+    await world.until(lambda: phases(world) == {f"v-{number}": "Released" for number in range(8)})
+
+
+async def stubborn(call, *arguments):
+    """Repeat a request until it has been carried out."""
+    while True:
+        try:
+            await call(*arguments)
+        except TransportError:
+            continue
+        except ApiError as error:
+            if error.status == 404 or error.reason == "AlreadyExists":
+                return
+        else:
+            return

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import pytest
+from lightkube.models.core_v1 import PersistentVolumeClaim, Pod
+from tests.storage_documents import claim, ephemeral, using
+
+from bayplan.api.objects import convert
+from bayplan.devcluster.controllers.pod_volumes import claim_keys, keeps_claim
+
+OWNED = {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "of p", "controller": True}]}
+GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+
+
+def pod(spec, *, node="n", **metadata):
+    spec = {"containers": [{"name": "c"}], **({"nodeName": node} if node else {}), **spec}
+    return convert(Pod, {"metadata": {"name": "p", "namespace": "default", "uid": "of p", **metadata}, "spec": spec})
+
+
+def test_which_claims_a_pod_names():
+    both = {"volumes": [*using("a", "b")["volumes"], *ephemeral("e")["volumes"], {"name": "x", "emptyDir": {}}]}
+    assert claim_keys(pod(both)) == ("default/a", "default/b", "default/p-e")
+    assert claim_keys(pod({})) == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "name", "metadata", "expected"),
+    [
+        pytest.param(pod(using("c")), "c", {}, True, id="on a node"),
+        pytest.param(pod(using("c"), node=""), "c", {}, False, id="without a node"),
+        pytest.param(pod(using("other")), "c", {}, False, id="another claim"),
+        pytest.param(pod(using("c"), **GOING, deletionGracePeriodSeconds=0), "c", {}, True, id="until it is gone"),
+        pytest.param(pod(ephemeral("v")), "p-v", OWNED, True, id="ephemeral"),
+        pytest.param(pod(ephemeral("v")), "p-v", {}, False, id="ephemeral, but not the pod's"),
+        pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=30), "p-v", OWNED, True, id="stopping"),
+        pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=0), "p-v", OWNED, False, id="stopped"),
+    ],
+)
+def test_whether_a_claim_has_to_stay_for_a_pod(one, name, metadata, expected):
+    found = convert(PersistentVolumeClaim, claim(name, metadata=metadata))
+    assert keeps_claim(one, found) is expected

@@ -1,0 +1,322 @@
+"""Claims that are made of templates, reserved, given back and deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
+from bayplan.client import PatchType
+from bayplan.devcluster.apiserver import Fault
+from bayplan.devcluster.controllers.resource_claims import FINALIZER, POD_CLAIM, name_prefix
+from bayplan.devcluster.kubelet import RUN_SECONDS
+
+DEVICES = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}
+RESULT = {"request": "r", "driver": "gpu.example.com", "pool": "node-0", "device": "a"}
+ALLOCATION = {"devices": {"results": [RESULT]}}
+
+
+@pytest.fixture(autouse=True)
+def _unbound(world):
+    """Pods get no nodes but those that tests give them."""
+    world.binding = False
+
+
+def template(name: str = "t", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"metadata": metadata, "spec": {"devices": DEVICES}}}
+
+
+def claim(name: str = "c", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default", **metadata}, "spec": {"devices": DEVICES}}
+
+
+def pod(
+    name: str = "p", *, templates: tuple[str, ...] = (), claims: tuple[str, ...] = (), node: str = "", **metadata: Any
+) -> dict[str, Any]:
+    references = [{"name": f"of-{one}", "resourceClaimTemplateName": one} for one in templates]
+    references += [{"name": one, "resourceClaimName": one} for one in claims]
+    spec = {"containers": [{"name": "c", "image": "i"}], "resourceClaims": references, "restartPolicy": "Never"}
+    placed = {"nodeName": node} if node else {}
+    return {"metadata": {"name": name, "namespace": "default", **metadata}, "spec": {**spec, **placed}}
+
+
+def claims(world) -> list[Any]:
+    return sorted(world.all(RESOURCE_CLAIM), key=lambda one: one.metadata.name)
+
+
+def told(world, name: str = "p") -> dict[str, str]:
+    """The claims that a pod has been told of, by reference."""
+    statuses = world.one(POD, name).status.resourceClaimStatuses or ()
+    return {one.name: one.resourceClaimName for one in statuses}
+
+
+def users(world, name: str = "c") -> list[str]:
+    one = world.one(RESOURCE_CLAIM, name)
+    return [consumer.name for consumer in (one.status.reservedFor if one.status else None) or ()]
+
+
+def has_devices(world, name: str = "c") -> bool:
+    one = world.one(RESOURCE_CLAIM, name)
+    return one.status is not None and one.status.allocation is not None
+
+
+async def allocate(world, name: str = "c", *consumers: Any, protected: bool = True) -> None:
+    """Give a claim devices, as a scheduler does: for pods, or for consumers as documents."""
+    if protected:
+        await world.patch(RESOURCE_CLAIM, name, {"metadata": {"finalizers": [FINALIZER]}})
+    reserved = [
+        one if isinstance(one, dict) else {"resource": "pods", "name": one.metadata.name, "uid": one.metadata.uid}
+        for one in consumers
+    ]
+    status = {"allocation": ALLOCATION, **({"reservedFor": reserved} if reserved else {})}
+    written = await world.client.patch(
+        RESOURCE_CLAIM, name, {"status": status}, "default", type=PatchType.STRATEGIC, subresource="status"
+    )
+    await world.views[RESOURCE_CLAIM].observe([written])
+
+
+async def events(world) -> list[tuple[str, str]]:
+    return [(one.reason, one.message) for one in (await world.client.list(CORE_EVENT, "default")).items]
+
+
+async def test_a_claim_is_made_of_a_template(world):
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template(labels={"l": "1"}, annotations={"a": "2"}))
+    made_for = await world.create(POD, pod(templates=("t",)))
+    await world.until(lambda: told(world))
+    [made] = claims(world)
+    assert told(world) == {"of-t": made.metadata.name}
+    assert made.metadata.name.startswith("p-of-t-")
+    assert made.metadata.labels == {"l": "1"}
+    assert made.metadata.annotations == {"a": "2", POD_CLAIM: "of-t"}
+    [owner] = made.metadata.ownerReferences
+    assert (owner.apiVersion, owner.kind, owner.name, owner.uid) == ("v1", "Pod", "p", made_for.metadata.uid)
+    assert (owner.controller, owner.blockOwnerDeletion) == (True, None)
+    [request] = made.spec.devices.requests
+    assert (request.exactly.deviceClassName, request.exactly.allocationMode) == ("gpu", "ExactCount")
+
+
+async def test_a_pod_is_told_of_all_its_claims(world):
+    for name in ("t", "u"):
+        await world.create(RESOURCE_CLAIM_TEMPLATE, template(name))
+    await world.create(RESOURCE_CLAIM, claim())
+    await world.create(POD, pod(templates=("t", "u"), claims=("c",)))
+    await world.until(lambda: len(told(world)) == 2)
+    assert sorted(told(world)) == ["of-t", "of-u"]
+    assert len(claims(world)) == 3
+
+
+async def test_a_pod_waits_for_its_template_and_is_told_so(world):
+    await world.create(POD, pod(templates=("t",)))
+    problem = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
+    while ("FailedResourceClaimCreation", f"PodResourceClaim of-t: {problem}") not in await events(world):
+        await world.settle(1)
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    await world.until(lambda: told(world))
+
+
+async def test_a_claim_that_cannot_be_made_is_tried_again_and_told_of(world):
+    fault = Fault(verb="create", resource="resourceclaims", answer=403, message="quota", times=2)
+    world.cluster.server.faults.add(fault)
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    await world.create(POD, pod(templates=("t",)))
+    await world.until(lambda: told(world))
+    assert fault.hits == 2
+    said = "PodResourceClaim of-t: create ResourceClaim : quota"
+    while ("FailedResourceClaimCreation", said) not in await events(world):
+        await world.settle(1)
+
+
+async def test_a_claim_that_its_pod_could_not_be_told_of_is_not_made_twice(world):
+    fault = Fault(verb="patch", resource="pods", subresource="status", answer=500, times=3)
+    world.cluster.server.faults.add(fault)
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    await world.create(POD, pod(templates=("t",)))
+    await world.until(lambda: told(world))
+    assert (fault.hits, len(claims(world))) == (3, 1)
+
+
+async def test_a_claim_that_was_deleted_is_made_anew(world):
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    await world.create(POD, pod(templates=("t",)))
+    await world.until(lambda: told(world))
+    first = told(world)["of-t"]
+    await world.client.delete(RESOURCE_CLAIM, first, "default")
+    await world.until(lambda: told(world)["of-t"] != first)
+    assert [one.metadata.name for one in claims(world)] == [told(world)["of-t"]]
+
+
+async def test_the_claims_of_a_finished_pod_go_and_stay_away(world):
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    runs = await world.create(POD, pod(templates=("t",), node="node-0", annotations={RUN_SECONDS: "5"}))
+    await world.until(lambda: told(world))
+    await allocate(world, told(world)["of-t"], runs)
+    await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
+    await world.until(lambda: world.one(POD, "p").status.phase == "Succeeded", step=1)
+    await world.until(lambda: not claims(world))
+    await world.settle(5)
+    assert not claims(world)
+
+
+async def test_the_claims_of_a_deleted_pod_go_with_it(world):
+    await world.create(RESOURCE_CLAIM_TEMPLATE, template())
+    runs = await world.create(POD, pod(templates=("t",), node="node-0"))
+    await world.until(lambda: told(world))
+    await allocate(world, told(world)["of-t"], runs)
+    await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: not claims(world) and not world.all(POD), step=1)
+
+
+async def test_the_claim_for_extended_resources_goes_with_the_end_of_its_pod(world):
+    """The scheduler makes it and tells the pod; no reference of the pod's spec leads to it."""
+    bare = pod(annotations={RUN_SECONDS: "5"})
+    bare["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
+    waits = await world.create(POD, bare)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": waits.metadata.uid, "controller": True}
+    await world.create(RESOURCE_CLAIM, claim("e", ownerReferences=[owner]))
+    await allocate(world, "e", waits)
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+    status = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMappings": [mapping]}}
+    await world.client.patch(POD, "p", {"status": status}, "default", subresource="status")
+    await world.client.bind("default", "p", "node-0")
+    await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
+    assert users(world, "e") == ["p"]
+    await world.until(lambda: world.one(POD, "p").status.phase == "Succeeded", step=1)
+    await world.until(lambda: not claims(world))
+
+
+async def test_an_allocated_claim_is_reserved_for_a_pod_that_has_its_node_already(world):
+    await world.create(RESOURCE_CLAIM, claim())
+    other = await world.create(POD, pod("other", claims=("c",)))
+    await allocate(world, "c", other)
+    await world.create(POD, pod(claims=("c",), node="node-0"))
+    await world.until(lambda: users(world) == ["other", "p"])
+    await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
+
+
+async def test_claims_are_not_reserved_for_pods_that_the_scheduler_has_still_to_place(world):
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world)
+    await world.create(POD, pod(claims=("c",)))
+    await world.settle(5)
+    assert users(world) == []
+
+
+GONE = {"resource": "pods", "name": "gone", "uid": "gone"}
+REPLACED = {"resource": "pods", "name": "waits", "uid": "an-older-one"}
+OTHER_KIND = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid": "j"}
+
+
+@pytest.mark.parametrize(
+    ("consumers", "left"),
+    [
+        pytest.param(["waits"], ["waits"], id="a pod that waits"),
+        pytest.param(["waits", "ended"], ["waits"], id="a pod that has ended"),
+        pytest.param(["waits", "doomed"], ["waits"], id="a pod that was deleted before it had a node"),
+        pytest.param(["waits", "leaving"], ["waits", "leaving"], id="a pod that is deleted and still runs"),
+        pytest.param(["waits", GONE], ["waits"], id="a pod that is gone"),
+        pytest.param(["waits", REPLACED], ["waits"], id="a namesake's predecessor"),
+        pytest.param([OTHER_KIND], ["j"], id="what is no pod"),
+    ],
+)
+async def test_for_whom_a_claim_stays_reserved(world, consumers, left):
+    there = {name: await world.create(POD, pod(name, claims=("c",))) for name in ("waits", "ended", "leaving")}
+    kept = {"finalizers": ["example.com/keeps"]}
+    there["doomed"] = await world.create(POD, pod("doomed", claims=("c",), **kept))
+    await world.client.patch(POD, "ended", {"status": {"phase": "Failed"}}, "default", subresource="status")
+    await world.client.bind("default", "leaving", "node-0")
+    world.cluster.kubelets.silence("node-0")
+    for name in ("doomed", "leaving"):
+        await world.client.delete(POD, name, "default")
+    await world.until(lambda: world.one(POD, "doomed").metadata.deletionTimestamp)
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world, "c", *(there[one] if isinstance(one, str) else one for one in consumers))
+    await world.until(lambda: users(world) == left)
+    await world.settle(3)
+    assert (users(world), has_devices(world)) == (left, True)
+
+
+@pytest.mark.parametrize(
+    ("protected", "keeps"),
+    [pytest.param(True, False, id="allocated by a scheduler"), pytest.param(False, True, id="allocated otherwise")],
+)
+async def test_a_claim_that_nobody_uses_any_more_gives_its_devices_back(world, protected, keeps):
+    user = await world.create(POD, pod(claims=("c",)))
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world, "c", user, protected=protected)
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "lastTransitionTime": world.clock.now(),
+    }
+    device = {key: value for key, value in RESULT.items() if key != "request"}
+    status = {"status": {"devices": [{**device, "conditions": [condition]}]}}
+    await world.client.patch(RESOURCE_CLAIM, "c", status, "default", subresource="status")
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: not users(world) and not world.one(RESOURCE_CLAIM, "c").metadata.finalizers)
+    assert has_devices(world) == keeps
+    assert bool(world.one(RESOURCE_CLAIM, "c").status.devices) == keeps
+
+
+async def test_a_claim_that_was_never_used_keeps_its_devices(world):
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world)
+    await world.settle(5)
+    assert has_devices(world)
+    assert world.one(RESOURCE_CLAIM, "c").metadata.finalizers == [FINALIZER]
+
+
+async def test_a_deleted_claim_goes_when_its_last_user_has(world):
+    user = await world.create(POD, pod(claims=("c",)))
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world, "c", user)
+    await world.client.delete(RESOURCE_CLAIM, "c", "default")
+    await world.settle(5)
+    assert world.one(RESOURCE_CLAIM, "c").metadata.deletionTimestamp is not None
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
+
+
+async def test_a_deleted_claim_that_nobody_uses_goes_at_once(world):
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world)
+    await world.client.delete(RESOURCE_CLAIM, "c", "default")
+    await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
+
+
+async def test_a_change_in_between_is_not_overwritten(world):
+    """The reservation that somebody adds while another one is taken away stays."""
+    users_ = [await world.create(POD, pod(name, claims=("c",))) for name in ("p", "q", "r")]
+    await world.create(RESOURCE_CLAIM, claim())
+    await allocate(world, "c", *users_[:2])
+    held = Fault(verb="update", resource="resourceclaims", subresource="status", delay=0.2, times=1)
+    world.cluster.server.faults.add(held)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: held.hits)
+    added = {"resource": "pods", "name": "r", "uid": users_[2].metadata.uid}
+    await world.client.patch(
+        RESOURCE_CLAIM,
+        "c",
+        {"status": {"reservedFor": [added]}},
+        "default",
+        type=PatchType.STRATEGIC,
+        subresource="status",
+    )
+    await world.until(lambda: sorted(users(world)) == ["q", "r"])
+
+
+@pytest.mark.parametrize(
+    ("of_pod", "reference", "prefix"),
+    [
+        pytest.param("p", "c", "p-c-", id="short"),
+        pytest.param("p" * 27, "c" * 28, "p" * 27 + "-" + "c" * 28 + "-", id="just short enough"),
+        pytest.param("p" * 200, "c" * 20, "p" * 51 + "-" + "c" * 5, id="long"),
+        pytest.param("p" * 60, "c" * 60, "p" * 28 + "-" + "c" * 28, id="both long"),
+    ],
+)
+def test_what_the_names_of_claims_begin_with(of_pod, reference, prefix):
+    assert name_prefix(of_pod, reference) == prefix
+    assert len(prefix) <= 57

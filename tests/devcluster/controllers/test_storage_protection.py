@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import pytest
+from storage_state import phases, pod
+from tests.storage_documents import claim, storage_class, using, volume
+
+from bayplan.api.kinds import NAMESPACE, PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD, STORAGE_CLASS
+from bayplan.devcluster.controllers import pods
+from bayplan.devcluster.controllers.informers import Index
+from bayplan.devcluster.controllers.manager import ControllerManager
+from bayplan.devcluster.controllers.storage_protection import (
+    CLAIM_FINALIZER,
+    VOLUME_FINALIZER,
+    ClaimProtectionController,
+)
+
+
+def finalizers(world, kind, name):
+    return world.one(kind, name).metadata.finalizers or []
+
+
+async def bound(world):
+    await world.create(PERSISTENT_VOLUME, volume("v", "x"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
+    await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "finalizer"),
+    [
+        pytest.param(PERSISTENT_VOLUME_CLAIM, claim("one", "x"), CLAIM_FINALIZER, id="claim"),
+        pytest.param(PERSISTENT_VOLUME, volume("one", "x"), VOLUME_FINALIZER, id="volume"),
+    ],
+)
+async def test_what_is_not_protected_becomes_so_and_goes_when_nobody_uses_it(world, kind, document, finalizer):
+    created = await world.create(kind, document)
+    assert created.metadata.finalizers == [finalizer]
+    await world.client.patch(kind, "one", {"metadata": {"finalizers": ["example.com/mine"]}}, "default")
+    await world.until(lambda: finalizers(world, kind, "one") == ["example.com/mine", finalizer])
+    await world.client.delete(kind, "one", "default")
+    await world.until(lambda: finalizers(world, kind, "one") == ["example.com/mine"])
+    await world.client.patch(kind, "one", {"metadata": {"finalizers": None}}, "default")
+    await world.until(lambda: world.one(kind, "one") is None)
+
+
+async def test_a_claim_stays_until_the_pod_that_uses_it_is_gone(world):
+    await bound(world)
+    await world.create(POD, pod("p", using("c")))
+    await world.until(lambda: pods.phase(world.one(POD, "p")) == "Running", step=0.5)
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.until(lambda: world.one(PERSISTENT_VOLUME_CLAIM, "c").metadata.deletionTimestamp)
+    await world.settle(60)
+    assert phases(world) == {"v": "Bound", "c": "Bound"}
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: phases(world) == {"v": "Released"}, step=0.5)
+    assert world.one(POD, "p") is None
+
+
+async def test_a_claim_stays_for_a_pod_that_the_controller_has_not_heard_of_yet(world):
+    await bound(world)
+    managers = [part for part in world.cluster._parts if isinstance(part, ControllerManager)]
+    [protection] = [one for one in managers[0]._controllers if isinstance(one, ClaimProtectionController)]
+    known, protection._by_claim = protection._by_claim, Index(lambda _pod: ())
+    await world.create(POD, pod("p", using("c")))
+    await world.until(lambda: world.one(POD, "p").spec.nodeName)
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.settle(5)
+    assert phases(world) == {"v": "Bound", "c": "Bound"}
+    protection._by_claim = known
+    await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+    await world.until(lambda: phases(world) == {"v": "Released"})
+
+
+async def test_a_claim_does_not_stay_for_a_pod_that_waits(world):
+    world.binding = False
+    await bound(world)
+    await world.create(POD, pod("p", using("c")))
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.until(lambda: phases(world) == {"v": "Released"})
+
+
+async def test_a_claim_stays_for_the_last_of_the_pods_that_share_it(world):
+    await world.create(STORAGE_CLASS, storage_class("made"))
+    await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made", mode="ReadWriteMany"))
+    for name in ("p", "q"):
+        await world.create(POD, pod(name, using("c")))
+    await world.until(lambda: all(one.spec.nodeName for one in world.all(POD)))
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.client.delete(POD, "p", "default", grace_period_seconds=0)
+    await world.until(lambda: world.one(POD, "p") is None)
+    await world.settle(5)
+    assert phases(world)["c"] == "Bound"
+    await world.client.delete(POD, "q", "default", grace_period_seconds=0)
+    await world.until(lambda: phases(world) == {})
+
+
+async def test_a_volume_stays_until_its_claim_is_gone(world):
+    await bound(world)
+    await world.client.delete(PERSISTENT_VOLUME, "v")
+    await world.until(lambda: world.one(PERSISTENT_VOLUME, "v").metadata.deletionTimestamp)
+    await world.settle(5)
+    assert phases(world) == {"v": "Bound", "c": "Bound"}
+    await world.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
+    await world.until(lambda: phases(world) == {})
+
+
+async def test_a_namespace_goes_with_the_claims_that_its_pods_use(world):
+    await world.create(NAMESPACE, {"metadata": {"name": "team"}})
+    await world.create(STORAGE_CLASS, storage_class("made"))
+    await world.client.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made", metadata={"namespace": "team"}))
+    await world.client.create(POD, pod("p", using("c"), namespace="team"))
+    await world.until(lambda: [one.status.phase for one in world.all(POD)] == ["Running"], step=0.5)
+    await world.client.delete(NAMESPACE, "team")
+    namespaces = world.cluster.informers.of(NAMESPACE)
+    await world.until(lambda: namespaces.get("team") is None and phases(world) == {}, step=0.5)

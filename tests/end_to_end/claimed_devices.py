@@ -1,0 +1,81 @@
+"""Claims on devices as tests see them, and what makes nodes offer devices."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, suppress
+
+from device_objects import device_class, resource_slice
+
+from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE
+from bayplan.devcluster.controllers.informers import Informer
+
+
+class Devices:
+    """Claims as they are and were, and what makes nodes offer devices."""
+
+    def __init__(self, cluster):
+        self._cluster = cluster
+        self.view = Informer(cluster.client, RESOURCE_CLAIM)
+        self.users_seen = {}
+        """For how many a claim was reserved, in all its versions."""
+        self.taken_twice = []
+        self.view.listen(self._note)
+
+    def _note(self, _, claim):
+        if claim is not None:
+            self.users_seen.setdefault(claim.metadata.name, []).append(len(users(claim)))
+            others = {device for each in self.all if each.metadata.uid != claim.metadata.uid for device in given(each)}
+            self.taken_twice += others.intersection(given(claim))
+
+    def one(self, name):
+        return self.view.objects[f"default/{name}"]
+
+    @property
+    def all(self):
+        return list(self.view.objects.values())
+
+    async def offer(self, node, *devices, **slice_fields):
+        await self._cluster.add_node(node)
+        if devices:
+            await self.slice(node, *devices, **slice_fields)
+
+    async def slice(self, node, *devices, **fields):
+        await self._cluster.client.create(RESOURCE_SLICE, resource_slice(node, *devices, **fields))
+
+    async def create(self, kind, document):
+        await self._cluster.client.create(kind, document, "default")
+
+    async def clear(self):
+        """What an earlier test left on a server that outlives it."""
+        for kind in (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS):
+            await self._cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
+        await self._cluster.witness.until(lambda: not self.all)
+        self.users_seen.clear()
+
+
+@asynccontextmanager
+async def devices_of(cluster):
+    """With a class of devices, and no claims. No device may have been given to two claims at once in the end."""
+    devices = Devices(cluster)
+    following = asyncio.create_task(devices.view.run())
+    try:
+        await devices.view.synced.wait()
+        await devices.clear()
+        await cluster.client.create(DEVICE_CLASS, device_class())
+        yield devices
+        assert not devices.taken_twice
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError):
+            await following
+
+
+def users(claim):
+    return [user.name for user in (claim.status.reservedFor if claim.status else None) or ()]
+
+
+def given(claim):
+    """The devices of a claim, as pool/device."""
+    allocation = claim.status.allocation if claim.status else None
+    return [f"{each.pool}/{each.device}" for each in allocation.devices.results] if allocation else []

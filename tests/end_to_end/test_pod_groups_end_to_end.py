@@ -1,0 +1,143 @@
+"""PodGroups of Kubernetes' own with `bayplan run`, as its feature gates have them: gangs, racks, and preemption."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+from clusters import embedded
+from running import bayplan_run
+from workloads import NAME, pod
+
+from bayplan.api.kinds import EVENT, POD_GROUP, PRIORITY_CLASS
+from bayplan.testing.invariants import check_invariants
+
+GANGS = "GenericWorkload=true,GangScheduling=true"
+TOPOLOGY = f"{GANGS},TopologyAwareWorkloadScheduling=true"
+WHOLE = f"{GANGS},WorkloadAwarePreemption=true"
+
+
+@pytest.fixture
+async def cluster(tmp_path):
+    """One whose server has PodGroups."""
+    async with embedded(tmp_path, alpha=True) as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def scheduler(cluster, gates):
+    kubeconfig = cluster.scheduler_kubeconfig
+    arguments = ("--kubeconfig", kubeconfig, "--scheduler-name", NAME, "--feature-gates", gates)
+    async with bayplan_run(*arguments, "--leader-elect=false") as running:
+        yield running
+
+
+async def create_group(cluster, name, least, topology=None, **spec):
+    constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
+    spec = {"schedulingPolicy": {"gang": {"minCount": least}}, **constraints, **spec}
+    await cluster.client.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+
+
+def members(group, count, cpu="1", **spec):
+    return [pod(f"{group}-{number}", cpu, schedulingGroup={"podGroupName": group}, **spec) for number in range(count)]
+
+
+def bound(cluster, group):
+    """The nodes of a group's pods, by name."""
+    pods = (key.partition("/")[2] for key in cluster.witness.pods)
+    nodes = {name: cluster.witness.node_of(f"default/{name}") for name in pods if name.startswith(f"{group}-")}
+    return {name: node for name, node in nodes.items() if node}
+
+
+async def says(cluster, group, *words):
+    """Watch the groups until the condition of one says this: status, reason, message."""
+    async with asyncio.timeout(30), aclosing(cluster.client.watch(POD_GROUP, "default", bookmarks=False)) as events:
+        async for event in events:
+            found = event.object
+            conditions = (found.status.conditions if found.status else None) or ()
+            if found.metadata.name == group and any(
+                (each.status, each.reason, each.message)[: len(words)] == words for each in conditions
+            ):
+                return
+
+
+async def test_two_groups_that_each_need_all_of_the_cluster(cluster):
+    await cluster.add_nodes(4, cpu="1")
+    for name in ("red", "blue"):
+        await create_group(cluster, name, 4)
+    async with scheduler(cluster, GANGS):
+        await cluster.create_fast([*members("red", 4), *members("blue", 4)])
+        await cluster.witness.until(lambda: any(len(bound(cluster, name)) == 4 for name in ("red", "blue")))
+        first, second = sorted(("red", "blue"), key=lambda name: -len(bound(cluster, name)))
+        await says(cluster, first, "True", "Scheduled")
+        lacking = "0/4 nodes are available: 4 Insufficient cpu."
+        told = f"gang {second}: 0 of 4 members fit; the next one: {lacking}"
+        await says(cluster, second, "False", "Unschedulable", told)
+        assert bound(cluster, second) == {}
+        for name in bound(cluster, first):
+            await cluster.delete(name)
+        await cluster.witness.until(lambda: len(bound(cluster, second)) == 4)
+        await says(cluster, second, "True", "Scheduled")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_members_that_come_one_by_one(cluster):
+    await cluster.add_nodes(2, cpu="2")
+    async with scheduler(cluster, GANGS):
+        one, two, three, late = members("crew", 4)
+        await cluster.create(one)
+        await create_group(cluster, "crew", 3)
+        await cluster.create(two, pod("plain", "100m"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/plain"))
+        assert bound(cluster, "crew") == {}
+        await cluster.delete("plain")
+        await cluster.create(three)
+        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 3)
+        await cluster.create(late)
+        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
+        await says(cluster, "crew", "True", "Scheduled", "")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_group_stays_in_one_rack(cluster):
+    racks = {"a-0": "a", "a-1": "a", "b-0": "b", "b-1": "b"}
+    for name, rack in racks.items():
+        await cluster.add_node(name, cpu="1" if name == "a-1" else "2", labels={"rack": rack})
+    await create_group(cluster, "crew", 4, "rack")
+    await create_group(cluster, "more", 4, "rack")
+    async with scheduler(cluster, TOPOLOGY):
+        await cluster.create_fast(members("crew", 4))
+        await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
+        assert {racks[node] for node in bound(cluster, "crew").values()} == {"b"}
+        await cluster.create_fast(members("more", 4))
+        told = (
+            "gang more: 3 of 4 members fit in a, the best of 2 placements; "
+            "the next one: 0/2 nodes are available: 2 Insufficient cpu."
+        )
+        await says(cluster, "more", "False", "Unschedulable", told)
+        assert bound(cluster, "more") == {}
+        await cluster.add_node("a-2", cpu="1", labels={"rack": "a"})
+        await cluster.witness.until(lambda: len(bound(cluster, "more")) == 4)
+        assert {"a-0", "a-1", "a-2"} == set(bound(cluster, "more").values())
+        await says(cluster, "more", "True", "Scheduled")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_a_group_makes_room_for_one_of_higher_priority_and_goes_whole(cluster):
+    await cluster.add_nodes(2, cpu="2")
+    for name, value in (("low", -10), ("high", 10)):
+        await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
+    await create_group(cluster, "humble", 2, priorityClassName="low", disruptionMode="PodGroup")
+    async with scheduler(cluster, WHOLE):
+        await cluster.create_fast(members("humble", 2, "2", terminationGracePeriodSeconds=1))
+        await cluster.witness.until(lambda: len(bound(cluster, "humble")) == 2)
+        await create_group(cluster, "vip", 2, priorityClassName="high")
+        await cluster.create_fast(members("vip", 2))
+        await cluster.witness.until(lambda: len(bound(cluster, "vip")) == 2)
+        assert bound(cluster, "humble") == {}
+        uid = (await cluster.client.get(POD_GROUP, "vip", "default")).metadata.uid
+        events = (await cluster.client.list(EVENT, "default")).items
+        notes = [each.note for each in events if each.reason == "Preempted"]
+        assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
+    check_invariants(cluster.witness, NAME)

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections import Counter
+
+from playground import EXAMPLES, Playground
+
+from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.devcluster import manifests
+from bayplan.devcluster.clock import RunningClock
+from bayplan.devcluster.cluster import DevCluster
+from bayplan.testing.witness import Witness
+
+
+async def test_every_device_has_a_pod_and_the_fourth_pod_waits_for_one(tmp_path):
+    async with DevCluster(3, clock=RunningClock(30)) as cluster, Witness(cluster.client) as witness:
+        await cluster.nodes_ready()
+        await manifests.create(cluster.client, manifests.read([EXAMPLES / "manifests" / "device_claims.yaml"]))
+        cluster.write_kubeconfig(tmp_path / "kubeconfig")
+
+        def phases() -> Counter[tuple[str, str]]:
+            return Counter((pod["status"]["phase"], pod["spec"].get("nodeName", "")) for pod in witness.pods.values())
+
+        full = {("Running", "node-0"): 2, ("Running", "node-1"): 1, ("Pending", ""): 1}
+        async with Playground(cluster, witness, tmp_path / "kubeconfig").running(
+            "-m", "bayplan", "run", "--secure-port=0"
+        ):
+            await witness.until(lambda: phases() == full)
+            chosen = sorted(
+                claim.status.allocation.devices.results[0].request
+                for claim in (await cluster.client.list(RESOURCE_CLAIM)).items
+                if claim.status.allocation is not None
+            )
+            assert chosen == ["gpu/any", "gpu/large", "gpu/large"]
+            [gone, *_] = [key for key in witness.pods if witness.node_of(key) == "node-1"]
+            await cluster.client.delete(POD, gone.removeprefix("default/"), "default")
+            await witness.until(lambda: gone not in witness.pods and phases() == full)

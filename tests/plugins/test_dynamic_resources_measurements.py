@@ -1,0 +1,103 @@
+"""DynamicResources: what metrics are told of claims that are created, and of devices that are waited for."""
+
+import pytest
+from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
+
+from bayplan.api.kinds import RESOURCE_CLAIM
+from bayplan.api.labels import FieldSelector, LabelSelector
+from bayplan.client import ApiError
+from bayplan.client.history import Scope
+from bayplan.client.in_process import InProcessClient
+from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.service.metrics.of_plugins import PluginMeasurements
+from bayplan.testing.builders import make_pod
+from bayplan.testing.documents import document_of, known
+
+
+def measured(cluster):
+    counts = {family.name: dict(family.samples) for family in cluster.handle.measurements.counts()}
+    seconds = {
+        family.name: {labels: (histogram.count, histogram.sum) for labels, histogram in family.samples.items()}
+        for family in cluster.handle.measurements.seconds()
+    }
+    return counts, seconds
+
+
+def world(clock, *objects, classes=None, devices=("a", "b")):
+    there = [classes or device_class(), resource_slice("s", *devices, node="n1")]
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
+    ]
+    documents = [each for each in objects if isinstance(each, dict)]
+    client = InProcessClient([*there, *documents, *pods])
+    cluster = Devices([*there, *documents], client, DynamicResourcesArgs(bindingTimeout="20s"), clock)
+    cluster.handle.measurements = PluginMeasurements()
+    return cluster, client
+
+
+def condition(kind):
+    often = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "so", "status": "True"}
+    return [{"device": "a", "driver": DRIVER, "pool": "n1", "conditions": [{**often, "type": kind}]}]
+
+
+@pytest.mark.parametrize(
+    ("becomes", "status", "seconds"),
+    [
+        pytest.param(condition("ready"), "success", 5, id="ready at the second look"),
+        pytest.param(condition("broken"), "failure", 5, id="broken"),
+        pytest.param([], "timeout", 20, id="never ready"),
+        pytest.param(None, "error", 5, id="a claim that vanishes"),
+    ],
+)
+async def test_waiting_for_devices(becomes, status, seconds) -> None:
+    clock = Clock()
+    conditional = device("a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
+    cluster, _ = world(clock, claim("c", request()), devices=(conditional,))
+    store = cluster.state.objects[RESOURCE_CLAIM]
+
+    def prepare():
+        if becomes is None:
+            store.remove("default/c")
+            return
+        current = store["default/c"]
+        document = document_of(current)[1]
+        document["status"]["devices"] = becomes
+        document["metadata"]["resourceVersion"] = str(int(current.metadata.resourceVersion) + 1)
+        store.set("default/c", RESOURCE_CLAIM.type.from_dict(document))
+
+    clock.on_sleep.append(prepare)
+    pod = pod_with("c")
+    cluster.reserve(pod)
+    await cluster.plugin.pre_bind(cluster.cycle, pod, "n1")
+    counts, times = measured(cluster)
+    labels = (pod.scheduler_name, DRIVER, status)
+    assert counts == {"scheduler_dra_bindingconditions_allocations_total": {labels: 1}}
+    assert times == {"scheduler_dra_bindingconditions_wait_duration_seconds": {labels: (1, pytest.approx(seconds))}}
+
+
+async def test_devices_that_need_nothing_are_not_waited_for() -> None:
+    cluster, _ = world(Clock(), claim("c", request()))
+    pod = pod_with("c")
+    cluster.reserve(pod)
+    assert await cluster.plugin.pre_bind(cluster.cycle, pod, "n1") is None
+    assert measured(cluster) == ({}, {})
+
+
+@pytest.mark.parametrize("status", ["success", "failure"])
+async def test_claims_for_extended_resources(status) -> None:
+    pod, clock = make_pod("p", resources={"example.com/gpu": "2"}), Clock()
+    cluster, client = world(clock, pod, classes=device_class(extendedResourceName="example.com/gpu"))
+
+    def tell():
+        for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+            _, key, each = known(document)
+            cluster.state.objects[RESOURCE_CLAIM].set(key, each)
+
+    clock.on_sleep.append(tell)
+    cluster.reserve(pod)
+    if status == "failure":
+        client.fail("create", RESOURCE_CLAIM, ApiError(403, "Forbidden", "no"), times=1)
+    answer = await cluster.plugin.pre_bind(cluster.cycle, pod, "n1")
+    assert (answer is None) is (status == "success")
+    counts, _ = measured(cluster)
+    assert counts == {"scheduler_resourceclaim_creates_total": {(status,): 1}}

@@ -1,0 +1,80 @@
+"""How placements score. Cases of podgroup_pods_count_test.go, and of TestScorePlacement_Resources in fit_test.go."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from bayplan.framework.interface import Gang, Placement
+from bayplan.plugins.arguments import NodeResourcesFitArgs, ResourceSpec, ScoringStrategy
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.plugins.pod_group_pods_count import PodGroupPodsCount
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+GPU = "nvidia.com/gpu"
+
+
+def node(name):
+    return make_node(name, cpu="5", memory="5000", resources={GPU: "5"})
+
+
+def pod(name, cpu, memory, gpu="0", on=""):
+    return make_pod(name, cpu=cpu, memory=memory, resources={GPU: gpu}, node=on)
+
+
+FOO, BAR = pod("foo", "1", "0"), pod("bar", "2", "2000")
+RESOURCES = {
+    "of all that is asked for": ([("cpu", 1), ("memory", 1)], "ab", [FOO, BAR], [], 25),
+    "by weight": ([("cpu", 4), ("memory", 1)], "ab", [FOO, BAR], [], 28),
+    "nodes elsewhere do not count": ([("cpu", 1), ("memory", 1)], "abc", [FOO, BAR], [], 25),
+    "with the pods that are there": (
+        [("cpu", 1), ("memory", 1)],
+        "ab",
+        [FOO, BAR],
+        [pod("baz", "1", "0", on="a")],
+        30,
+    ),
+    "extended resources that one of the pods asks for": (
+        [("cpu", 1), ("memory", 1), (GPU, 1)],
+        "ab",
+        [FOO, pod("bar", "1", "2000", "1")],
+        [pod("baz", "1", "0", on="a")],
+        20,
+    ),
+    "not those that none asks for": (
+        [("cpu", 1), ("memory", 1), (GPU, 1)],
+        "ab",
+        [FOO, pod("bar", "1", "2000")],
+        [pod("baz", "1", "0", "1", on="a")],
+        25,
+    ),
+}
+
+
+@pytest.mark.parametrize(("resources", "nodes", "placed", "there", "score"), RESOURCES.values(), ids=RESOURCES)
+def test_little_is_left_over_in_a_good_placement(resources, nodes, placed, there, score):
+    state = make_cluster(*map(node, nodes), *there).state
+    specs = [ResourceSpec(name=name, weight=weight) for name, weight in resources]
+    fit = NodeResourcesFit(
+        NodeResourcesFitArgs(scoringStrategy=ScoringStrategy(type="LeastAllocated", resources=specs))
+    )
+    placement = Placement("r1", state.nodes.at(np.array([0, 1])))
+    assert fit.score_placement(Gang("red", tuple(placed), 2), placement, placed) == score
+
+
+COUNTS = {
+    "the most gets all": ([1, 2, 4], [25, 50, 100]),
+    "rounded down": ([1, 3], [33, 100]),
+    "all alike": ([2, 2], [100, 100]),
+}
+
+
+@pytest.mark.parametrize(("counts", "scores"), COUNTS.values(), ids=COUNTS)
+def test_more_pods_are_better(counts, scores):
+    normalized = PodGroupPodsCount().normalize_placement_scores(Gang("red", (), 1), np.array(counts))
+    assert normalized.tolist() == scores
+
+
+def test_pods_on_nodes_already_count():
+    placement = Placement("r1", make_cluster(node("a")).state.nodes)
+    assert PodGroupPodsCount().score_placement(Gang("red", (), 1, placed=3), placement, [FOO, BAR]) == 5

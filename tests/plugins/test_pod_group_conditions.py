@@ -1,0 +1,159 @@
+"""What is written into the status of a PodGroup. Cases of TestUpdatePodGroupCondition (schedule_one_podgroup_test)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.client import ApiError
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.interface import GangOutcome
+from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Word, changed_condition
+from bayplan.testing.offline import OfflineHandle
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+EARLIER = "2025-12-31T00:00:00Z"
+PLACED, REFUSED, ERROR = GangOutcome.PLACED, GangOutcome.REFUSED, GangOutcome.ERROR
+
+
+def group(*conditions, generation=None, uid="uid-1", version="7"):
+    metadata = {"name": "red", "namespace": "default", "uid": uid, "resourceVersion": version}
+    if generation is not None:
+        metadata["generation"] = generation
+    return CustomObject(metadata=metadata, status={"conditions": list(conditions)})
+
+
+def condition(status, reason, message="", **others):
+    return {
+        "type": "PodGroupScheduled",
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": EARLIER,
+        **others,
+    }
+
+
+SCHEDULED = condition("True", "Scheduled")
+UNSCHEDULABLE = condition("False", "Unschedulable", "too few")
+FAILED = condition("False", "SchedulerError", "oh")
+NEW = {"lastTransitionTime": "2026-01-01T12:00:00Z"}
+CASES = {
+    "scheduled, on an empty status": (group(), PLACED, "", SCHEDULED | NEW),
+    "unschedulable, on an empty status": (group(), REFUSED, "too few", UNSCHEDULABLE | NEW),
+    "an error, on an empty status": (group(), ERROR, "oh", FAILED | NEW),
+    "from unschedulable to scheduled": (group(UNSCHEDULABLE), PLACED, "", SCHEDULED | NEW),
+    "from an error to scheduled": (group(FAILED), PLACED, "", SCHEDULED | NEW),
+    "from scheduled to unschedulable: never": (group(SCHEDULED), REFUSED, "too few", None),
+    "from scheduled to an error: never": (group(SCHEDULED), ERROR, "oh", None),
+    "from unschedulable to an error: no transition": (group(UNSCHEDULABLE), ERROR, "oh", FAILED),
+    "from an error to unschedulable: no transition": (group(FAILED), REFUSED, "too few", UNSCHEDULABLE),
+    "for another reason: no transition": (
+        group(UNSCHEDULABLE),
+        REFUSED,
+        "fewer",
+        condition("False", "Unschedulable", "fewer"),
+    ),
+    "scheduled already": (group(SCHEDULED), PLACED, "", None),
+    "unschedulable already": (group(UNSCHEDULABLE), REFUSED, "too few", None),
+    "the generation is told": (
+        group(generation=3),
+        PLACED,
+        "",
+        condition("True", "Scheduled", observedGeneration=3) | NEW,
+    ),
+    "another condition says nothing": (group({**SCHEDULED, "type": "Other"}), REFUSED, "too few", UNSCHEDULABLE | NEW),
+}
+
+
+@pytest.mark.parametrize(("before", "outcome", "message", "after"), CASES.values(), ids=CASES)
+def test_the_condition_that_a_group_gets(before, outcome, message, after):
+    assert changed_condition(before, Word(outcome, message), NOW) == after
+
+
+class Client:
+    """Takes patches, or fails."""
+
+    def __init__(self):
+        self.patches = []
+        self.error = None
+
+    async def patch(self, kind, name, patch, namespace, *, subresource):
+        if self.error is not None:
+            raise self.error
+        assert (kind.resource, subresource) == ("podgroups.scheduling.k8s.io", "status")
+        self.patches.append((f"{namespace}/{name}", patch))
+
+
+class Stage:
+    def __init__(self, *conditions):
+        state = ClusterState()
+        self.handle = OfflineHandle(state)
+        self.handle.client = self.client = Client()
+        self.handle.time = NOW
+        self.groups = state.objects[custom_kind(POD_GROUPS)]
+        self.groups.set("default/red", group(*conditions))
+        self.writer = PodGroupConditions(self.handle, self.groups)
+
+    def written(self):
+        return [patch["status"]["conditions"][-1]["reason"] for _, patch in self.client.patches]
+
+
+async def test_the_newest_word_is_written_and_others_conditions_stay():
+    other = {"type": "DisruptionTarget", "status": "True"}
+    stage = Stage(other)
+    stage.writer.say("default/red", ERROR, "oh")
+    stage.writer.say("default/red", REFUSED, "too few")
+    assert await stage.writer.catch_up() == {}
+    ((key, patch),) = stage.client.patches
+    assert key == "default/red"
+    assert patch["metadata"] == {"uid": "uid-1", "resourceVersion": "7"}
+    assert patch["status"]["conditions"] == [other, UNSCHEDULABLE | NEW]
+
+
+async def test_that_a_group_was_placed_is_not_taken_back_before_the_server_tells_of_it():
+    stage = Stage()
+    stage.writer.say("default/red", PLACED, "")
+    stage.writer.say("default/red", REFUSED, "too few")
+    await stage.writer.catch_up()
+    stage.writer.say("default/red", REFUSED, "too few")
+    await stage.writer.catch_up()
+    assert stage.written() == ["Scheduled"]
+
+
+async def test_another_group_of_the_name_begins_anew():
+    stage = Stage()
+    stage.writer.say("default/red", PLACED, "")
+    await stage.writer.catch_up()
+    stage.groups.remove("default/red")
+    stage.groups.set("default/red", group(uid="uid-2"))
+    stage.writer.say("default/red", REFUSED, "too few")
+    await stage.writer.catch_up()
+    assert stage.written() == ["Scheduled", "Unschedulable"]
+
+
+async def test_nothing_is_said_of_groups_that_are_not_there():
+    stage = Stage()
+    stage.writer.say("default/blue", PLACED, "")
+    stage.writer.say("default/red", PLACED, "")
+    stage.groups.remove("default/red")
+    assert await stage.writer.catch_up() == {}
+    assert stage.client.patches == []
+
+
+FAILURES = {
+    "the server is out of order": (ApiError(500, "InternalError", "no"), True),
+    "the group has changed meanwhile": (ApiError(409, "Conflict", "no"), True),
+    "the group is gone": (ApiError(404, "NotFound", "no"), False),
+}
+
+
+@pytest.mark.parametrize(("error", "again"), FAILURES.values(), ids=FAILURES)
+async def test_what_cannot_be_written(error, again):
+    stage = Stage()
+    stage.client.error = error
+    stage.writer.say("default/red", REFUSED, "too few")
+    assert bool(await stage.writer.catch_up()) is again

@@ -1,0 +1,111 @@
+"""The placements of PodGroups. Cases of topology_placement_test.go."""
+
+from __future__ import annotations
+
+import pytest
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.kinds import NODE, POD
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.framework.events import Hint
+from bayplan.framework.interface import Gang
+from bayplan.framework.status import Code
+from bayplan.plugins.topology_placement import TopologyPlacementGenerator, after_pod_deletion
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+
+def labelled(name, key="rack", value=None):
+    return make_node(name, labels={} if value is None else {key: value})
+
+
+def group(key="rack"):
+    constraints = {"schedulingConstraints": {"topology": [{"key": key}]}} if key else {}
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}, **constraints}
+    return CustomObject(metadata={"name": "red", "namespace": "default"}, spec=spec)
+
+
+class Stage:
+    def __init__(self, pod_group, *nodes):
+        self.state = make_cluster(*nodes).state
+        if pod_group is not None:
+            self.state.objects[custom_kind(POD_GROUPS)].set("default/red", pod_group)
+        self.plugin = TopologyPlacementGenerator(OfflineHandle(self.state))
+
+    def placements(self, *nodes_taken, of="default/red"):
+        gang = Gang("red", (), 2, len(nodes_taken), nodes=nodes_taken, pod_group=of)
+        found = self.plugin.generate_placements(gang, self.state.nodes)
+        if not isinstance(found, list):
+            return found
+        return {each.name: [each.nodes.name(at) for at in range(len(each.nodes))] for each in found}
+
+
+RACKS = [labelled("a", value="r1"), labelled("b", value="r2"), labelled("c", value="r1"), labelled("d")]
+CASES = {
+    "no constraint: anywhere": (group(key=""), RACKS, [], None),
+    "one placement for each domain": (group(), RACKS, [], {"r1": ["a", "c"], "r2": ["b"]}),
+    "no node has the label": (group(key="zone"), RACKS, [], {}),
+    "the domain of pods on nodes already": (group(), RACKS, ["c"], {"r1": ["a", "c"]}),
+    "pods on several nodes of one domain": (group(), RACKS, ["a", "c"], {"r1": ["a", "c"]}),
+    "a domain without a name is one": (group(), [labelled("a", value="")], [], {"": ["a"]}),
+    "a group that is not there": (None, RACKS, [], None),
+}
+
+
+@pytest.mark.parametrize(("pod_group", "nodes", "taken", "placements"), CASES.values(), ids=CASES)
+def test_placements(pod_group, nodes, taken, placements):
+    assert Stage(pod_group, *nodes).placements(*taken) == placements
+
+
+def test_gangs_of_another_kind_may_be_anywhere():
+    assert Stage(group(), *RACKS).placements(of="") is None
+
+
+UNCLEAR = {
+    "in conflicting domains": (["a", "b"], "more than 1 domain found for pod group: r1, r2"),
+    "on a node that is gone": (["x"], "no topology domain found for pods on node x"),
+    "on a node without the label": (["d"], "no topology domain found for pods on node d"),
+}
+
+
+@pytest.mark.parametrize(("taken", "why"), UNCLEAR.values(), ids=UNCLEAR)
+def test_pods_on_nodes_already(taken, why):
+    status = Stage(group(), *RACKS).placements(*taken)
+    assert (status.code, status.message) == (
+        Code.ERROR,
+        f"cannot determine domain for already scheduled pods: {why}",
+    )
+
+
+def test_nodes_that_are_gone_are_in_no_domain():
+    stage = Stage(group(), *RACKS)
+    stage.state.remove_node("b")
+    assert stage.placements() == {"r1": ["a", "c"]}
+
+
+def member(name="m", of="red", **fields):
+    return make_pod(name, spec={"schedulingGroup": {"podGroupName": of}}, **fields)
+
+
+NODES = {
+    "a new one in a domain": (None, labelled("n", value="r1"), Hint.QUEUE),
+    "a new one in none": (None, labelled("n"), Hint.SKIP),
+    "one that comes into a domain": (labelled("n"), labelled("n", value="r1"), Hint.QUEUE),
+    "one that moves to another": (labelled("n", value="r2"), labelled("n", value="r1"), Hint.QUEUE),
+    "one that leaves its domain": (labelled("n", value="r2"), labelled("n"), Hint.SKIP),
+    "one that stays where it is": (labelled("n", value="r1"), labelled("n", value="r1"), Hint.SKIP),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "hint"), NODES.values(), ids=NODES)
+def test_which_nodes_may_help_a_member(old, new, hint):
+    plugin = Stage(group()).plugin
+    assert plugin.after_node_change(member(), old, new) is hint
+    assert plugin.after_node_change(member(of="blue"), old, new) is Hint.SKIP
+
+
+def test_a_pod_of_the_group_that_goes_may_help():
+    assert after_pod_deletion(member(), member("other"), None) is Hint.QUEUE
+    assert after_pod_deletion(member(), member("other", "blue"), None) is Hint.SKIP
+    assert after_pod_deletion(make_pod("p"), make_pod("q"), None) is Hint.SKIP
+    assert [hint.event.resource for hint in Stage(group()).plugin.events()] == [NODE.kind, POD.kind]

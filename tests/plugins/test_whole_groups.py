@@ -1,0 +1,195 @@
+"""Who has to go for a PodGroup. Cases of TestPodGroupEvaluator_SelectVictimsOnDomain (podgrouppreemption_test.go)."""
+
+from __future__ import annotations
+
+import pytest
+from preempting import HIGH, LOW, MIDDLE, budget, running
+
+from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.framework.interface import Gang, GangVictims
+from bayplan.framework.status import Code
+from bayplan.plugins.default_preemption.whole_groups import WorkloadAwarePreemption
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.offline import OfflineHandle
+
+WHOLE, EACH = "PodGroup", "Pod"
+
+
+def group(name, mode=EACH, priority=LOW):
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    spec = {"schedulingPolicy": {"basic": {}}, "disruptionMode": mode, "priority": priority}
+    return CustomObject(metadata=metadata, spec=spec)
+
+
+def on(name, node, priority=LOW, of=None, **fields):
+    spec = {"schedulingGroup": {"podGroupName": of}} if of else {}
+    return running(name, node, priority, "100m", spec=spec, **fields)
+
+
+class Stage:
+    """A gang of `size` that finds a place for each rule (names of pods) of which all pods are gone."""
+
+    def __init__(self, pods, groups=(), *, priority=HIGH, size=1, budgets=(), **spec):
+        state = make_cluster(*(make_node(name, cpu="8") for name in "abcde"), *pods).state
+        for each in (*groups, group("us", priority=priority)):
+            state.objects[custom_kind(POD_GROUPS)].set(f"default/{each.metadata.name}", each)
+        for each in budgets:
+            state.objects[POD_DISRUPTION_BUDGET].set(f"default/{each.metadata.name}", each)
+        self.state = state
+        self.plugin = WorkloadAwarePreemption(OfflineHandle(state))
+        spec["schedulingGroup"] = {"podGroupName": "us"}
+        members = tuple(make_pod(f"us-{number}", spec=spec) for number in range(size))
+        self.gang = Gang("us", members, size, pod_group="default/us")
+        self.trials = 0
+
+    def decide(self, *rules):
+        """The names of those who have to go, or the code of the refusal."""
+        trial = self.plugin.gang_post_filter(self.gang, self.state.nodes)
+        try:
+            gone = next(trial)
+            while True:
+                self.trials += 1
+                names = {pod.name for pod in gone}
+                gone = trial.send(sum(set(rule.split()) <= names for rule in rules) >= self.gang.needed)
+        except StopIteration as end:
+            if isinstance(end.value, GangVictims):
+                return [pod.name for pod in end.value.victims]
+            return end.value.code
+
+
+IN_PG1 = [on("g1", "a", of="pg1"), on("g2", "b", of="pg1")]
+CASES = {
+    "a pod without a group before those of groups": (
+        Stage([on("p1", "a"), on("p2", "b", of="pg1"), on("p3", "c", of="pg2")], [group("pg1"), group("pg2")]),
+        ["p1", "p2", "p3"],
+        ["p1"],
+    ),
+    "of one group the youngest, before a higher priority": (
+        Stage(
+            [
+                on("p1", "a", of="pg1", started=1),
+                on("p2", "b", of="pg1", started=0),
+                on("p3", "c", MIDDLE),
+            ],
+            [group("pg1")],
+        ),
+        ["p1", "p2", "p3"],
+        ["p1"],
+    ),
+    "three of several groups and none": (
+        Stage(
+            [
+                on("p1", "a", of="pg1", started=2),
+                on("p2", "b", of="pg1", started=1),
+                on("p3", "c", of="pg2", started=0),
+                on("p4", "d", MIDDLE),
+                on("p5", "e", HIGH, of="pg3"),
+            ],
+            [group("pg1"), group("pg2"), group("pg3")],
+            size=3,
+        ),
+        ["p1", "p2", "p3", "p4", "p5"],
+        ["p3", "p2", "p1"],
+    ),
+    "lower priorities first": (
+        Stage([on("p1", "a"), on("p2", "a", MIDDLE), on("p3", "a", HIGH)]),
+        ["p1", "p2", "p3"],
+        ["p1"],
+    ),
+    "as few as possible": (
+        Stage([on("p1", "a", started=3), *(on(f"p{number}", "a", started=0) for number in (2, 3, 4))]),
+        ["p1 p2", "p1"],
+        ["p1"],
+    ),
+    "one that a budget protects stays": (
+        Stage([on("kept", "a", labels={"app": "foo"}), on("free", "a")], budgets=[budget("b", "foo")]),
+        ["kept", "free"],
+        ["free"],
+    ),
+    "if there is no other way, it goes": (
+        Stage([on("kept", "a", labels={"app": "foo"})], budgets=[budget("b", "foo")]),
+        ["kept"],
+        ["kept"],
+    ),
+    "a group goes as a whole": (Stage(IN_PG1, [group("pg1", WHOLE)]), ["g1"], ["g1", "g2"]),
+    "or in part, if it may": (Stage(IN_PG1, [group("pg1", EACH)]), ["g1"], ["g1"]),
+    "or if its PodGroup is gone": (Stage(IN_PG1), ["g1"], ["g1"]),
+    "a single pod rather than a group": (
+        Stage([on("p1", "a"), *IN_PG1], [group("pg1", WHOLE)]),
+        ["g1 g2", "p1"],
+        ["p1"],
+    ),
+    "a group is protected if one of its pods is": (
+        Stage(
+            [on("g1", "a", of="pg1", labels={"app": "foo"}), on("g2", "a", of="pg1"), on("p1", "a")],
+            [group("pg1", WHOLE)],
+            budgets=[budget("b", "foo")],
+        ),
+        ["g1", "p1"],
+        ["p1"],
+    ),
+    "no pod of a higher priority": (
+        Stage([on("p1", "a", HIGH)], priority=MIDDLE),
+        ["p1"],
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ),
+    "nobody is there": (Stage([]), [], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+    "not enough would go": (Stage([on("p1", "a")], size=2), ["p1"], Code.UNSCHEDULABLE),
+    "a group that may not preempt": (Stage([on("p1", "a")], preemptionPolicy="Never"), ["p1"], Code.UNSCHEDULABLE),
+    "a group of lower priority than its pods": (
+        Stage(
+            [on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")],
+            [group("pg1", WHOLE, MIDDLE)],
+        ),
+        ["g1"],
+        ["g1", "g2"],
+    ),
+    "a group of higher priority than its pods": (
+        Stage(IN_PG1, [group("pg1", WHOLE, MIDDLE)], priority=MIDDLE),
+        ["g1"],
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ),
+    "its own pods stay": (
+        Stage([on("us-9", "a", of="us")]),
+        ["us-9"],
+        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    ),
+}
+
+
+@pytest.mark.parametrize(("stage", "rules", "victims"), CASES.values(), ids=CASES)
+def test_who_has_to_go(stage, rules, victims):
+    assert stage.decide(*rules) == victims
+
+
+def test_the_smaller_of_two_groups_goes():
+    small, large = [on("s1", "a", of="small")], [on("l1", "a", of="large"), on("l2", "b", of="large")]
+    stage = Stage([*small, *large], [group("small", WHOLE), group("large", WHOLE)])
+    assert stage.decide("s1", "l1 l2") == ["s1"]
+
+
+def test_many_that_may_stay_cost_few_trials():
+    stage = Stage([on("last", "a"), *(on(f"p{number:03}", "b", MIDDLE) for number in range(500))])
+    assert stage.decide("last") == ["last"]
+    assert stage.trials < 30
+
+
+def test_gangs_of_another_kind_preempt_by_member():
+    stage = Stage([])
+    assert stage.plugin.gang_post_filter(Gang("other", (), 1), stage.state.nodes) is None
+
+
+def test_the_pods_of_a_group_are_held_back_while_its_victims_are_evicted():
+    stage = Stage([on("p1", "a")], size=2)
+    one, two = stage.gang.members
+    assert stage.plugin.pre_enqueue(two) is None
+    stage.gang = Gang("us", stage.gang.members, 1, pod_group="default/us")
+    assert stage.decide("p1") == ["p1"]
+    stage.state.preemptions.begin(one.uid)
+    held_back = "waiting for the preemption for this pod group to be finished"
+    assert stage.plugin.pre_enqueue(two).message == held_back
+    assert stage.plugin.pre_enqueue(make_pod("another")) is None
+    stage.state.preemptions.end(one.uid)
+    assert stage.plugin.pre_enqueue(two) is None

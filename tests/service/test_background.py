@@ -1,0 +1,76 @@
+"""What plugins start at points that cannot wait."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+from bayplan.service.background import StartedWork
+
+
+@asynccontextmanager
+async def running(started):
+    task = asyncio.create_task(started.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+    assert task.cancelled()
+
+
+async def test_what_is_started_is_done_beside_and_in_tasks_with_names():
+    started, done, go = StartedWork(), [], asyncio.Event()
+
+    async def work():
+        await go.wait()
+        done.append(asyncio.current_task().get_name())
+
+    started.start("first", work)
+    async with running(started):
+        started.start("second", work)
+        assert not done
+        go.set()
+        await started.drain(1.0)
+        assert done == ["first", "second"]
+
+
+async def test_what_fails_is_told_and_stops_nothing_else(caplog):
+    started, done = StartedWork(), []
+
+    async def breaks():
+        raise ValueError("no luck")
+
+    async def works():
+        done.append("works")
+
+    async with running(started):
+        started.start("write a poem", breaks)
+        started.start("write a letter", works)
+        await started.drain(1.0)
+    assert done == ["works"]
+    assert "what a plugin started failed: write a poem" in caplog.text
+    assert "no luck" in caplog.text
+
+
+async def test_what_is_not_finished_in_time_ends_with_the_scheduler(caplog):
+    started, ended = StartedWork(), []
+
+    async def never():
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async with running(started):
+        started.start("wait for ever", never)
+        await started.drain(0.01)
+        assert "was not finished in time" in caplog.text
+        assert not ended
+    assert ended == ["cancelled"]
+
+
+async def test_work_that_nobody_has_begun_leaves_nothing_behind():
+    started = StartedWork()
+    started.start("never", asyncio.Event().wait)

@@ -1,0 +1,463 @@
+"""PodGroups of Kubernetes' own in a whole scheduler, on a server in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from bayplan.api.kinds import NODE, POD, POD_GROUP
+from bayplan.client import ApiError
+from bayplan.client.in_process import InProcessClient
+from bayplan.config import default_profile
+from bayplan.framework.interface import GangVictims, Plugin
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.virtual_time import VirtualTime
+
+SETTLED = 25.0
+GANGS = ("GangScheduling",)
+TOPOLOGY = (*GANGS, "TopologyPlacementGenerator", "PodGroupPodsCount")
+WHOLE = (*GANGS, "WorkloadAwarePreemption")
+
+
+class World:
+    def __init__(self, client, scheduler):
+        self.client, self.scheduler = client, scheduler
+
+    async def add_node(self, name, rack=None, cpu="2"):
+        room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
+        metadata = {"name": name, "labels": {"rack": rack} if rack else {}}
+        await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room}})
+
+    async def add_group(self, name, least=None, topology=None, **spec):
+        policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
+        constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
+        spec = {"schedulingPolicy": policy, **constraints, **spec}
+        await self.client.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
+
+    async def add(self, *names, of=None, cpu="1", scheduler="default-scheduler", **spec):
+        if of is not None:
+            spec["schedulingGroup"] = {"podGroupName": of}
+        for name in names:
+            containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
+            document = {"containers": containers, "schedulerName": scheduler, **spec}
+            await self.client.create(POD, {"metadata": {"name": name}, "spec": document})
+
+    async def delete(self, name):
+        await self.client.delete(POD, name, "default")
+
+    async def settle(self, seconds=SETTLED):
+        await asyncio.sleep(seconds)
+
+    async def nodes(self):
+        pods = (await self.client.list(POD)).items
+        return {pod.metadata.name: pod.spec.nodeName for pod in pods if pod.spec.nodeName}
+
+    async def reason(self, name):
+        return next(each.message for each in (await self.client.get(POD, name, "default")).status.conditions)
+
+    async def said(self, name):
+        """Reason and message of the condition of a group."""
+        group = await self.client.get(POD_GROUP, name, "default")
+        conditions = (group.status.conditions if group.status else None) or ()
+        return next(((each.reason, each.message) for each in conditions), None)
+
+    def nothing_is_held(self):
+        assert self.scheduler.state.assumed_count == 0
+        assert len(self.scheduler.waiting) == 0
+        assert self.scheduler.queue.pending_pods().in_flight == 0
+
+    def evicted(self):
+        return {each.name for each in self.client.requests if each.verb == "delete" and each.document}
+
+
+def tell(story, gated=GANGS, plugins=(), profiles=("default-scheduler",)):
+    """Run a story with a scheduler that has these plugins."""
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        runner.run(_told(story, gated, plugins, profiles))
+
+
+async def _told(story, gated, plugins, profiles):
+    async with world(gated, plugins, profiles) as here:
+        await story(here)
+        here.nothing_is_held()
+
+
+@asynccontextmanager
+async def world(gated, plugins, profiles):
+    loop = asyncio.get_running_loop()
+    async with InProcessClient() as client:
+
+        def build(handle):
+            return {name: default_profile(name, handle, plugins, gated) for name in profiles}
+
+        scheduler = Scheduler(client, build, Settings(seed=0), clock=loop)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            try:
+                await scheduler.synced.wait()
+                yield World(client, scheduler)
+            finally:
+                stop.set()
+
+
+FULL = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_a_gang_says_how_far_it_came_and_then_that_it_is_placed():
+    async def story(here):
+        await here.add_node("a")
+        await here.add_group("crew", 3)
+        await here.add("one", "two", "three", of="crew")
+        await here.settle()
+        short = f"gang crew: 2 of 3 members fit; the next one: {FULL}"
+        assert await here.said("crew") == ("Unschedulable", short)
+        assert await here.reason("one") == short
+        await here.add_node("b")
+        await here.settle()
+        assert set(await here.nodes()) == {"one", "two", "three"}
+        assert await here.said("crew") == ("Scheduled", "")
+        group = await here.client.get(POD_GROUP, "crew", "default")
+        assert group.status.conditions[0].observedGeneration == 1
+
+    tell(story)
+
+
+def test_members_that_come_later_are_placed_by_themselves():
+    async def story(here):
+        await here.add_node("a", cpu="3")
+        await here.add_group("crew", 2)
+        await here.add("one", "two", of="crew")
+        await here.settle()
+        await here.add("three", "four", of="crew")
+        await here.settle()
+        assert set(await here.nodes()) == {"one", "two", "three"}
+        assert (await here.reason("four")).startswith(FULL)
+        assert await here.said("crew") == ("Scheduled", "")
+
+    tell(story)
+
+
+def test_a_gang_of_which_too_few_wait_holds_nothing():
+    """The third is not for this scheduler; it need not be met in Permit, for once it is bound it counts."""
+
+    async def story(here):
+        await here.add_node("a", cpu="4")
+        await here.add_group("crew", 3)
+        await here.add("one", "two", of="crew")
+        await here.add("theirs", of="crew", scheduler="somebody-else")
+        await here.settle()
+        here.nothing_is_held()
+        assert await here.nodes() == {}
+        assert (await here.said("crew"))[0] == "Unschedulable"
+        await here.client.bind("default", "theirs", "a")
+        await here.settle()
+        assert set(await here.nodes()) == {"one", "two", "theirs"}
+
+    tell(story)
+
+
+def test_members_of_two_profiles():
+    async def story(here):
+        await here.add_node("a", cpu="4")
+        await here.add_group("crew", 2)
+        await here.add("one", of="crew")
+        await here.add("two", of="crew", scheduler="other")
+        await here.settle()
+        told = "gang crew: 2 members are needed, and their scheduler names differ: default-scheduler, other"
+        assert await here.said("crew") == ("Unschedulable", told)
+
+    tell(story, profiles=("default-scheduler", "other"))
+
+
+def test_a_group_that_is_no_gang():
+    async def story(here):
+        await here.add_group("web")
+        await here.add("one", "two", of="web")
+        await here.settle()
+        assert await here.said("web") == ("Unschedulable", "no nodes available to schedule pods")
+        await here.add_node("a", cpu="1")
+        await here.settle()
+        assert len(await here.nodes()) == 1
+        assert await here.said("web") == ("Scheduled", "")
+
+    tell(story)
+
+
+class Broken(Plugin):
+    name = "Broken"
+    fails_for = "two"
+
+    def filter(self, cycle, pod, node):
+        if pod.name == self.fails_for:
+            raise ZeroDivisionError("oh")
+
+
+def test_a_gang_of_which_a_member_breaks():
+    broken = Broken()
+
+    async def story(here):
+        await here.add_node("a", cpu="4")
+        await here.add_group("crew", 3)
+        await here.add("one", "two", "zzz", of="crew")
+        await here.settle()
+        problem = "plugin Broken failed in Filter: ZeroDivisionError: oh"
+        told = f"gang crew: 1 of 3 members fit; the next one: {problem}"
+        assert await here.said("crew") == ("SchedulerError", told)
+        broken.fails_for = ""
+        await here.settle()
+        assert await here.said("crew") == ("Scheduled", "")
+
+    tell(story, plugins=[broken])
+
+
+def test_a_condition_is_written_once_the_server_takes_it():
+    async def story(here):
+        here.client.fail("patch", POD_GROUP, ApiError(500, "InternalError", "no"), times=3)
+        await here.add_node("a")
+        await here.add_group("crew", 1)
+        await here.add("one", of="crew")
+        await here.settle()
+        assert await here.said("crew") == ("Scheduled", "")
+
+    tell(story)
+
+
+# One topology domain
+
+
+def test_a_gang_goes_where_all_of_it_fits():
+    async def story(here):
+        await here.add_node("a", "r1", cpu="3")
+        await here.add_node("b", "r2", cpu="2")
+        await here.add_node("c", "r2", cpu="2")
+        await here.add_node("d", cpu="9")
+        await here.add_group("crew", 4, "rack")
+        await here.add(*(f"m-{number}" for number in range(4)), of="crew")
+        await here.settle()
+        assert sorted((await here.nodes()).values()) == ["b", "b", "c", "c"]
+        assert await here.said("crew") == ("Scheduled", "")
+
+    tell(story, TOPOLOGY)
+
+
+def test_a_gang_that_fits_into_no_domain_says_how_far_it_came_in_the_best():
+    async def story(here):
+        await here.add_node("a", "r1", cpu="3")
+        await here.add_node("b", "r2", cpu="2")
+        await here.add_group("crew", 4, "rack")
+        await here.add(*(f"m-{number}" for number in range(4)), of="crew")
+        await here.settle()
+        assert await here.nodes() == {}
+        told = f"gang crew: 3 of 4 members fit in r1, the best of 2 placements; the next one: {FULL}"
+        assert await here.said("crew") == ("Unschedulable", f"{told}")
+        await here.add_node("c", "r2", cpu="2")
+        await here.settle()
+        assert sorted((await here.nodes()).values()) == ["b", "b", "c", "c"]
+
+    tell(story, TOPOLOGY)
+
+
+def test_no_node_is_in_a_domain_until_one_is_labelled():
+    async def story(here):
+        await here.add_node("a", cpu="3")
+        await here.add_group("crew", 2, "rack")
+        await here.add("one", "two", of="crew")
+        await here.settle()
+        assert await here.said("crew") == ("Unschedulable", "gang crew: no feasible placements found")
+        await here.client.patch(NODE, "a", {"metadata": {"labels": {"rack": "r1"}}})
+        await here.settle()
+        assert set(await here.nodes()) == {"one", "two"}
+
+    tell(story, TOPOLOGY)
+
+
+def test_members_that_come_later_go_to_the_others():
+    async def story(here):
+        await here.add_node("a", "r1", cpu="3")
+        await here.add_group("crew", 2, "rack")
+        await here.add("one", "two", of="crew")
+        await here.settle()
+        await here.add_node("b", "r2", cpu="9")
+        await here.add("three", "four", of="crew")
+        await here.settle()
+        assert set((await here.nodes()).values()) == {"a"}
+        (waiting,) = {"three", "four"} - (await here.nodes()).keys()
+        told = "preemption: not eligible due to placement-based pod group scheduling limitation"
+        assert told in await here.reason(waiting)
+        await here.add_node("c", "r1")
+        await here.settle()
+        assert set((await here.nodes()).values()) == {"a", "c"}
+
+    tell(story, TOPOLOGY)
+
+
+def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
+    async def story(here):
+        await here.add_node("a", "r1", cpu="1")
+        await here.add_node("b", "r2", cpu="3")
+        await here.add(*(f"m-{number}" for number in range(4)), of="web")
+        await here.settle(0.1)
+        await here.add_group("web", None, "rack")
+        await here.settle()
+        assert sorted((await here.nodes()).values()) == ["b", "b", "b"]
+
+    tell(story, TOPOLOGY)
+
+
+def test_a_gang_with_a_constraint_evicts_nobody():
+    async def story(here):
+        await here.add_node("a", "r1")
+        await here.add("low", cpu="2", priority=-5)
+        await here.settle()
+        await here.add_group("crew", 2, "rack")
+        await here.add("one", "two", of="crew")
+        await here.settle()
+        assert set(await here.nodes()) == {"low"}
+        await here.delete("low")
+        await here.settle()
+        assert set(await here.nodes()) == {"one", "two"}
+
+    tell(story, TOPOLOGY)
+
+
+def test_without_the_plugin_a_constraint_is_not_heeded():
+    async def story(here):
+        await here.add_node("a", "r1", cpu="1")
+        await here.add_node("b", "r2", cpu="1")
+        await here.add_group("crew", 2, "rack")
+        await here.add("one", "two", of="crew")
+        await here.settle()
+        assert set((await here.nodes()).values()) == {"a", "b"}
+
+    tell(story)
+
+
+def test_pods_of_a_group_in_two_domains_are_an_error():
+    async def story(here):
+        for node, rack in (("a", "r1"), ("b", "r2")):
+            await here.add_node(node, rack)
+            await here.add(f"on-{node}", of="crew", scheduler="somebody-else")
+            await here.client.bind("default", f"on-{node}", node)
+        await here.add_group("crew", 3, "rack")
+        await here.add("late", of="crew")
+        await here.settle()
+        reason, message = await here.said("crew")
+        assert reason == "SchedulerError"
+        assert "more than 1 domain found for pod group: r1, r2" in message
+
+    tell(story, TOPOLOGY)
+
+
+# Preemption as a whole
+
+
+def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
+    async def story(here):
+        for name in "abc":
+            await here.add_node(name, cpu="1")
+        await here.add_group("humble", 2, disruptionMode="PodGroup", priority=-1)
+        await here.add("h-0", "h-1", of="humble")
+        await here.add("plain", priority=1)
+        await here.settle()
+        await here.add_group("vip", 1, priority=10)
+        await here.add("us", of="vip")
+        await here.settle(0.5)
+        await here.settle()
+        assert here.evicted() == {"h-0", "h-1"}
+        assert {"us", "plain"} <= set(await here.nodes())
+        events = [each.document for each in here.client.requests if each.kind.kind == "Event" and each.verb == "create"]
+        notes = [each["note"] for each in events if each["reason"] == "Preempted"]
+        uid = (await here.client.get(POD_GROUP, "vip", "default")).metadata.uid
+        assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
+
+    tell(story, WHOLE)
+
+
+def test_a_group_that_would_not_fit_either_way_evicts_nobody():
+    async def story(here):
+        await here.add_node("a", cpu="1")
+        await here.add("low", priority=-5)
+        await here.settle()
+        await here.add_group("vip", 2, priority=10)
+        await here.add("one", "two", of="vip")
+        await here.settle()
+        assert here.evicted() == set()
+        told = "preemption: the gang would not fit if all pods of lower priority were gone"
+        assert told in (await here.said("vip"))[1]
+
+    tell(story, WHOLE)
+
+
+def test_a_group_of_no_priority_preempts_nobody_whatever_its_pods_have():
+    async def story(here):
+        await here.add_node("a", cpu="1")
+        await here.add("zero")
+        await here.settle()
+        await here.add_group("crew", 1)
+        await here.add("one", of="crew", priority=100)
+        await here.settle()
+        assert set(await here.nodes()) == {"zero"}
+        assert "No preemption victims found for incoming preemptor" in (await here.said("crew"))[1]
+
+    tell(story, WHOLE)
+
+
+def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
+    async def story(here):
+        for name in "ab":
+            await here.add_node(name, cpu="1")
+        await here.add("low-a", "low-b", priority=-5)
+        await here.settle()
+        await here.add_group("vip", 1, priority=10)
+        here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3)
+        await here.add("us", of="vip")
+        await here.settle()
+        assert len(here.evicted()) == 1
+        assert "us" in await here.nodes()
+
+    tell(story, WHOLE)
+
+
+class Picky(Plugin):
+    """Chooses victims that do not suffice, or breaks."""
+
+    name = "Picky"
+    answer = None
+
+    def pre_enqueue(self, pod):
+        return None
+
+    def gang_post_filter(self, gang, nodes):
+        def trial():
+            yield ()
+            if self.answer is None:
+                raise ZeroDivisionError("oh")
+            return self.answer
+
+        return trial()
+
+
+@pytest.mark.parametrize("answer", [None, "not enough"])
+def test_a_plugin_that_chooses_victims_in_vain(answer):
+    picky = Picky()
+
+    async def story(here):
+        await here.add_node("a", cpu="1")
+        await here.add("low", priority=-5)
+        await here.settle()
+        low = here.scheduler.state.objects[POD]["default/low"]
+        await here.add_group("crew", 2)
+        await here.add("one", "two", of="crew")
+        if answer is not None:
+            picky.answer = GangVictims(low, (low,))
+        await here.settle()
+        reason, message = await here.said("crew")
+        assert reason == "SchedulerError"
+        expected = "GangPostFilter: ZeroDivisionError: oh" if answer is None else "does not fit without the victims"
+        assert expected in message
+        assert set(await here.nodes()) == {"low"}
+
+    tell(story, plugins=[picky])

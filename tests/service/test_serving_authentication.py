@@ -1,0 +1,398 @@
+"""Front proxies and client certificates, over TLS, and whom the cluster says to believe."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import math
+import socket
+import ssl
+import threading
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from lightkube.models.core_v1 import ConfigMap
+from lightkube.models.meta_v1 import ObjectMeta
+
+from bayplan.client import ApiError, Page, TransportError, WatchEvent
+from bayplan.service.serving.answers import json_answer
+from bayplan.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
+from bayplan.service.serving.authorities import Authorities, ClientCertificate
+from bayplan.service.serving.health import HealthChecks
+from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
+from bayplan.service.serving.reviews import User
+from bayplan.service.serving.server import EndpointServer
+from bayplan.testing.certificates import Authority
+
+CLIENTS, PROXIES = Authority("clients"), Authority("proxies")
+UNKNOWN = Authority("nobody's")
+HEADERS = {"X-Remote-User": "carol", "X-Remote-Group": "devs"}
+
+
+class Reviewer:
+    """An API server that lets everybody in, and notes who asked; `found` is the ConfigMap."""
+
+    def __init__(self, found=None) -> None:
+        self.found = found
+        self.asked = []
+        self.changes = asyncio.Queue()
+
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *_):
+        pass
+
+    async def request(self, method, path, *, body):
+        document = json.loads(body)
+        if document["kind"] == "TokenReview":
+            known = document["spec"]["token"] == "good"
+            return b'{"status":{"authenticated":true,"user":{"username":"tom"}}}' if known else b"{}"
+        self.asked.append(document["spec"])
+        return b'{"status":{"allowed":true}}'
+
+    async def get(self, kind, name, namespace=None):
+        assert (kind.plural, namespace, name) == ("configmaps", "kube-system", "extension-apiserver-authentication")
+        if isinstance(self.found, Exception):
+            raise self.found
+        if self.found is None:
+            raise ApiError(404, "NotFound", "not found")
+        return ConfigMap(data=self.found, metadata=ObjectMeta(name=name, namespace=namespace))
+
+    async def pages(self, kind, **scope):
+        assert scope["field_selector"] == "metadata.name=extension-apiserver-authentication"
+        yield Page([] if self.found is None else [raw(self.found, "1")], "1")
+
+    async def watch(self, kind, **_):
+        while True:
+            yield await self.changes.get()
+
+
+def raw(data, version):
+    name = "extension-apiserver-authentication"
+    metadata = {"name": name, "namespace": "kube-system", "uid": "u", "resourceVersion": version}
+    return json.dumps({"metadata": metadata, "data": data}).encode()
+
+
+def data(clients=CLIENTS, proxies=PROXIES, **lists):
+    """The ConfigMap as kube-apiserver writes it."""
+    names = {
+        "username-headers": ["X-Remote-User"],
+        "group-headers": ["X-Remote-Group"],
+        "extra-headers-prefix": ["X-Remote-Extra-"],
+        "allowed-names": ["front-proxy-client"],
+        **{name.replace("_", "-"): values for name, values in lists.items()},
+    }
+    return {
+        "client-ca-file": clients.certificate.decode(),
+        "requestheader-client-ca-file": proxies.certificate.decode(),
+        **{f"requestheader-{name}": json.dumps(values) for name, values in names.items()},
+    }
+
+
+async def page(request):
+    return json_answer("let in")
+
+
+@asynccontextmanager
+async def served(reviewer, **options):
+    defaults = {"port": 0, "bind_address": "127.0.0.1", "authorized_cache_ttl": 0.0, "tolerate_lookup_failure": False}
+    settings = ServingOptions(**{**defaults, **options})
+    server = EndpointServer(settings, {"/metrics": page}, HealthChecks(), lambda: reviewer, lambda: reviewer)
+    await asyncio.to_thread(server.start)
+    try:
+        yield server
+    finally:
+        await asyncio.to_thread(server.stop)
+
+
+def files(folder):
+    for name, authority in (("clients", CLIENTS), ("proxies", PROXIES)):
+        (folder / f"{name}.crt").write_bytes(authority.certificate)
+    return {"client_ca_file": folder / "clients.crt", "requestheader_client_ca_file": folder / "proxies.crt"}
+
+
+def tls_of(folder, authority, user, *groups, version=ssl.TLSVersion.TLSv1_3):
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = version
+    if authority is not None:
+        pair = authority.client(user, groups)
+        (folder / "client.pem").write_bytes(pair.key + pair.certificate)
+        context.load_cert_chain(folder / "client.pem")
+    return context
+
+
+async def ask(server, tls, headers=()):
+    async with aiohttp.ClientSession() as session:
+        url = f"https://127.0.0.1:{server.port}/metrics"
+        async with session.get(url, headers=headers, ssl=tls) as response:
+            return response.status
+
+
+@pytest.mark.parametrize(
+    ("authority", "name", "headers", "options", "expected"),
+    [
+        pytest.param(
+            PROXIES, "front-proxy-client", HEADERS, {}, ("carol", ["devs", "system:authenticated"]), id="a proxy"
+        ),
+        pytest.param(
+            PROXIES,
+            "front-proxy-client",
+            [("x-remote-user", "carol"), ("X-REMOTE-GROUP", "a"), ("X-REMOTE-GROUP", ""), ("X-REMOTE-GROUP", "b")],
+            {},
+            ("carol", ["a", "b", "system:authenticated"]),
+            id="several groups, in any case",
+        ),
+        pytest.param(
+            PROXIES,
+            "front-proxy-client",
+            {"X-Remote-User": "system:anonymous", "X-Remote-Group": "system:unauthenticated"},
+            {},
+            ("system:anonymous", ["system:unauthenticated"]),
+            id="a proxy for nobody in particular",
+        ),
+        pytest.param(PROXIES, "front-proxy-client", {}, {}, 401, id="a proxy that names nobody, and is nobody itself"),
+        pytest.param(
+            PROXIES,
+            "front-proxy-client",
+            {"Authorization": "Bearer good"},
+            {},
+            ("tom", ["system:authenticated"]),
+            id="a proxy that hands on a token",
+        ),
+        pytest.param(CLIENTS, "bob", HEADERS, {}, ("bob", ["ops", AUTHENTICATED]), id="a client that plays a proxy"),
+        pytest.param(
+            PROXIES,
+            "other-proxy",
+            HEADERS,
+            {"requestheader": ProxyHeaders(("X-Remote-User",), allowed_names=("front-proxy-client",))},
+            401,
+            id="a proxy of another name",
+        ),
+        pytest.param(
+            PROXIES,
+            "second",
+            {"X-Second": "dave", "X-Id": "7"},
+            {"requestheader": ProxyHeaders(("X-First", "X-Second"), ("X-Id",), allowed_names=("first", "second"))},
+            ("dave", ["system:authenticated"]),
+            id="other headers, one of several names",
+        ),
+        pytest.param(None, "", HEADERS, {}, ("system:anonymous", ["system:unauthenticated"]), id="no certificate"),
+    ],
+)
+async def test_who_a_front_proxy_says_that_asks(tmp_path, authority, name, headers, options, expected) -> None:
+    reviewer = Reviewer(AssertionError("both are given, so nobody is asked"))
+    async with served(reviewer, **files(tmp_path), **options) as server:
+        status = await ask(server, tls_of(tmp_path, authority, name, "ops"), headers)
+    if expected == 401:
+        assert (status, reviewer.asked) == (401, [])
+    else:
+        [spec] = reviewer.asked
+        assert (status, spec["user"], spec["groups"]) == (200, *expected)
+        assert spec.get("uid", "") == ("7" if "X-Id" in headers else "")
+
+
+async def test_what_more_a_front_proxy_says(tmp_path) -> None:
+    reviewer = Reviewer()
+    async with served(reviewer, **files(tmp_path)) as server:
+        headers = [
+            ("X-Remote-User", "carol"),
+            ("X-Remote-Extra-Scopes", "a"),
+            ("X-Remote-Extra-Scopes", "b"),
+            ("X-Remote-Extra-Example.com%2fPath", "c"),
+            ("X-Other", "d"),
+        ]
+        await ask(server, tls_of(tmp_path, PROXIES, "any"), headers)
+    assert reviewer.asked[0]["extra"] == {"scopes": ["a", "b"], "example.com/path": ["c"]}
+
+
+async def test_the_certificate_of_a_client_is_named_to_the_api_server(tmp_path) -> None:
+    reviewer = Reviewer()
+    async with served(reviewer, **files(tmp_path)) as server:
+        await ask(server, tls_of(tmp_path, CLIENTS, "bob"))
+    [identity] = reviewer.asked[0]["extra"]["authentication.kubernetes.io/credential-id"]
+    pem = (tmp_path / "client.pem").read_text().partition("-----BEGIN CERTIFICATE-----")
+    assert identity == f"X509SHA256={hashlib.sha256(ssl.PEM_cert_to_DER_cert(''.join(pem[1:]))).hexdigest()}"
+
+
+def shown(*subject, good_until=math.inf, chain=frozenset()):
+    return ClientCertificate(b"der", subject, good_until, chain)
+
+
+CREDENTIAL = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={hashlib.sha256(b'der').hexdigest()}"]}
+NAMED = ("commonName", "bob")
+UID = "1.3.6.1.4.1.57683.2"
+
+
+@pytest.mark.parametrize(
+    ("subject", "user"),
+    [
+        pytest.param(
+            (("organizationName", "ops"), ("organizationName", "devs"), NAMED),
+            User("bob", ("ops", "devs"), "", CREDENTIAL),
+            id="name and groups",
+        ),
+        pytest.param((NAMED, ("commonName", "eve")), User("bob", (), "", CREDENTIAL), id="the first of two names"),
+        pytest.param((NAMED, (UID, "7")), User("bob", (), "7", CREDENTIAL), id="a uid"),
+        pytest.param((("organizationName", "ops"),), None, id="no name"),
+    ],
+)
+def test_who_a_certificate_is_of(subject, user) -> None:
+    assert user_of_certificate(shown(*subject)) == user
+
+
+@pytest.mark.parametrize("uids", [("",), ("7", "8")])
+def test_a_certificate_has_one_uid_or_none(uids) -> None:
+    with pytest.raises(ValueError, match="has not one uid"):
+        user_of_certificate(shown(NAMED, *((UID, uid) for uid in uids)))
+
+
+@pytest.mark.parametrize(
+    ("now", "chain", "members", "rests"),
+    [
+        pytest.param(10, {b"ca"}, {b"ca", b"other"}, True, id="good"),
+        pytest.param(11, {b"ca"}, {b"ca"}, False, id="expired since the handshake"),
+        pytest.param(10, {b"ca", b"der"}, {b"other"}, False, id="another's"),
+        pytest.param(10, {b"der", b"between", b"ca"}, {b"between"}, True, id="an intermediate that is believed"),
+        pytest.param(10, set(), {b"ca"}, False, id="nothing known of it"),
+    ],
+)
+def test_what_a_certificate_rests_on(now, chain, members, rests) -> None:
+    certificate = shown(NAMED, good_until=10, chain=frozenset(chain))
+    assert certificate.rests_on(Authorities("", frozenset(members)), now) is rests
+
+
+@pytest.mark.parametrize(
+    ("header", "token"),
+    [
+        ("Bearer a", "a"),
+        ("  bearer a  ", "a"),
+        ("Bearer a b", "a"),
+        ("Bearer  a", ""),
+        ("Bearer", ""),
+        ("Basic a", ""),
+        ("", ""),
+    ],
+)
+def test_tokens_in_headers(header, token) -> None:
+    assert bearer_token(header) == token
+
+
+async def test_a_session_that_goes_on_is_the_same_client_s(tmp_path) -> None:
+    reviewer = Reviewer()
+    async with served(reviewer, **files(tmp_path)) as server:
+        tls = tls_of(tmp_path, CLIENTS, "bob", version=ssl.TLSVersion.TLSv1_2)
+
+        def twice():
+            session, reused = None, []
+            for _ in range(2):
+                plain = socket.create_connection(("127.0.0.1", server.port))
+                with tls.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as connection:
+                    connection.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                    assert connection.recv(100).startswith(b"HTTP/1.1 200")
+                    session = connection.session
+                    reused.append(connection.session_reused)
+            return reused
+
+        assert await asyncio.to_thread(twice) == [False, True]
+    assert [spec["user"] for spec in reviewer.asked] == ["bob", "bob"]
+
+
+# Whom the cluster says to believe
+
+
+async def test_the_cluster_says_whom_to_believe(tmp_path) -> None:
+    reviewer = Reviewer(data())
+    async with served(reviewer) as server:
+        assert await ask(server, tls_of(tmp_path, CLIENTS, "bob")) == 200
+        assert await ask(server, tls_of(tmp_path, PROXIES, "front-proxy-client"), HEADERS) == 200
+        assert await ask(server, tls_of(tmp_path, PROXIES, "other"), HEADERS) == 401
+        with pytest.raises((aiohttp.ClientError, ConnectionError)):
+            await ask(server, tls_of(tmp_path, UNKNOWN, "bob"))
+    assert [spec["user"] for spec in reviewer.asked] == ["bob", "carol"]
+
+
+async def test_a_file_goes_before_what_the_cluster_says(tmp_path) -> None:
+    reviewer = Reviewer(data(clients=UNKNOWN))
+    client_ca_file = files(tmp_path)["client_ca_file"]
+    async with served(reviewer, client_ca_file=client_ca_file) as server:
+        assert await ask(server, tls_of(tmp_path, CLIENTS, "bob")) == 200
+        assert await ask(server, tls_of(tmp_path, PROXIES, "front-proxy-client"), HEADERS) == 200
+        with pytest.raises((aiohttp.ClientError, ConnectionError)):
+            await ask(server, tls_of(tmp_path, UNKNOWN, "bob"))
+
+
+async def test_nobody_waits_for_a_cluster_that_takes_its_time(tmp_path) -> None:
+    class Slow(Reviewer):
+        async def get(self, kind, name, namespace=None):
+            await asyncio.to_thread(go_on.wait)
+            return await super().get(kind, name, namespace)
+
+    go_on, reviewer = threading.Event(), Slow(data())
+    async with served(reviewer, tolerate_lookup_failure=True) as server:
+        bob = tls_of(tmp_path, CLIENTS, "bob")
+        assert await ask(server, bob) == 200
+        go_on.set()
+        await until(lambda: server._certificates.clients)
+        assert await ask(server, bob) == 200
+    assert [spec["user"] for spec in reviewer.asked] == ["system:anonymous", "bob"]
+
+
+async def test_the_cluster_is_not_asked_where_that_is_not_wanted(tmp_path) -> None:
+    reviewer = Reviewer(AssertionError("nobody is asked"))
+    async with served(reviewer, skip_lookup=True) as server:
+        assert await ask(server, tls_of(tmp_path, CLIENTS, "bob")) == 200
+    assert [spec["user"] for spec in reviewer.asked] == ["system:anonymous"]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ApiError(403, "Forbidden", "no"), "cannot be read: .*no.*extension-apiserver-authentication-reader"),
+        (TransportError("connection refused", sent=False), "cannot be read: connection refused"),
+    ],
+)
+async def test_a_cluster_that_does_not_say(tmp_path, caplog, error, said) -> None:
+    with pytest.raises(ServingError, match=f"{said}.*--authentication-tolerate-lookup-failure"):
+        async with served(Reviewer(error)):
+            pass
+    async with served(Reviewer(error), tolerate_lookup_failure=True) as server:
+        assert await ask(server, tls_of(tmp_path, None, "")) == 200
+        await until(lambda: "not believed meanwhile" in caplog.text)
+    assert "client certificates and front proxies are not believed meanwhile" in caplog.text
+
+
+async def test_what_the_cluster_says_anew_counts_from_then_on(tmp_path, caplog) -> None:
+    caplog.set_level(logging.INFO)
+    reviewer = Reviewer(data())
+    old, new = tls_of(tmp_path, CLIENTS, "bob"), tls_of(tmp_path, UNKNOWN, "bob")
+    async with served(reviewer) as server:
+        loop = server._loop
+        assert await ask(server, old) == 200
+
+        def tell(content, version):
+            changed = WatchEvent("MODIFIED", raw(content, version), *event_identity(version))
+            loop.call_soon_threadsafe(reviewer.changes.put_nowait, changed)
+
+        tell({**data(), "client-ca-file": "half a fi"}, "2")
+        tell({**data(clients=UNKNOWN), "requestheader-username-headers": "no list"}, "3")
+        await until(lambda: "requestheader-username-headers stays as it was" in caplog.text)
+        await until(lambda: "read changed certificates" in caplog.text.partition("requestheader-username-headers")[2])
+        assert await ask(server, new) == 200
+        assert await ask(server, tls_of(tmp_path, PROXIES, "front-proxy-client"), HEADERS) == 200
+        with pytest.raises((aiohttp.ClientError, ConnectionError)):
+            await ask(server, old)
+    assert "client-ca-file stays as it was" in caplog.text
+    assert "requestheader-username-headers stays as it was" in caplog.text
+
+
+def event_identity(version):
+    return "kube-system/extension-apiserver-authentication", "u", version
+
+
+async def until(condition):
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - the log is another thread's, and nothing tells when it changes
+            await asyncio.sleep(0.01)

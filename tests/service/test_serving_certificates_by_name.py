@@ -1,0 +1,86 @@
+"""--tls-sni-cert-key: which certificate a client gets for the name that it asks for."""
+
+import ssl
+
+import pytest
+from cryptography import x509
+from handshakes import shake_hands
+
+from bayplan.service.serving.certificates import Certificates
+from bayplan.service.serving.options import NamedCertificate, ServingError, ServingOptions
+from bayplan.testing.certificates import Authority
+
+AUTHORITY = Authority()
+
+
+def pair(folder, name, *hosts, authority=AUTHORITY):
+    made = authority.server(*hosts)
+    (folder / f"{name}.crt").write_bytes(made.certificate)
+    (folder / f"{name}.key").write_bytes(made.key)
+    return folder / f"{name}.crt", folder / f"{name}.key"
+
+
+def served_for(context, name):
+    """The first name of the certificate that a client gets who asks for a name (None: for none)."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    there, _ = shake_hands(client, context, name)
+    certificate = x509.load_der_x509_certificate(there.getpeercert(binary_form=True))
+    return certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
+
+
+@pytest.fixture
+def context(tmp_path):
+    default = pair(tmp_path, "default", "default.example")
+    found = pair(tmp_path, "found", "found.example", "also.example", "*.wide.example", "10.0.0.9")
+    given = pair(tmp_path, "given", "given.example")
+    return Certificates(
+        ServingOptions(
+            bind_address="10.0.0.1",
+            tls_cert_file=default[0],
+            tls_private_key_file=default[1],
+            tls_sni_cert_keys=(
+                NamedCertificate(*found),
+                NamedCertificate(*given, ("named.example", "*.star.example", "10.0.0.1")),
+                NamedCertificate(*pair(tmp_path, "first", "first.example"), ("taken.example",)),
+                NamedCertificate(*pair(tmp_path, "second", "second.example"), ("taken.example", "also.example")),
+            ),
+        )
+    ).context
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        pytest.param("found.example", "found.example", id="the certificate's common name"),
+        pytest.param("FOUND.example", "found.example", id="in capitals"),
+        pytest.param("a.wide.example", "found.example", id="a wildcard in the certificate"),
+        pytest.param("a.b.wide.example", "default.example", id="a wildcard stands for one label"),
+        pytest.param("named.example", "given.example", id="a name that is given"),
+        pytest.param("x.star.example", "given.example", id="a wildcard that is given"),
+        pytest.param("given.example", "default.example", id="names that are given replace those in the certificate"),
+        pytest.param("also.example", "second.example", id="names that are given go first"),
+        pytest.param("taken.example", "first.example", id="the first of two"),
+        pytest.param("elsewhere.example", "default.example", id="a name of nobody's"),
+        pytest.param(None, "given.example", id="no name: the address that is served on"),
+    ],
+)
+def test_which_certificate_is_served(context, asked, served) -> None:
+    assert served_for(context, asked) == served
+
+
+def test_a_changed_certificate_is_served_from_then_on(tmp_path) -> None:
+    named = NamedCertificate(*pair(tmp_path, "named", "old.example"), ("named.example",))
+    certificates = Certificates(ServingOptions(tls_sni_cert_keys=(named,)))
+    assert served_for(certificates.context, "named.example") == "old.example"
+    pair(tmp_path, "named", "renewed.example")
+    certificates.refresh()
+    assert served_for(certificates.context, "named.example") == "renewed.example"
+
+
+def test_what_is_wrong_is_said_at_the_start(tmp_path) -> None:
+    certificate, key = pair(tmp_path, "a", "a.example")
+    with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*a.key,.*a.crt: is no good"):
+        Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(key, certificate),)))
+    with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*none,.*: cannot be read"):
+        Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(tmp_path / "none", key),)))
