@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import lark
-
 from bayplan.plugins.dynamic_resources.cel import celtypes as t
 from bayplan.plugins.dynamic_resources.cel import literals
 from bayplan.plugins.dynamic_resources.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, TYPES
@@ -18,18 +16,8 @@ from bayplan.plugins.dynamic_resources.cel.library.formatting import check_forma
 from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
 from bayplan.plugins.dynamic_resources.cel.macros import Macro, macro_of
 from bayplan.plugins.dynamic_resources.cel.parsing import OPERATORS, Tree, arguments_of, identifier, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import CelError
+from bayplan.plugins.dynamic_resources.cel.values import CelError, type_name
 
-_LITERALS = {
-    "UINT_LIT": "uint",
-    "FLOAT_LIT": "double",
-    "INT_LIT": "int",
-    "MLSTRING_LIT": "string",
-    "STRING_LIT": "string",
-    "BYTES_LIT": "bytes",
-    "BOOL_LIT": "bool",
-    "NULL_LIT": "null_type",
-}
 _RESERVED = frozenset(
     {
         *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "in", "let", "loop"),
@@ -108,25 +96,17 @@ class _Checker:
     _addition = _multiplication = _unary = _relation
 
     def _literal(self, tree: Tree) -> t.Type:
-        token: Any = tree.children[0]
         try:
-            literals.value_of(token)
+            return t.Type(type_name(literals.value_of(tree.children[0])))
         except ValueError as error:
             raise InvalidExpression(str(error)) from None
-        return t.Type(_LITERALS[token.type])
 
     def _list_lit(self, tree: Tree) -> t.Type:
         return t.list_of(self._joined(tree.children))
 
     def _map_lit(self, tree: Tree) -> t.Type:
-        keys = [entry.children[0] for entry in tree.children]
-        whole = [key.children[0] if key.data == "optional_element" else key for key in keys]
-        key_type = self._joined(whole)
-        values = [
-            lark.Tree("optional_element", [entry.children[1]]) if key.data == "optional_element" else entry.children[1]
-            for key, entry in zip(keys, tree.children, strict=True)
-        ]
-        return t.map_of(key_type, self._joined(values))
+        keys, values = ([entry.children[place] for entry in tree.children] for place in (0, 1))
+        return t.map_of(self._joined(keys), self._joined(values))
 
     def _joined(self, elements: list[Any]) -> t.Type:
         """What elements have in common; that they must be alike is looked at when all types are known."""

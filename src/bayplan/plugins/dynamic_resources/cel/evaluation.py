@@ -132,21 +132,25 @@ class SelectorEvaluator(Evaluator):
     def list_lit(self, tree: Tree) -> Any:
         """A list; what is optional may be absent."""
         values = ListType()
+        failure = None
         for element in tree.children:
-            value = self.visit(element.children[0] if element.data == "optional_element" else element)
-            if element.data == "optional_element" and not isinstance(value, CELEvalError):
-                if not isinstance(value, Optional):
-                    value = CELEvalError("cannot initialize optional list element from non-optional value")
-                elif not value.present:
-                    continue
-                else:
-                    value = value.value
+            value = self.visit(element)
             if isinstance(value, CELEvalError):
-                self.meter.spend(NEW_LIST)
-                return value
-            values.append(value)
+                failure = value
+                break
+            if element.data != "optional_element":
+                values.append(value)
+            elif value.present:
+                values.append(value.value)
         self.meter.spend(NEW_LIST)
-        return values
+        return failure or values
+
+    def optional_element(self, tree: Tree) -> Any:
+        """What may be absent in a list or a map."""
+        value = self.visit(tree.children[0])
+        if isinstance(value, (Optional, CELEvalError)):
+            return value
+        return CELEvalError("cannot initialize optional element from non-optional value")
 
     def map_lit(self, tree: Tree) -> Any:
         """A map; what is optional may be absent."""
@@ -156,18 +160,14 @@ class SelectorEvaluator(Evaluator):
 
     def _entries(self, tree: Tree) -> Any:
         found = MapType()
-        for entry in tree.children:
-            key_tree, value_tree = entry.children
-            optional = key_tree.data == "optional_element"
-            key = self.visit(key_tree.children[0] if optional else key_tree)
-            value = self.visit(value_tree)
-            failure = next((each for each in (key, value) if isinstance(each, CELEvalError)), None)
-            if failure is not None:
-                return failure
+        for key_tree, value_tree in (entry.children for entry in tree.children):
+            key, value = self.visit(key_tree), self.visit(value_tree)
+            optional = value_tree.data == "optional_element"
+            for part in (key, value):
+                if isinstance(part, CELEvalError):
+                    return part
             if isinstance(key, (ListType, MapType, Optional)):
                 return CELEvalError(f"unsupported key type: {type_name(key)}")
-            if optional and not isinstance(value, Optional):
-                return CELEvalError("cannot initialize optional entry from non-optional value")
             try:
                 if not optional or value.present:
                     found[key] = value.value if optional else value

@@ -22,8 +22,10 @@ _element : expr | optional_element
 optional_element : "?" expr
 
 %override map_lit : "{" [_entries] "}"
-_entries : entry ("," entry)* ","? | ","
-entry : _element ":" expr
+_entries : _entry ("," _entry)* ","? | ","
+_entry : entry | optional_entry
+entry : expr ":" expr
+optional_entry : "?" expr ":" expr
 """
 """What cel-go's grammar has beyond that of cel-python: a.?b, a[?b], [?a], {?a: b}, and a comma at the end."""
 
@@ -110,8 +112,10 @@ def _simplified(tree: Tree) -> Tree:
     while (inner := _passed_on(tree)) is not None:
         tree = inner
     children = _links(tree) if tree.data in _CHAINS else tree.children
-    simplified = (_simplified(child) if isinstance(child, lark.Tree) else child for child in children)
-    return lark.Tree(str(tree.data), list(simplified))  # the names of rules are tokens, which compare slowly
+    simplified = [_simplified(child) if isinstance(child, lark.Tree) else child for child in children]
+    if tree.data == "optional_entry":
+        return lark.Tree("entry", [simplified[0], lark.Tree("optional_element", simplified[1:])])
+    return lark.Tree(str(tree.data), simplified)  # the names of rules are tokens, which compare slowly
 
 
 def _passed_on(tree: Tree) -> Tree | None:

@@ -8,19 +8,7 @@ from typing import Any
 from bayplan.plugins.dynamic_resources.cel.costs import check_length
 from bayplan.plugins.dynamic_resources.cel.values import CelError
 
-_QUOTED = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED = {ord(each): f"\\{letter}" for each, letter in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
 
 
 def quoted(text: str) -> str:
