@@ -131,6 +131,13 @@ COSTS = {
     "[1,2,3,4,5].map(x, [x, x]).all(y, y.all(y, y == 1))": 171 - 2 * LIST,
     "[1,2,3,4,5].map(x, x).map(x, x) + [1]": 173 - 4 * LIST,
     "[1,2,3].all(i, i in [1,2,3].map(j, j + j))": 86 - 3 * LIST,
+    # What is folded or shared: names of types, doubled signs, elements that are constant.
+    "type(1) == int": 1,
+    "--size('a') == 1": 2,
+    "[1, 2].map(x, 7)": 1 + 2 * 2,
+    "string('a') == dyn('a')": 1,
+    "matches('abc', '[a-z]+')": 1,
+    "optional.none()[size('abc')].hasValue()": 1 + 1 + 1,
 }
 
 NAMES = "device.attributes['dra.example.com']"

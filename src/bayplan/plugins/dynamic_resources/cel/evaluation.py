@@ -14,15 +14,12 @@ from celpy.evaluation import CELEvalError, Evaluator
 
 from bayplan.plugins.dynamic_resources.cel.calls import Calls
 from bayplan.plugins.dynamic_resources.cel.costs import NEW_LIST, NEW_MAP, Meter
-from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS, TYPES
+from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
 from bayplan.plugins.dynamic_resources.cel.library.operators import contains, look_up, text_of
 from bayplan.plugins.dynamic_resources.cel.loops import Loop
 from bayplan.plugins.dynamic_resources.cel.macros import macro_of
-from bayplan.plugins.dynamic_resources.cel.parsing import OPERATORS, Tree, arguments_of, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import ABSENT, CelError, Optional, TypeValue, type_name
-
-CONSTANT = "constant"
-"""A node with a value for its child."""
+from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, OPERATORS, Tree, arguments_of, qualified_name
+from bayplan.plugins.dynamic_resources.cel.values import ABSENT, CelError, Optional, type_name
 
 _ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
 _OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})
@@ -32,8 +29,6 @@ _FREE = _SELECTING | {"expr"}
 
 PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
 """The types that can select an element."""
-
-_NAMES: dict[str, Any] = {name: TypeValue(name) for name in TYPES}
 
 
 class _Bound:
@@ -59,7 +54,7 @@ class SelectorEvaluator(Evaluator):
         self._calls = Calls(meter)
         super().__init__(tree, self._calls)
         self.meter = meter
-        self._scope: Mapping[str, Any] = {**_NAMES, **variables}
+        self._scope: Mapping[str, Any] = variables
 
     def within(self, variables: Mapping[str, Any], tree: Tree) -> Any:
         """The value of a part in which more names have values."""
@@ -80,8 +75,7 @@ class SelectorEvaluator(Evaluator):
     def ident(self, tree: Tree) -> Any:
         """A name."""
         value = self.ident_value(str(tree.children[0]))
-        if not isinstance(value, TypeValue):
-            self.meter.spend(1)
+        self.meter.spend(1)
         return value
 
     dot_ident = ident
@@ -210,16 +204,16 @@ class SelectorEvaluator(Evaluator):
         whole = self.visit(tree.children[0])
         if tree.children[0].data not in _FREE:
             self.meter.spend(1)
-        if not isinstance(key, StringType) and not isinstance(whole, CELEvalError):
-            key = self._unnamed(key)
-        for part in (whole, key):
-            if isinstance(part, CELEvalError):
-                return part
         optional = tree.data in _OPTIONAL
         if isinstance(whole, Optional):
             if not whole.present:
                 return True, ABSENT, None
             whole, optional = whole.value, True
+        if not isinstance(key, StringType) and not isinstance(whole, CELEvalError):
+            key = self._unnamed(key)
+        for part in (whole, key):
+            if isinstance(part, CELEvalError):
+                return part
         if not isinstance(key, PRIMITIVE):
             return CELEvalError(f"invalid qualifier type: {type_name(key)}")
         try:

@@ -13,7 +13,7 @@ from celpy.evaluation import CELEvalError
 
 from bayplan.plugins.dynamic_resources.cel.costs import NEW_LIST
 from bayplan.plugins.dynamic_resources.cel.library.lists import insert
-from bayplan.plugins.dynamic_resources.cel.parsing import Tree
+from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, Tree
 from bayplan.plugins.dynamic_resources.cel.values import CelError, type_name
 
 if TYPE_CHECKING:
@@ -102,7 +102,8 @@ class Loop:
                     return holds
                 if not holds:
                     continue
-            self._spend(_NAME + NEW_LIST + _CALL)
+            constant = name != "filter" and self._bodies[-1].data == CONSTANT
+            self._spend(_NAME + _CALL + (0 if constant else NEW_LIST))
             if name == "filter":
                 self._spend(_NAME)
                 value = variables[0]

@@ -55,6 +55,9 @@ OPERATORS = {
 }
 """The functions that cel-python's nodes of operators stand for."""
 
+CONSTANT = "constant"
+"""A node with a value for its child, which planning puts into a tree."""
+
 Tree = lark.Tree[Any]
 
 

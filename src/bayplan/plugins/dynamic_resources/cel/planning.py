@@ -13,9 +13,10 @@ from celpy.evaluation import CELEvalError
 from bayplan.plugins.dynamic_resources.cel import literals
 from bayplan.plugins.dynamic_resources.cel.costs import Meter
 from bayplan.plugins.dynamic_resources.cel.declarations import TYPES
-from bayplan.plugins.dynamic_resources.cel.evaluation import CONSTANT, PRIMITIVE, SelectorEvaluator
+from bayplan.plugins.dynamic_resources.cel.evaluation import PRIMITIVE, SelectorEvaluator
 from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
-from bayplan.plugins.dynamic_resources.cel.parsing import Tree, arguments_of, qualified_name
+from bayplan.plugins.dynamic_resources.cel.macros import macro_of
+from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, Tree, arguments_of, identifier, qualified_name
 from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
@@ -26,14 +27,16 @@ class PlanError(ValueError):
     """An expression whose types are right, but that can only fail."""
 
 
-def plan(tree: Tree) -> Tree:
-    """The expression with its constants as values. Raises PlanError."""
+def plan(tree: Tree, bound: frozenset[str] = frozenset()) -> Tree:
+    """The expression with its constants as values. `bound` are the names of variables. Raises PlanError."""
     if tree.data == "literal":
         return _constant(literals.value_of(tree.children[0]))
-    name = qualified_name(tree) if tree.data == "member_dot" else None
-    if name in TYPES:
+    name = qualified_name(tree)
+    if name in TYPES and name not in bound:
         return _constant(TypeValue(str(name)))
-    planned = lark.Tree(tree.data, [plan(child) if isinstance(child, lark.Tree) else child for child in tree.children])
+    bound |= _variables(tree)
+    parts = [plan(child, bound) if isinstance(child, lark.Tree) else child for child in tree.children]
+    planned = lark.Tree(tree.data, parts)
     if _is_constant(planned):
         value = SelectorEvaluator(planned, {}, Meter()).visit(planned)
         if isinstance(value, CELEvalError):
@@ -46,6 +49,15 @@ def plan(tree: Tree) -> Tree:
     if tree.data == "member_dot_arg" and tree.children[1] in {"find", "findAll"}:
         _check_pattern(arguments_of(planned))
     return planned
+
+
+def _variables(tree: Tree) -> set[str]:
+    """The names that a macro gives values to."""
+    if tree.data != "member_dot_arg":
+        return set()
+    arguments = arguments_of(tree)
+    macro = macro_of(tree.children[0], str(tree.children[1]), arguments)
+    return {str(identifier(each)) for each in arguments[: macro.variables]} if macro else set()
 
 
 def _constant(value: Any) -> Tree:
