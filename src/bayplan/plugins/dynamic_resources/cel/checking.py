@@ -1,7 +1,7 @@
 """What is wrong with an expression before any device is looked at: names, functions and types that cannot be right.
 
-cel-python has no type checker. This one knows the types of `device`, of literals and of functions; where it cannot
-know, as with attributes, anything goes and evaluation decides. Mirrors what CompileCELExpression refuses.
+cel-python has no type checker. This one finds the types of all parts as cel-go's checker/checker.go does, and refuses
+what its validators refuse; the first problem is told.
 """
 
 from __future__ import annotations
@@ -9,265 +9,301 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import lark
+from bayplan.plugins.dynamic_resources.cel import celtypes as t
+from bayplan.plugins.dynamic_resources.cel import literals
+from bayplan.plugins.dynamic_resources.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, TYPES
+from bayplan.plugins.dynamic_resources.cel.library.formatting import check_format
+from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
+from bayplan.plugins.dynamic_resources.cel.macros import Macro, macro_of
+from bayplan.plugins.dynamic_resources.cel.parsing import OPERATORS, Tree, arguments_of, identifier, qualified_name
+from bayplan.plugins.dynamic_resources.cel.values import CelError, type_name
 
-from bayplan.plugins.dynamic_resources.cel.evaluation import identifier
-from bayplan.plugins.dynamic_resources.cel.signatures import (
-    DEVICE,
-    DYN,
-    KEYED,
-    MACROS,
-    METHODS,
-    NAMESPACES,
-    PLAIN,
-    Signature,
+_RESERVED = frozenset(
+    {
+        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "in", "let", "loop"),
+        *("package", "namespace", "return", "var", "void", "while"),
+    }
 )
-
-_LITERALS = {
-    "UINT_LIT": "uint",
-    "FLOAT_LIT": "double",
-    "INT_LIT": "int",
-    "MLSTRING_LIT": "string",
-    "STRING_LIT": "string",
-    "BYTES_LIT": "bytes",
-    "BOOL_LIT": "bool",
-    "NULL_LIT": "null",
-}
-_NUMBERS = frozenset({"int", "uint", "double"})
-_ORDERED = _NUMBERS | {"bool", "string", "bytes", "timestamp", "duration"}
-_NULLABLE = frozenset({"quantity", "semver", "timestamp", "duration"})
-_TYPES = frozenset(
-    {"bool", "bytes", "double", "duration", "int", "list", "map", "null_type", "string", "timestamp", "type", "uint"}
-)
+_NAMES: Mapping[str, t.Type] = {"device": DEVICE, **TYPES}
+_ITERABLE = "(must be list, map, or dynamic)"
 
 
-class _Problem(Exception):
+class InvalidExpression(ValueError):
     """What is wrong."""
 
 
-def check(tree: lark.Tree[Any]) -> str:
-    """Why an expression is no selector; nothing for one that may be."""
-    try:
-        result = _Checker({"device": "device"}).type_of(tree)
-    except _Problem as problem:
-        return f"compilation failed: {problem}"
-    return "" if result in {"bool", DYN} else f"must evaluate to bool or the unknown type, not {result}"
+def check(tree: Tree) -> t.Type:
+    """The type of an expression. Raises InvalidExpression."""
+    checker = _Checker()
+    found = checker.type_of(tree)
+    checker.check_literals()
+    return checker.unifier.substitute(found, t.DYN)
 
 
 class _Checker:
-    """Finds the type of expressions. `variables` are the types of names."""
+    """Finds the types of the parts of one expression, each in its scope."""
 
-    def __init__(self, variables: Mapping[str, str]) -> None:
-        self._variables = variables
+    def __init__(self) -> None:
+        self.unifier = t.Unifier()
+        self._scope = _NAMES
+        self._alike: list[tuple[t.Type, t.Type]] = []
+        self._formatted = False
 
-    def type_of(self, tree: lark.Tree[Any]) -> str:
-        """The type of an expression. Raises _Problem."""
-        kind = str(tree.data)
-        found: str = getattr(self, f"_{kind}", self._passed_on)(tree)
+    def type_of(self, tree: Tree) -> t.Type:
+        """The type of a part. Raises InvalidExpression."""
+        found: t.Type = getattr(self, f"_{tree.data}")(tree)
+        return self.unifier.substitute(found)
+
+    def check_literals(self) -> None:
+        """That all elements of each list or map that is written out are of one type."""
+        for first, other in self._alike:
+            wanted, found = (self.unifier.substitute(each, t.DYN) for each in (first, other))
+            if wanted != found:
+                raise InvalidExpression(f"expected type '{wanted}' but found '{found}'")
+
+    def _called(self, name: str, given: list[t.Type]) -> t.Type:
+        shown = name.removeprefix(".")
+        if shown not in FUNCTIONS and f".{shown}" not in FUNCTIONS:
+            raise _undeclared(shown)
+        result: t.Type | None = None
+        for overload in FUNCTIONS.get(name, ()):
+            *wanted, gives = self.unifier.instance([*overload.arguments, overload.result])
+            if self.unifier.assignable(given, wanted):
+                gives = self.unifier.substitute(gives)
+                result = gives if result in {None, gives} else t.DYN
+        if result is None:
+            types = [str(self.unifier.substitute(each, t.DYN)) for each in given]
+            receiver = f"{types.pop(0)}." if name.startswith(".") else ""
+            applied = f"{receiver}({', '.join(types)})"
+            raise InvalidExpression(f"found no matching overload for '{shown}' applied to '{applied}'")
+        return result
+
+    def _expr(self, tree: Tree) -> t.Type:
+        return self._called("_?_:_", [self.type_of(child) for child in tree.children])
+
+    def _conditionalor(self, tree: Tree) -> t.Type:
+        for child in tree.children:
+            self._expect(t.BOOL, self.type_of(child))
+        return t.BOOL
+
+    _conditionaland = _conditionalor
+
+    def _relation(self, tree: Tree) -> t.Type:
+        operator, right = tree.children
+        operands = [self.type_of(child) for child in (*operator.children, right)]
+        return self._called(OPERATORS[operator.data], operands)
+
+    _addition = _multiplication = _unary = _relation
+
+    def _literal(self, tree: Tree) -> t.Type:
+        try:
+            return t.Type(type_name(literals.value_of(tree.children[0])))
+        except ValueError as error:
+            raise InvalidExpression(str(error)) from None
+
+    def _list_lit(self, tree: Tree) -> t.Type:
+        return t.list_of(self._joined(tree.children))
+
+    def _map_lit(self, tree: Tree) -> t.Type:
+        keys, values = ([entry.children[place] for entry in tree.children] for place in (0, 1))
+        return t.map_of(self._joined(keys), self._joined(values))
+
+    def _joined(self, elements: list[Any]) -> t.Type:
+        """What elements have in common; that they must be alike is looked at when all types are known."""
+        joined: t.Type | None = None
+        first: t.Type | None = None
+        for element in elements:
+            found = self.type_of(element)
+            if first is not None and not self._formatted:
+                self._alike.append((first, found))
+            first = first or found
+            if joined is None:
+                joined = found
+            else:
+                together = self.unifier.assignable([found], [joined])
+                joined = t.more_general(joined, found) if together else t.DYN
+        return joined or self.unifier.free()
+
+    def _optional_element(self, tree: Tree) -> t.Type:
+        found = self.type_of(tree.children[0])
+        if found.name == "optional_type":
+            return found.parameters[0]
+        if not found.dynamic:
+            raise InvalidExpression(f"expected type '{t.optional_of(found)}' but found '{found}'")
         return found
 
-    def _passed_on(self, tree: lark.Tree[Any]) -> str:
-        """A rule that stands for the one below it."""
-        children = [child for child in tree.children if isinstance(child, lark.Tree)]
-        types = [self.type_of(child) for child in children]
-        return types[0] if len(types) == 1 else DYN
-
-    def _expr(self, tree: lark.Tree[Any]) -> str:
-        if len(tree.children) == 1:
-            return self._passed_on(tree)
-        condition, one, other = (self.type_of(child) for child in tree.children)
-        _expect("_?_:_", "bool", condition)
-        if DYN not in {one, other} and one != other:
-            raise _Problem(f"found no matching overload for '_?_:_' applied to '({condition}, {one}, {other})'")
-        return other if one == DYN else one
-
-    def _conditionalor(self, tree: lark.Tree[Any]) -> str:
-        return self._logical(tree, "_||_")
-
-    def _conditionaland(self, tree: lark.Tree[Any]) -> str:
-        return self._logical(tree, "_&&_")
-
-    def _logical(self, tree: lark.Tree[Any], operation: str) -> str:
-        if len(tree.children) == 1:
-            return self._passed_on(tree)
-        for child in tree.children:
-            _expect(operation, "bool", self.type_of(child))
-        return "bool"
-
-    def _relation(self, tree: lark.Tree[Any]) -> str:
-        if len(tree.children) == 1:
-            return self._passed_on(tree)
-        left, right = (self.type_of(child) for child in tree.children)
-        operation = str(tree.children[0].data).removeprefix("relation_")
-        if DYN in {left, right}:
-            return "bool"
-        if operation == "in":
-            if right != "list" and right not in KEYED:
-                raise _Problem(f"found no matching overload for '@in' applied to '({left}, {right})'")
-        elif operation in {"eq", "ne"}:
-            nullable = "null" in {left, right} and {left, right} & _NULLABLE
-            if left != right and not nullable:
-                raise _Problem(f"found no matching overload for '_{operation}_' applied to '({left}, {right})'")
-        elif not ({left, right} <= _NUMBERS or (left == right and left in _ORDERED)):
-            raise _Problem(f"found no matching overload for '_{operation}_' applied to '({left}, {right})'")
-        return "bool"
-
-    def _addition(self, tree: lark.Tree[Any]) -> str:
-        return self._arithmetic(tree, _NUMBERS | {"string", "bytes", "list", "duration", "timestamp"})
-
-    def _multiplication(self, tree: lark.Tree[Any]) -> str:
-        return self._arithmetic(tree, _NUMBERS)
-
-    def _arithmetic(self, tree: lark.Tree[Any], allowed: frozenset[str]) -> str:
-        if len(tree.children) == 1:
-            return self._passed_on(tree)
-        left, right = (self.type_of(child) for child in tree.children)
-        times = {"duration", "timestamp"}
-        for side in (left, right):
-            if side != DYN and side not in allowed:
-                raise _Problem(
-                    f"found no matching overload for '{tree.children[0].data}' applied to '({left}, {right})'"
-                )
-        if DYN not in {left, right} and left != right and not {left, right} <= times:
-            raise _Problem(f"found no matching overload for '{tree.children[0].data}' applied to '({left}, {right})'")
-        if times & {left, right}:
-            return DYN
-        return right if left == DYN else left
-
-    def _unary(self, tree: lark.Tree[Any]) -> str:
-        if len(tree.children) == 1:
-            return self._passed_on(tree)
-        operand = self.type_of(tree.children[1])
-        if str(tree.children[0].data) == "unary_not":
-            _expect("!_", "bool", operand)
-            return "bool"
-        if operand not in {"int", "double", DYN}:
-            raise _Problem(f"found no matching overload for '-_' applied to '({operand})'")
-        return operand
-
-    def _literal(self, tree: lark.Tree[Any]) -> str:
-        token = tree.children[0]
-        assert isinstance(token, lark.Token)
-        return _LITERALS[token.type]
-
-    def _list_lit(self, tree: lark.Tree[Any]) -> str:
-        self._passed_on(tree)
-        return "list"
-
-    def _map_lit(self, tree: lark.Tree[Any]) -> str:
-        self._passed_on(tree)
-        return "map"
-
-    def _ident(self, tree: lark.Tree[Any]) -> str:
+    def _ident(self, tree: Tree) -> t.Type:
         name = str(tree.children[0])
-        if name in self._variables:
-            return self._variables[name]
-        if name in _TYPES:
-            return "type"
-        raise _Problem(f"undeclared reference to '{name}' (in container '')")
+        if name in _RESERVED:
+            raise InvalidExpression(f"reserved identifier: {name}")
+        if name not in self._scope:
+            raise _undeclared(name)
+        return self._scope[name]
 
-    def _dot_ident(self, tree: lark.Tree[Any]) -> str:
-        return self._ident(tree)
+    _dot_ident = _ident
 
-    def _ident_arg(self, tree: lark.Tree[Any]) -> str:
-        name, arguments = str(tree.children[0]), _arguments(tree, 1)
-        if name == "has":
-            if len(arguments) != 1 or not _selects_a_field(arguments[0]):
-                raise _Problem("invalid argument to has() macro")
+    def _ident_arg(self, tree: Tree) -> t.Type:
+        name, arguments = str(tree.children[0]), arguments_of(tree)
+        if name in _RESERVED:
+            raise InvalidExpression(f"reserved identifier: {name}")
+        if name == "has" and len(arguments) == 1:
+            if arguments[0].data != "member_dot":
+                raise InvalidExpression("invalid argument to has() macro")
             self.type_of(arguments[0])
-            return "bool"
-        types = [self.type_of(argument) for argument in arguments]
-        return _called(name, PLAIN.get(name, ()), types)
+            return t.BOOL
+        found = self._called(name, [self.type_of(argument) for argument in arguments])
+        if name == "matches" and len(arguments) == 2:
+            _check_pattern(arguments[1])
+        return found
 
-    def _dot_ident_arg(self, tree: lark.Tree[Any]) -> str:
-        return self._ident_arg(tree)
+    _dot_ident_arg = _ident_arg
 
-    def _member_object(self, tree: lark.Tree[Any]) -> str:
-        raise _Problem("messages cannot be made here")
+    def _member_object(self, tree: Tree) -> t.Type:
+        name = qualified_name(tree.children[0])
+        if name is None:
+            raise InvalidExpression("syntax error: unexpected '{'")
+        if name not in self._scope:
+            raise _undeclared(name)
+        raise InvalidExpression(f"'{name}' is not a message type")
 
-    def _member_dot(self, tree: lark.Tree[Any]) -> str:
-        receiver, field = self.type_of(tree.children[0]), str(tree.children[1])
-        if receiver == "device":
-            if field not in DEVICE:
-                raise _Problem(f"undefined field '{field}'")
-            return DEVICE[field]
-        if receiver in {"map", DYN}:
-            return DYN
-        if receiver in {"attributes", "capacities"}:
-            return "map" if receiver == "attributes" else "quantities"
-        if receiver == "quantities":
-            return "quantity"
-        raise _Problem(f"type '{receiver}' does not support field selection")
+    def _member_dot(self, tree: Tree) -> t.Type:
+        name = qualified_name(tree)
+        return self._scope[name] if name is not None and name in self._scope else self._field(tree)
 
-    def _member_index(self, tree: lark.Tree[Any]) -> str:
-        receiver, index = self.type_of(tree.children[0]), self.type_of(tree.children[1])
-        if receiver in {"attributes", "capacities", "quantities"}:
-            _expect("_[_]", "string", index)
-            return {"attributes": "map", "capacities": "quantities", "quantities": "quantity"}[receiver]
-        if receiver not in {"map", "list", DYN}:
-            raise _Problem(f"found no matching overload for '_[_]' applied to '({receiver}, {index})'")
-        if receiver == "list" and index not in _NUMBERS | {DYN}:
-            raise _Problem(f"found no matching overload for '_[_]' applied to '({receiver}, {index})'")
-        return DYN
+    def _member_optional_dot(self, tree: Tree) -> t.Type:
+        found = self._field(tree)
+        return found if found.name == "optional_type" else t.optional_of(found)
 
-    def _member_dot_arg(self, tree: lark.Tree[Any]) -> str:
-        receiver, name, arguments = tree.children[0], str(tree.children[1]), _arguments(tree, 2)
-        namespace = identifier(receiver)
-        if namespace == "cel" and name == "bind":
-            if len(arguments) != 3:
-                raise _Problem("cel.bind() takes a name, a value and an expression")
-            return self._with({_name(arguments[0]): self.type_of(arguments[1])}).type_of(arguments[2])
-        if namespace in NAMESPACES and namespace not in self._variables:
-            types = [self.type_of(argument) for argument in arguments]
-            return _called(f"{namespace}.{name}", NAMESPACES[namespace].get(name, ()), types)
-        target = self.type_of(receiver)
-        if name in MACROS and len(arguments) in MACROS[name]:
-            return self._macro(target, name, arguments)
-        types = [target, *(self.type_of(argument) for argument in arguments)]
-        return _called(name, METHODS.get(name, ()), types)
+    def _field(self, tree: Tree) -> t.Type:
+        whole, field = self.type_of(tree.children[0]), str(tree.children[1])
+        optional = whole.name == "optional_type"
+        target = whole.parameters[0] if optional else whole
+        if target.name == "map":
+            found = target.parameters[1]
+        elif target == DEVICE:
+            if field not in DEVICE_FIELDS:
+                raise InvalidExpression(f"undefined field '{field}'")
+            found = DEVICE_FIELDS[field]
+        elif target.dynamic or target.free:
+            found = t.DYN
+        elif target.name.startswith("kubernetes."):
+            raise InvalidExpression(f"undefined field '{field}'")
+        else:
+            raise InvalidExpression(f"type '{target}' does not support field selection")
+        return t.optional_of(found) if optional else found
 
-    def _macro(self, target: str, name: str, arguments: list[lark.Tree[Any]]) -> str:
-        if target not in KEYED | {"list", DYN}:
-            raise _Problem(f"expression of type '{target}' cannot be range of a comprehension")
-        two = len(arguments) == 3 and name != "map"
-        bound = {_name(argument): DYN for argument in arguments[: 2 if two else 1]}
-        bodies = [self._with(bound).type_of(body) for body in arguments[2 if two else 1 :]]
-        if name != "map":
-            _expect(name, "bool", bodies[0])
-        return "list" if name in {"map", "filter"} else "bool"
+    def _member_index(self, tree: Tree) -> t.Type:
+        return self._called("_[_]", [self.type_of(child) for child in tree.children])
 
-    def _with(self, variables: Mapping[str, str]) -> _Checker:
-        return _Checker({**self._variables, **variables})
+    def _member_optional_index(self, tree: Tree) -> t.Type:
+        return self._called("_[?_]", [self.type_of(child) for child in tree.children])
+
+    def _member_dot_arg(self, tree: Tree) -> t.Type:
+        receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
+        macro = macro_of(receiver, name, arguments)
+        if macro is not None:
+            return self._macro(receiver, name, macro, arguments)
+        prefix = qualified_name(receiver)
+        if f"{prefix}.{name}" in FUNCTIONS:
+            return self._called(f"{prefix}.{name}", [self.type_of(argument) for argument in arguments])
+        given = [self.type_of(receiver), *(self._argument(receiver, name, argument) for argument in arguments)]
+        found = self._called(f".{name}", given)
+        if name == "matches":
+            _check_pattern(arguments[0])
+        return found
+
+    def _argument(self, receiver: Tree, name: str, argument: Tree) -> t.Type:
+        """The type of an argument of a method; that of `format` may have elements of all types, which are looked at."""
+        if name != "format" or argument.data != "list_lit":
+            return self.type_of(argument)
+        outer, self._formatted = self._formatted, True
+        types = [self.type_of(element) for element in argument.children]
+        self._formatted = outer
+        if receiver.data == "literal" and isinstance(text := literals.value_of(receiver.children[0]), str):
+            try:
+                check_format(text, [self.unifier.substitute(each, t.DYN).name for each in types])
+            except CelError as error:
+                raise InvalidExpression(str(error)) from None
+        return t.list_of(t.DYN)
+
+    def _macro(self, receiver: Tree, name: str, macro: Macro, arguments: list[Tree]) -> t.Type:
+        if name == "bind":
+            bound = _variable(arguments[0], "cel.bind() variable names must be simple identifiers")
+            return self._with({bound: self.type_of(arguments[1])}, arguments[2])
+        over = self.type_of(receiver)
+        if name in {"optMap", "optFlatMap"}:
+            variable = _variable(arguments[0], f"{name}() variable name must be a simple identifier")
+            mapped = self._with({variable: self._called(".value", [over])}, arguments[1])
+            if name == "optMap":
+                return t.optional_of(mapped)
+            return self._called("_?_:_", [t.BOOL, mapped, t.optional_of(self.unifier.free())])
+        if name == "sortBy" and receiver.data == "literal":
+            wanted = "a list, identifier, comprehension, call or select expression"
+            raise InvalidExpression(f"sortBy can only be applied to {wanted}")
+        variables = self._loop_variables(over, macro, arguments)
+        *conditions, body = [self._with(variables, each) for each in arguments[macro.variables :]]
+        for condition in conditions if not macro.predicate else [body]:
+            self._expect(t.BOOL, condition)
+        return self._gathered(name, over, list(variables.values()), body)
+
+    def _gathered(self, name: str, over: t.Type, variables: list[t.Type], body: t.Type) -> t.Type:
+        match name:
+            case "map" | "transformList":
+                return t.list_of(body)
+            case "filter":
+                return t.list_of(variables[0])
+            case "transformMap":
+                return t.map_of(variables[0], body)
+            case "transformMapEntry":
+                return self._called("cel.@mapInsert", [t.map_of(self.unifier.free(), self.unifier.free()), body])
+            case "sortBy":
+                return self._called(".@sortByAssociatedKeys", [over, t.list_of(body)])
+        return t.BOOL
+
+    def _loop_variables(self, over: t.Type, macro: Macro, arguments: list[Tree]) -> dict[str, t.Type]:
+        told = "argument must be a simple name" if macro.variables == 2 else "argument is not an identifier"
+        names = [_variable(each, told) for each in arguments[: macro.variables]]
+        if len(set(names)) < len(names):
+            raise InvalidExpression(f"duplicate variable name: {names[0]}")
+        if "__result__" in names:
+            raise InvalidExpression("iteration variable overwrites accumulator variable")
+        match over.name:
+            case "list":
+                types = [t.INT, over.parameters[0]][-macro.variables :]
+            case "map":
+                types = list(over.parameters[: macro.variables])
+            case _ if over.name == "dyn" or over.free:
+                types = [t.DYN, t.DYN]
+            case _:
+                raise InvalidExpression(f"expression of type '{over}' cannot be range of a comprehension {_ITERABLE}")
+        return dict(zip(names, types, strict=False))
+
+    def _with(self, variables: Mapping[str, t.Type], tree: Tree) -> t.Type:
+        outer, self._scope = self._scope, {**self._scope, **variables}
+        found = self.type_of(tree)
+        self._scope = outer
+        return found
+
+    def _expect(self, wanted: t.Type, found: t.Type) -> None:
+        if not self.unifier.assignable([found], [wanted]):
+            raise InvalidExpression(f"expected type '{wanted}' but found '{found}'")
 
 
-def _called(name: str, signatures: tuple[Signature, ...], types: list[str]) -> str:
-    """The type of what a function gives for arguments of these types."""
-    if not signatures:
-        raise _Problem(f"undeclared reference to '{name}' (in container '')")
-    results = {signature.result for signature in signatures if signature.takes(types)}
-    if not results:
-        raise _Problem(f"found no matching overload for '{name}' applied to '({', '.join(types)})'")
-    return results.pop() if len(results) == 1 else DYN
+def _undeclared(name: str) -> InvalidExpression:
+    return InvalidExpression(f"undeclared reference to '{name}' (in container '')")
 
 
-def _expect(operation: str, wanted: str, given: str) -> None:
-    if given not in {wanted, DYN}:
-        raise _Problem(f"found no matching overload for '{operation}': expected type '{wanted}' but found '{given}'")
-
-
-def _arguments(tree: lark.Tree[Any], place: int) -> list[lark.Tree[Any]]:
-    listed = tree.children[place] if len(tree.children) > place else None
-    return list(listed.children) if listed is not None else []
-
-
-def _name(tree: lark.Tree[Any]) -> str:
+def _variable(tree: Tree, told: str) -> str:
     name = identifier(tree)
     if name is None:
-        raise _Problem("argument is not an identifier")
+        raise InvalidExpression(told)
     return name
 
 
-def _selects_a_field(tree: lark.Tree[Any]) -> bool:
-    while len(tree.children) == 1 and isinstance(tree.children[0], lark.Tree):
-        tree = tree.children[0]
-    return str(tree.data) == "member_dot"
+def _check_pattern(tree: Tree) -> None:
+    text = literals.value_of(tree.children[0]) if tree.data == "literal" else None
+    if isinstance(text, str):
+        try:
+            compiled(text)
+        except CelError:
+            raise InvalidExpression("invalid matches argument") from None

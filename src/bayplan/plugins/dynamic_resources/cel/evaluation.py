@@ -1,218 +1,299 @@
-"""How CEL is evaluated: cel-python's evaluator, with what Kubernetes' environment has and it lacks.
+"""How expressions are evaluated: cel-python's evaluator, with what Kubernetes' environment has and it lacks.
 
-That is `cel.bind`, functions in the namespace `sets`, equality of values of any types, comparisons of numbers across
-types, macros that do not raise, and a limit of the cost.
+That is macros, optionals, and the costs of cel-go's interpreter/runtimecost.go. Failures are values (CELEvalError),
+for && and || absorb them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import lark
-from celpy.celtypes import BoolType, DoubleType, IntType, ListType, MapType, UintType
-from celpy.evaluation import Activation, CELEvalError, Evaluator
+from celpy.celtypes import BoolType, DoubleType, IntType, ListType, MapType, StringType, UintType
+from celpy.evaluation import CELEvalError, Evaluator
 
-MAX_COST = 1_000_000
-"""What one evaluation may cost at most. Mirrors resourceapi.CELSelectorExpressionMaxCost."""
+from bayplan.plugins.dynamic_resources.cel.calls import Calls
+from bayplan.plugins.dynamic_resources.cel.costs import NEW_LIST, NEW_MAP, Meter
+from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
+from bayplan.plugins.dynamic_resources.cel.library.operators import contains, look_up, text_of
+from bayplan.plugins.dynamic_resources.cel.loops import Loop
+from bayplan.plugins.dynamic_resources.cel.macros import macro_of
+from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, OPERATORS, Tree, arguments_of, qualified_name
+from bayplan.plugins.dynamic_resources.cel.values import ABSENT, CelError, Optional, type_name
 
-_NUMBERS = (IntType, UintType, DoubleType)
-_ORDER: dict[str, Callable[[Any, Any], bool]] = {
-    "relation_lt": lambda one, other: one < other,
-    "relation_le": lambda one, other: one <= other,
-    "relation_gt": lambda one, other: one > other,
-    "relation_ge": lambda one, other: one >= other,
-}
-_MACROS = {"map", "filter", "all", "exists", "exists_one", "existsOne"}
-_NAMESPACES = {"sets"}
+_ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
+_OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})
+_SELECTING = _ATTRIBUTES | _OPTIONAL
+_FREE = _SELECTING | {"expr"}
+"""What costs nothing more for being selected from."""
+
+PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
+"""The types that can select an element."""
 
 
-class Meter:
-    """What an evaluation has cost so far: a unit for each name, field, call and comparison."""
+class _Bound:
+    """What `cel.bind` gives a name to, evaluated when it is first asked for."""
 
-    __slots__ = ("spent",)
+    __slots__ = ("_evaluate", "_values")
 
-    def __init__(self) -> None:
-        self.spent = 0
+    def __init__(self, evaluate: Callable[[], Any]) -> None:
+        self._evaluate = evaluate
+        self._values: list[Any] = []
 
-    def spend(self) -> None:
-        """Raises CELEvalError when it is too much."""
-        self.spent += 1
-        if self.spent > MAX_COST:
-            raise CELEvalError("operation cancelled: actual cost limit exceeded")
+    def value(self) -> Any:
+        """The value, which may be a failure."""
+        if not self._values:
+            self._values.append(self._evaluate())
+        return self._values[0]
 
 
 class SelectorEvaluator(Evaluator):
-    """Evaluates one expression. Failures are values (CELEvalError), up to `evaluate`, which raises them."""
+    """Evaluates one expression once. What costs too much raises CostExceeded, whatever could absorb it."""
 
-    def __init__(self, ast: lark.Tree[Any], activation: Activation, meter: Meter | None = None) -> None:
-        super().__init__(ast, activation)
-        self._meter = meter or Meter()
+    def __init__(self, tree: Tree, variables: Mapping[str, Any], meter: Meter) -> None:
+        self._calls = Calls(meter)
+        super().__init__(tree, self._calls)
+        self.meter = meter
+        self._scope: Mapping[str, Any] = variables
 
-    def sub_evaluator(self, ast: lark.Tree[Any]) -> SelectorEvaluator:
-        """An evaluator for a part of the expression that has variables of its own."""
-        return SelectorEvaluator(ast, self.activation, self._meter)
+    def within(self, variables: Mapping[str, Any], tree: Tree) -> Any:
+        """The value of a part in which more names have values."""
+        outer, self._scope = self._scope, {**self._scope, **variables}
+        value = self.visit(tree)
+        self._scope = outer
+        return value
 
-    def relation(self, tree: lark.Tree[Any]) -> Any:
-        """A comparison. Values of different types are unequal; numbers compare by what they are."""
-        if len(tree.children) == 1:
-            return self.visit(_tree(tree.children[0]))
-        self._meter.spend()
-        operation, right_tree = _tree(tree.children[0]), _tree(tree.children[1])
-        left, right = self.visit(_tree(operation.children[0])), self.visit(right_tree)
-        for side in (left, right):
-            if isinstance(side, CELEvalError):
-                return side
-        match str(operation.data):
-            case "relation_eq":
-                return BoolType(equal(left, right))
-            case "relation_ne":
-                return BoolType(not equal(left, right))
-            case "relation_in":
-                if isinstance(right, MapType):
-                    return BoolType(any(equal(left, key) for key in right))
-                if isinstance(right, ListType):
-                    return BoolType(any(equal(left, item) for item in right))
-                return _no_overload("in", left, right)
-        numbers = _is_number(left) and _is_number(right)
-        if not numbers and (type(left) is not type(right) or isinstance(left, (MapType, ListType)) or left is None):
-            return _no_overload(str(operation.data), left, right)
-        one, other = (_plain(left), _plain(right)) if numbers else (left, right)
-        try:
-            return BoolType(bool(_ORDER[str(operation.data)](one, other)))
-        except TypeError:
-            return _no_overload(str(operation.data), left, right)
+    def ident_value(self, name: str, root_scope: bool = False) -> Any:
+        """The value of a name."""
+        value = self._scope[name]
+        return value.value() if isinstance(value, _Bound) else value
 
-    def primary(self, tree: lark.Tree[Any]) -> Any:
-        """A name, a literal, or something in parentheses."""
-        self._meter.spend()
-        return super().primary(tree)
+    def constant(self, tree: Tree) -> Any:
+        """A value that is known beforehand. It costs nothing."""
+        return tree.children[0]
 
-    def member_dot(self, tree: lark.Tree[Any]) -> Any:
+    def ident(self, tree: Tree) -> Any:
+        """A name."""
+        value = self.ident_value(str(tree.children[0]))
+        self.meter.spend(1)
+        return value
+
+    dot_ident = ident
+
+    def expr(self, tree: Tree) -> Any:
+        """One value or another, of which the name is free."""
+        condition = self.visit(tree.children[0])
+        if not isinstance(condition, BoolType):
+            return _failed(condition)
+        return self._unnamed(tree.children[1 if condition else 2])
+
+    def _unnamed(self, tree: Tree) -> Any:
+        """The value of what is part of another attribute, so that only its qualifiers cost something."""
+        value = self.visit(tree)
+        if tree.data in _SELECTING:
+            self.meter.spend(-1)
+        return value
+
+    def conditionalor(self, tree: Tree) -> Any:
+        """What decides wins over failures."""
+        return self._decided(tree, decisive=True)
+
+    def conditionaland(self, tree: Tree) -> Any:
+        """What decides wins over failures."""
+        return self._decided(tree, decisive=False)
+
+    def _decided(self, tree: Tree, decisive: bool) -> Any:
+        failure = None
+        for link in tree.children:
+            value = self.visit(link)
+            if not isinstance(value, BoolType):
+                failure = failure or _failed(value)
+            elif bool(value) is decisive:
+                return value
+        return failure or BoolType(not decisive)
+
+    def relation(self, tree: Tree) -> Any:
+        """A comparison. Whether a value is among constants costs nothing."""
+        operator, right = tree.children
+        left = operator.children[0]
+        if operator.data == "relation_in" and right.data == CONSTANT and isinstance(right.children[0], ListType):
+            values = right.children[0]
+            if all(isinstance(value, PRIMITIVE) for value in values):
+                wanted = self.visit(left) if values else None
+                return wanted if isinstance(wanted, CELEvalError) else BoolType(contains(values, wanted))
+        return self._calls.call(OPERATORS[operator.data], self.visit(left), self.visit(right))
+
+    def list_lit(self, tree: Tree) -> Any:
+        """A list; what is optional may be absent."""
+        values = ListType()
+        failure = None
+        for element in tree.children:
+            value = self.visit(element)
+            if isinstance(value, CELEvalError):
+                failure = value
+                break
+            if element.data != "optional_element":
+                values.append(value)
+            elif value.present:
+                values.append(value.value)
+        self.meter.spend(NEW_LIST)
+        return failure or values
+
+    def optional_element(self, tree: Tree) -> Any:
+        """What may be absent in a list or a map."""
+        value = self.visit(tree.children[0])
+        if isinstance(value, (Optional, CELEvalError)):
+            return value
+        return CELEvalError("cannot initialize optional element from non-optional value")
+
+    def map_lit(self, tree: Tree) -> Any:
+        """A map; what is optional may be absent."""
+        found = self._entries(tree)
+        self.meter.spend(NEW_MAP)
+        return found
+
+    def _entries(self, tree: Tree) -> Any:
+        found = MapType()
+        for key_tree, value_tree in (entry.children for entry in tree.children):
+            key, value = self.visit(key_tree), self.visit(value_tree)
+            optional = value_tree.data == "optional_element"
+            for part in (key, value):
+                if isinstance(part, CELEvalError):
+                    return part
+            if isinstance(key, (ListType, MapType, Optional)):
+                return CELEvalError(f"unsupported key type: {type_name(key)}")
+            try:
+                if not optional or value.present:
+                    found[key] = value.value if optional else value
+                else:
+                    found.pop(key, None)
+            except TypeError:  # of cel-python, for keys that Python takes for the same: 1, 1u and true
+                return CELEvalError("keys of a map are of different types")
+        return found
+
+    def member_dot(self, tree: Tree) -> Any:
         """A field."""
-        self._meter.spend()
-        return super().member_dot(tree)
+        return self._selected(tree, StringType(str(tree.children[1])))
 
-    def member_index(self, tree: lark.Tree[Any]) -> Any:
+    def member_optional_dot(self, tree: Tree) -> Any:
+        """A field that may be absent."""
+        return self._selected(tree, StringType(str(tree.children[1])))
+
+    def member_index(self, tree: Tree) -> Any:
         """An element."""
-        self._meter.spend()
-        return super().member_index(tree)
+        return self._selected(tree, tree.children[1])
 
-    def member_dot_arg(self, tree: lark.Tree[Any]) -> Any:
-        """A call with a receiver, or a macro."""
-        self._meter.spend()
-        receiver, name = _tree(tree.children[0]), str(tree.children[1])
-        arguments = [_tree(each) for each in _tree(tree.children[2]).children] if _has_arguments(tree) else []
-        namespace = identifier(receiver)
-        if namespace == "cel" and name == "bind":
-            value = self.visit(arguments[1])
-            return value if isinstance(value, CELEvalError) else self._with(arguments[2], {_name(arguments[0]): value})
-        if namespace in _NAMESPACES:
-            return self._call(f"{namespace}.{name}", [self.visit(argument) for argument in arguments])
-        if name in _MACROS and len(arguments) >= 2:
-            return self._macro(self.visit(receiver), name, arguments)
-        return self._call(name, [self.visit(receiver), *(self.visit(argument) for argument in arguments)])
+    def member_optional_index(self, tree: Tree) -> Any:
+        """An element that may be absent."""
+        return self._selected(tree, tree.children[1])
 
-    def _call(self, name: str, arguments: list[Any]) -> Any:
-        return self.function_eval(lark.Token("IDENT", name), arguments)
+    def _selected(self, tree: Tree, key: Any) -> Any:
+        found = self._found(tree, key)
+        if isinstance(found, CELEvalError):
+            return found
+        optional, value, missing = found
+        if optional:
+            if value.present:
+                self.meter.spend(1)
+            return value
+        self.meter.spend(1)
+        return value.value if value.present else missing
 
-    def _with(self, tree: lark.Tree[Any], variables: dict[str, Any]) -> Any:
+    def _found(self, tree: Tree, key: Any) -> Any:
+        """Whether what a qualifier selects may be absent, with what is selected, and the failure that it is if not."""
+        whole = self.visit(tree.children[0])
+        if tree.children[0].data not in _FREE:
+            self.meter.spend(1)
+        optional = tree.data in _OPTIONAL
+        if isinstance(whole, Optional):
+            if not whole.present:
+                return True, ABSENT, None
+            whole, optional = whole.value, True
+        if not isinstance(key, StringType) and not isinstance(whole, CELEvalError):
+            key = self._unnamed(key)
+        for part in (whole, key):
+            if isinstance(part, CELEvalError):
+                return part
+        if not isinstance(key, PRIMITIVE):
+            return CELEvalError(f"invalid qualifier type: {type_name(key)}")
         try:
-            return self.sub_evaluator(tree).evaluate(variables)
-        except CELEvalError as error:
-            return error
+            value = look_up(whole, key)
+        except CelError as error:
+            return CELEvalError(str(error))
+        told = "index out of bounds" if isinstance(whole, ListType) else "no such key"
+        return optional, value, CELEvalError(f"{told}: {text_of(key)}")
 
-    def _macro(self, values: Any, name: str, arguments: list[lark.Tree[Any]]) -> Any:
-        """A macro over the elements of a list or the keys of a map; with two variables, index or key and value."""
+    def ident_arg(self, tree: Tree) -> Any:
+        """A call of a function, or the macro that is none of a value."""
+        name, arguments = str(tree.children[0]), arguments_of(tree)
+        if name == "has" and len(arguments) == 1:
+            return self._has(arguments[0])
+        return self._calls.call(name, *map(self.visit, arguments))
+
+    dot_ident_arg = ident_arg
+
+    def _has(self, tree: Tree) -> Any:
+        found = self._found(tree, StringType(str(tree.children[1])))
+        return found if isinstance(found, CELEvalError) else BoolType(found[1].present)
+
+    def member_dot_arg(self, tree: Tree) -> Any:
+        """A call of a method or of a function in a namespace, or a macro."""
+        receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
+        macro = macro_of(receiver, name, arguments)
+        if macro is not None:
+            return self._macro(receiver, name, macro.variables, arguments)
+        namespaced = f"{qualified_name(receiver)}.{name}"
+        if namespaced in FUNCTIONS:
+            return self._calls.call(namespaced, *map(self.visit, arguments))
+        target = self.visit(receiver)
+        if name in {"or", "orValue"}:
+            return self._or_else(target, arguments[0], unwraps=name == "orValue")
+        return self._calls.call(f".{name}", target, *map(self.visit, arguments))
+
+    def _or_else(self, target: Any, otherwise: Tree, unwraps: bool) -> Any:
+        """The second part is looked at only if the first is absent. It costs nothing itself."""
+        if not isinstance(target, Optional):
+            return target
+        if target.present:
+            return target.value if unwraps else target
+        return self.visit(otherwise)
+
+    def _macro(self, receiver: Tree, name: str, variables: int, arguments: list[Tree]) -> Any:
+        names = [str(argument.children[0]) for argument in arguments[:variables]]
+        if name == "bind":
+            scope = self._scope
+            return self.within({names[0]: _Bound(lambda: self._in_scope(scope, arguments[1]))}, arguments[2])
+        before = self.meter.spent
+        values = self.visit(receiver)
         if isinstance(values, CELEvalError):
             return values
-        if not isinstance(values, (ListType, MapType)):
-            return _no_overload(name, values)
-        two = len(arguments) == 3 and name != "map"
-        names = [_name(argument) for argument in arguments[: 2 if two else 1]]
-        bodies = arguments[2 if two else 1 :]
-        results: list[Any] = []
-        for variables in _elements(values, two):
-            bound = dict(zip(names, variables, strict=True))
-            result = self._with(bodies[0], bound)
-            if name == "map" and len(bodies) == 2 and not isinstance(result, CELEvalError):
-                if not result:
-                    continue
-                result = self._with(bodies[1], bound)
-            if name not in {"all", "exists"} and isinstance(result, CELEvalError):
-                return result
-            if name == "filter":
-                if result:
-                    results.append(variables[0])
-                continue
-            results.append(result)
-            if (name == "exists" and _is(result, True)) or (name == "all" and _is(result, False)):
-                return BoolType(name == "exists")
-        if name in {"map", "filter"}:
-            return ListType(results)
-        if name in {"all", "exists"}:
-            failure = next((result for result in results if not isinstance(result, BoolType)), None)
-            if failure is None:
-                return BoolType(name == "all")
-            return failure if isinstance(failure, CELEvalError) else _no_overload(name, failure)
-        return BoolType(sum(1 for result in results if _is(result, True)) == 1)
+        if name in {"optMap", "optFlatMap"}:
+            return self._mapped(values, names[0], arguments[1], self.meter.spent - before, flat=name == "optFlatMap")
+        loop = Loop(self, names, arguments[variables:])
+        if name != "sortBy":
+            return loop.run(name, values)
+        self.meter.spend(2)
+        keys = loop.run("map", values)
+        return self._calls.call(".@sortByAssociatedKeys", values, keys)
+
+    def _in_scope(self, scope: Mapping[str, Any], tree: Tree) -> Any:
+        outer, self._scope = self._scope, scope
+        value = self.visit(tree)
+        self._scope = outer
+        return value
+
+    def _mapped(self, target: Any, name: str, body: Tree, again: int, flat: bool) -> Any:
+        """Upstream asks for the target a second time, to take its value out."""
+        if not isinstance(target, Optional):
+            return _failed(target)
+        self.meter.spend(1)
+        if not target.present:
+            self.meter.spend(1)
+            return ABSENT
+        self.meter.spend(again + (1 if flat else 2))
+        value = self.within({name: target.value}, body)
+        return value if flat or isinstance(value, CELEvalError) else Optional(True, value)
 
 
-def equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal, whatever their types are."""
-    if _is_number(one) and _is_number(other):
-        return bool(_plain(one) == _plain(other))
-    if isinstance(one, ListType) and isinstance(other, ListType):
-        return len(one) == len(other) and all(equal(a, b) for a, b in zip(one, other, strict=True))
-    if isinstance(one, MapType) and isinstance(other, MapType):
-        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
-    return type(one) is type(other) and bool(one == other)
-
-
-def identifier(tree: lark.Tree[Any]) -> str | None:
-    """The name that an expression consists of, if it is no more than a name."""
-    while len(tree.children) == 1:
-        child = tree.children[0]
-        if isinstance(child, lark.Token):
-            return str(child) if tree.data == "ident" else None
-        tree = child
-    return None
-
-
-def _elements(values: Any, two: bool) -> Any:
-    if two:
-        return list(values.items()) if isinstance(values, MapType) else [(IntType(i), v) for i, v in enumerate(values)]
-    return [(value,) for value in values]
-
-
-def _name(tree: lark.Tree[Any]) -> str:
-    name = identifier(tree)
-    if name is None:
-        raise CELEvalError("argument is not an identifier")
-    return name
-
-
-def _has_arguments(tree: lark.Tree[Any]) -> bool:
-    return len(tree.children) == 3 and tree.children[2] is not None
-
-
-def _is(value: Any, wanted: bool) -> bool:
-    return isinstance(value, BoolType) and bool(value) is wanted
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, _NUMBERS)
-
-
-def _plain(value: Any) -> int | float:
-    return float(value) if isinstance(value, DoubleType) else int(value)
-
-
-def _tree(child: Any) -> lark.Tree[Any]:
-    assert isinstance(child, lark.Tree)
-    return child
-
-
-def _no_overload(name: str, *values: Any) -> CELEvalError:
-    types = ", ".join(type(value).__name__ for value in values)
-    return CELEvalError(f"no such overload: {name}({types})", TypeError, ())
+def _failed(value: Any) -> CELEvalError:
+    return value if isinstance(value, CELEvalError) else CELEvalError("no such overload")
