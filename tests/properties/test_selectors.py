@@ -7,9 +7,9 @@ import contextlib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bayplan.plugins.dynamic_resources.cel.costs import Meter
-from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
+from bayplan.api.cel.costs import Meter
+from bayplan.api.cel.declarations import FUNCTIONS
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
 
 DEVICE = DeviceFacts.of(
     "d.org",

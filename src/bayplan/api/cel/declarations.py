@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayplan.plugins.dynamic_resources.cel import celtypes as t
+from bayplan.api.cel import celtypes as t
 
 _GROUPS = {
     "ORDERED": ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"],

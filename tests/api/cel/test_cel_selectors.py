@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.plugins.dynamic_resources.cel import selectors as compiled
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.api.cel import selectors as compiled
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 
 ATTRIBUTES = {
     "model": {"string": "a100"},

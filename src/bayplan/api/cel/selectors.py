@@ -10,14 +10,14 @@ from collections import OrderedDict
 from celpy.celtypes import BoolType
 from celpy.evaluation import CELEvalError
 
-from bayplan.plugins.dynamic_resources.cel.celtypes import ANY, BOOL
-from bayplan.plugins.dynamic_resources.cel.checking import InvalidExpression, check
-from bayplan.plugins.dynamic_resources.cel.costs import CostExceeded, Meter
-from bayplan.plugins.dynamic_resources.cel.device import DeviceFacts, UnreadableAttribute
-from bayplan.plugins.dynamic_resources.cel.evaluation import SelectorEvaluator
-from bayplan.plugins.dynamic_resources.cel.parsing import InvalidSyntax, Tree, parse
-from bayplan.plugins.dynamic_resources.cel.planning import PlanError, plan
-from bayplan.plugins.dynamic_resources.cel.values import type_name
+from bayplan.api.cel.celtypes import ANY, BOOL
+from bayplan.api.cel.checking import InvalidExpression, check
+from bayplan.api.cel.costs import CostExceeded, Meter
+from bayplan.api.cel.device import DeviceFacts, UnreadableAttribute
+from bayplan.api.cel.evaluation import SelectorEvaluator
+from bayplan.api.cel.parsing import InvalidSyntax, Tree, parse
+from bayplan.api.cel.planning import PlanError, plan
+from bayplan.api.cel.values import type_name
 
 _COMPILED = 256
 _ANSWERS = 65536

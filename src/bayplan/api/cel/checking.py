@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bayplan.plugins.dynamic_resources.cel import celtypes as t
-from bayplan.plugins.dynamic_resources.cel import literals
-from bayplan.plugins.dynamic_resources.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, TYPES
-from bayplan.plugins.dynamic_resources.cel.library.formatting import check_format
-from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
-from bayplan.plugins.dynamic_resources.cel.macros import Macro, macro_of
-from bayplan.plugins.dynamic_resources.cel.parsing import OPERATORS, Tree, arguments_of, identifier, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import CelError, type_name
+from bayplan.api.cel import celtypes as t
+from bayplan.api.cel import literals
+from bayplan.api.cel.declarations import DEVICE, DEVICE_FIELDS, FUNCTIONS, TYPES
+from bayplan.api.cel.library.formatting import check_format
+from bayplan.api.cel.library.regexes import compiled
+from bayplan.api.cel.macros import Macro, macro_of
+from bayplan.api.cel.parsing import OPERATORS, Tree, arguments_of, identifier, qualified_name
+from bayplan.api.cel.values import CelError, type_name
 
 _RESERVED = frozenset(
     {

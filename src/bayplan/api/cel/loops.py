@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from celpy.celtypes import BoolType, IntType, ListType, MapType
 from celpy.evaluation import CELEvalError
 
-from bayplan.plugins.dynamic_resources.cel.costs import NEW_LIST
-from bayplan.plugins.dynamic_resources.cel.library.lists import insert
-from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, Tree
-from bayplan.plugins.dynamic_resources.cel.values import CelError, type_name
+from bayplan.api.cel.costs import NEW_LIST
+from bayplan.api.cel.library.lists import insert
+from bayplan.api.cel.parsing import CONSTANT, Tree
+from bayplan.api.cel.values import CelError, type_name
 
 if TYPE_CHECKING:
-    from bayplan.plugins.dynamic_resources.cel.evaluation import SelectorEvaluator
+    from bayplan.api.cel.evaluation import SelectorEvaluator
 
 _NAME = 1
 """What it costs to name what a loop has gathered so far."""

@@ -12,11 +12,11 @@ from typing import Any
 from celpy.celtypes import ListType, MapType
 from celpy.evaluation import Activation, CELEvalError
 
-from bayplan.plugins.dynamic_resources.cel.celtypes import Type
-from bayplan.plugins.dynamic_resources.cel.costs import PAID_AFTERWARDS, Meter, call_cost, size
-from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
-from bayplan.plugins.dynamic_resources.cel.library import IMPLEMENTATIONS
-from bayplan.plugins.dynamic_resources.cel.values import CelError, as_cel, type_name
+from bayplan.api.cel.celtypes import Type
+from bayplan.api.cel.costs import PAID_AFTERWARDS, Meter, call_cost, size
+from bayplan.api.cel.declarations import FUNCTIONS
+from bayplan.api.cel.library import IMPLEMENTATIONS
+from bayplan.api.cel.values import CelError, as_cel, type_name
 
 
 class Calls(Activation):

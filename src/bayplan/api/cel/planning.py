@@ -10,14 +10,14 @@ from typing import Any
 import lark
 from celpy.evaluation import CELEvalError
 
-from bayplan.plugins.dynamic_resources.cel import literals
-from bayplan.plugins.dynamic_resources.cel.costs import Meter
-from bayplan.plugins.dynamic_resources.cel.declarations import TYPES
-from bayplan.plugins.dynamic_resources.cel.evaluation import PRIMITIVE, SelectorEvaluator
-from bayplan.plugins.dynamic_resources.cel.library.regexes import compiled
-from bayplan.plugins.dynamic_resources.cel.macros import macro_of
-from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, Tree, arguments_of, identifier, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
+from bayplan.api.cel import literals
+from bayplan.api.cel.costs import Meter
+from bayplan.api.cel.declarations import TYPES
+from bayplan.api.cel.evaluation import PRIMITIVE, SelectorEvaluator
+from bayplan.api.cel.library.regexes import compiled
+from bayplan.api.cel.macros import macro_of
+from bayplan.api.cel.parsing import CONSTANT, Tree, arguments_of, identifier, qualified_name
+from bayplan.api.cel.values import CelError, TypeValue, type_name
 
 _CONVERSIONS = frozenset({"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"})
 _INDEXES = frozenset({"member_index", "member_optional_index"})

@@ -22,8 +22,8 @@ from celpy.celtypes import (
     UintType,
 )
 
-from bayplan.plugins.dynamic_resources.cel.costs import MAX_COST, CostExceeded
-from bayplan.plugins.dynamic_resources.cel.values import (
+from bayplan.api.cel.costs import MAX_COST, CostExceeded
+from bayplan.api.cel.values import (
     ABSENT,
     URL,
     CelError,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.plugins.dynamic_resources.cel.checking import check
-from bayplan.plugins.dynamic_resources.cel.costs import MAX_COST, Meter
-from bayplan.plugins.dynamic_resources.cel.evaluation import SelectorEvaluator
-from bayplan.plugins.dynamic_resources.cel.parsing import parse
-from bayplan.plugins.dynamic_resources.cel.planning import plan
-from bayplan.plugins.dynamic_resources.cel.selectors import DeviceFacts, RuntimeFailure, Selector
+from bayplan.api.cel.checking import check
+from bayplan.api.cel.costs import MAX_COST, Meter
+from bayplan.api.cel.evaluation import SelectorEvaluator
+from bayplan.api.cel.parsing import parse
+from bayplan.api.cel.planning import plan
+from bayplan.api.cel.selectors import DeviceFacts, RuntimeFailure, Selector
 
 IP6 = "ip('2001:db8:3333:4444:5555:6666:7777:8888')"
 CIDR4, CIDR6 = "cidr('192.168.0.0/16')", "cidr('2001:db8::/32')"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayplan.plugins.dynamic_resources.cel.library import (
+from bayplan.api.cel.library import (
     conversions,
     formats,
     formatting,

@@ -12,14 +12,14 @@ from typing import Any
 from celpy.celtypes import BoolType, DoubleType, IntType, ListType, MapType, StringType, UintType
 from celpy.evaluation import CELEvalError, Evaluator
 
-from bayplan.plugins.dynamic_resources.cel.calls import Calls
-from bayplan.plugins.dynamic_resources.cel.costs import NEW_LIST, NEW_MAP, Meter
-from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
-from bayplan.plugins.dynamic_resources.cel.library.operators import contains, look_up, text_of
-from bayplan.plugins.dynamic_resources.cel.loops import Loop
-from bayplan.plugins.dynamic_resources.cel.macros import macro_of
-from bayplan.plugins.dynamic_resources.cel.parsing import CONSTANT, OPERATORS, Tree, arguments_of, qualified_name
-from bayplan.plugins.dynamic_resources.cel.values import ABSENT, CelError, Optional, type_name
+from bayplan.api.cel.calls import Calls
+from bayplan.api.cel.costs import NEW_LIST, NEW_MAP, Meter
+from bayplan.api.cel.declarations import FUNCTIONS
+from bayplan.api.cel.library.operators import contains, look_up, text_of
+from bayplan.api.cel.loops import Loop
+from bayplan.api.cel.macros import macro_of
+from bayplan.api.cel.parsing import CONSTANT, OPERATORS, Tree, arguments_of, qualified_name
+from bayplan.api.cel.values import ABSENT, CelError, Optional, type_name
 
 _ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
 _OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})

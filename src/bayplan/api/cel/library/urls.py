@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, quote, unquote_to_bytes, urlsplit
 
-from bayplan.plugins.dynamic_resources.cel.library.quantities import reads
-from bayplan.plugins.dynamic_resources.cel.values import URL, CelError
+from bayplan.api.cel.library.quantities import reads
+from bayplan.api.cel.values import URL, CelError
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]|^ ")
 _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from bayplan.api.cel.values import CelError, Quantity, Semver
 from bayplan.api.quantity import NANO
-from bayplan.plugins.dynamic_resources.cel.values import CelError, Quantity, Semver
 
 
 def _read(parse: Callable[[str], Any], text: str) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bayplan.plugins.dynamic_resources.cel.costs import check_length
-from bayplan.plugins.dynamic_resources.cel.values import CelError
+from bayplan.api.cel.costs import check_length
+from bayplan.api.cel.values import CelError
 
 _QUOTED = {ord(each): f"\\{letter}" for each, letter in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
 

@@ -17,9 +17,9 @@ from celpy.celtypes import (
     UintType,
 )
 
-from bayplan.plugins.dynamic_resources.cel.library import times
-from bayplan.plugins.dynamic_resources.cel.library.operators import text_of
-from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
+from bayplan.api.cel.library import times
+from bayplan.api.cel.library.operators import text_of
+from bayplan.api.cel.values import CelError, TypeValue, type_name
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,25}", re.ASCII)
 _UNSIGNED = re.compile(r"[0-9]{1,25}", re.ASCII)

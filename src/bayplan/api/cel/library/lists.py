@@ -9,12 +9,12 @@ from typing import Any
 
 from celpy.celtypes import DoubleType, DurationType, IntType, ListType, MapType, StringType, UintType
 
-from bayplan.plugins.dynamic_resources.cel.costs import MAX_COST, CostExceeded
-from bayplan.plugins.dynamic_resources.cel.library import strings
-from bayplan.plugins.dynamic_resources.cel.library.conversions import string_of
-from bayplan.plugins.dynamic_resources.cel.library.operators import FUNCTIONS as OPERATORS
-from bayplan.plugins.dynamic_resources.cel.library.operators import comparable, compare, contains, equals, find
-from bayplan.plugins.dynamic_resources.cel.values import CelError, NoSuchOverload
+from bayplan.api.cel.costs import MAX_COST, CostExceeded
+from bayplan.api.cel.library import strings
+from bayplan.api.cel.library.conversions import string_of
+from bayplan.api.cel.library.operators import FUNCTIONS as OPERATORS
+from bayplan.api.cel.library.operators import comparable, compare, contains, equals, find
+from bayplan.api.cel.values import CelError, NoSuchOverload
 
 _INCLUDED = 48
 """The longest list that `includes` looks through. Mirrors ResourceSliceMaxAttributeValuesPerDevice."""

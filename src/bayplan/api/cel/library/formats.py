@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from bayplan.api import labels
-from bayplan.plugins.dynamic_resources.cel.library.quantities import reads
-from bayplan.plugins.dynamic_resources.cel.library.urls import parse
-from bayplan.plugins.dynamic_resources.cel.values import ABSENT, Format, Optional
+from bayplan.api.cel.library.quantities import reads
+from bayplan.api.cel.library.urls import parse
+from bayplan.api.cel.values import ABSENT, Format, Optional
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)

@@ -10,7 +10,7 @@ from typing import Any
 from celpy.celtypes import DurationType, IntType, TimestampType
 from celpy.evaluation import base_functions
 
-from bayplan.plugins.dynamic_resources.cel.values import CelError
+from bayplan.api.cel.values import CelError
 
 _DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)

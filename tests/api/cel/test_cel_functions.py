@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.plugins.dynamic_resources.cel.declarations import FUNCTIONS
-from bayplan.plugins.dynamic_resources.cel.library import IMPLEMENTATIONS
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.api.cel.declarations import FUNCTIONS
+from bayplan.api.cel.library import IMPLEMENTATIONS
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 
 SELECTORS = Selectors()
 DEVICE = DeviceFacts.of(

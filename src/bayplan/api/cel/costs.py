@@ -11,7 +11,7 @@ from typing import Any
 
 from celpy.celtypes import IntType, ListType, MapType
 
-from bayplan.plugins.dynamic_resources.cel.values import URL, Format, Optional, Quantity, Semver
+from bayplan.api.cel.values import URL, Format, Optional, Quantity, Semver
 
 MAX_COST = 1_000_000
 """What one evaluation may cost at most. Mirrors resourceapi.CELSelectorExpressionMaxCost."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from celpy.celtypes import TimestampType
 
-from bayplan.plugins.dynamic_resources.cel.values import ABSENT, CelError, Optional, type_name
+from bayplan.api.cel.values import ABSENT, CelError, Optional, type_name
 
 _PLAIN = (int, float, str, bytes, list, dict, timedelta, type(None))
 

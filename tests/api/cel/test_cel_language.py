@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.plugins.dynamic_resources.cel.checking import check
-from bayplan.plugins.dynamic_resources.cel.parsing import parse
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, Selectors
+from bayplan.api.cel.checking import check
+from bayplan.api.cel.parsing import parse
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, Selectors
 
 SELECTORS = Selectors()
 DEVICE = DeviceFacts.of("d.org", False, {"namespace": {"string": "x"}, "index": {"int": 1}}, None)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_interface, ip_network
 from typing import Any
 
-from bayplan.plugins.dynamic_resources.cel.library.quantities import reads
-from bayplan.plugins.dynamic_resources.cel.values import CelError
+from bayplan.api.cel.library.quantities import reads
+from bayplan.api.cel.values import CelError
 
 _PREFIX = re.compile(r"[^/]*/(0|[1-9][0-9]{0,2})", re.ASCII)
 _LINK_LOCAL_GROUP = ip_network("224.0.0.0/24")

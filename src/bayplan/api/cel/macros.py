@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bayplan.plugins.dynamic_resources.cel.parsing import Tree, identifier
+from bayplan.api.cel.parsing import Tree, identifier
 
 
 @dataclass(frozen=True, slots=True)

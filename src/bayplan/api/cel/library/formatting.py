@@ -9,10 +9,10 @@ from typing import Any
 
 from celpy.celtypes import BytesType, DoubleType, DurationType, ListType, MapType, StringType, TimestampType
 
-from bayplan.plugins.dynamic_resources.cel.costs import check_length
-from bayplan.plugins.dynamic_resources.cel.library.conversions import string_of
-from bayplan.plugins.dynamic_resources.cel.library.strings import quoted
-from bayplan.plugins.dynamic_resources.cel.values import CelError, TypeValue, type_name
+from bayplan.api.cel.costs import check_length
+from bayplan.api.cel.library.conversions import string_of
+from bayplan.api.cel.library.strings import quoted
+from bayplan.api.cel.values import CelError, TypeValue, type_name
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.?))", re.DOTALL)
 _INTEGERS, _DOUBLES, _HEXADECIMAL = {"int", "uint"}, {"double", "string"}, {"int", "uint", "string", "bytes"}

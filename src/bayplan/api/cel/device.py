@@ -7,7 +7,7 @@ from typing import Any
 
 from celpy.celtypes import BoolType, IntType, MapType, StringType
 
-from bayplan.plugins.dynamic_resources.cel.values import DomainMap, Quantity, Semver
+from bayplan.api.cel.values import DomainMap, Quantity, Semver
 
 _Named = tuple[tuple[str, tuple[str, Any]], ...]
 _Amounts = tuple[tuple[str, str], ...]

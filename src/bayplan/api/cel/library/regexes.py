@@ -8,7 +8,7 @@ from typing import Any
 
 import re2  # type: ignore[import-untyped]  # what cel-python's own `matches` uses
 
-from bayplan.plugins.dynamic_resources.cel.values import CelError
+from bayplan.api.cel.values import CelError
 
 
 def _quiet() -> Any:
