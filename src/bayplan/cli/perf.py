@@ -39,8 +39,8 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
     """Run workloads of a performance-config.yaml and print pods a second.
 
     A WORKLOAD is `TestCase/Workload` or a TestCase, with * for anything; without any, they are listed. On `core` a pod
-    is decoded, decided and assumed, in memory. The exit status is 1 if a workload was skipped because it needs what is
-    not supported, and 2 if a file cannot be read.
+    is decoded, decided and assumed, and what its plugins set aside is written, in memory. The exit status is 1 if a
+    workload was skipped because it needs what is not supported, and 2 if a file cannot be read.
     """
     keep_heap()  # as `bayplan run` does
     console = Console(highlight=False, soft_wrap=True)
@@ -77,7 +77,7 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
         sys.exit(EXIT_UNREADABLE)
     if table.row_count:
         console.print(table)
-        console.print(f"On {target}: decode, decide and assume, in memory; p50 and p99 of these for one pod.")
+        console.print(f"On {target}: decode, decide, assume and reserve, in memory; p50 and p99 of these for one pod.")
     for line in skipped:
         console.print(f"Skipped {line}, which is not supported on {target}.", markup=False)
     sys.exit(EXIT_SKIPPED if skipped else 0)
