@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS
 from bayplan.devcluster import manifests
 from bayplan.devcluster.clock import ManualClock
@@ -104,3 +105,45 @@ async def test_what_the_server_refuses_is_told_with_its_place(tmp_path: Path):
         with pytest.raises(ManifestError) as refusal:
             await manifests.create(cluster.client, manifests.read([file]))
     assert str(refusal.value).startswith(f"{file}, document 2 (line 6): Pod Not_A_Name: ")
+
+
+DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: queues.batch.example.com}
+spec:
+  group: batch.example.com
+  names: {plural: queues, singular: queue, kind: Queue}
+  scope: SCOPE
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+QUEUE = (
+    "apiVersion: batch.example.com/v1\nkind: Queue\nmetadata: {name: fast}\nspec: {weight: 2}\nstatus: {length: 3}\n"
+)
+
+
+@pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
+async def test_objects_of_kinds_that_the_files_define(tmp_path: Path, scope: str):
+    (tmp_path / "a-queue.yaml").write_text(QUEUE)
+    (tmp_path / "definition.yaml").write_text(DEFINITION.replace("SCOPE", scope))
+    queues = custom_kind("queues.v1.batch.example.com", namespaced=scope == "Namespaced")
+    async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
+        for _ in range(2):  # the second time everything is there
+            await manifests.create(cluster.client, manifests.read([tmp_path]))
+        queue = await cluster.client.get(queues, "fast", "default")
+        assert (queue["spec"], queue["status"]) == ({"weight": 2}, {"length": 3})
+
+
+def test_a_kind_that_nobody_defines(tmp_path: Path):
+    (tmp_path / "queue.yaml").write_text(QUEUE)
+    (tmp_path / "definition.yaml").write_text(DEFINITION.replace("SCOPE", "[]").replace("name: v1", "name: v2"))
+    with pytest.raises(ManifestError, match=r"there is no kind Queue in batch.example.com/v1$"):
+        manifests.read([tmp_path])
+    (tmp_path / "definition.yaml").write_text(DEFINITION.replace("SCOPE", "Cluster").replace("name: v1", "name: v2"))
+    with pytest.raises(ManifestError, match=r"; Queue is served in batch.example.com/v2$"):
+        manifests.read([tmp_path])

@@ -202,7 +202,7 @@ CASES = {
         ("does not compile", [on_n1("a")], [claim("c", request(expression="device.driver =="))],
          "claim default/c: selector #0: CEL compile error: compilation failed: syntax error"),
         ("fails", [on_n1("a")], [claim("c", request(expression="device.attributes['x'].y"))],
-         "claim default/c: selector #0: CEL runtime error: no such member in mapping: 'y'"),
+         "claim default/c: selector #0: CEL runtime error: no such key: y"),
         ("no expression", [on_n1("a")], [claim("c", request(selectors=[{}]))],
          "claim default/c, request r, selector #0: CEL expression empty (unsupported selector type?)"),
     ],

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayplan.api.cel.selectors import Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.objects import convert
 from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
@@ -16,7 +17,6 @@ from bayplan.cluster.device_slices import DeviceSlices, Slice
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
-from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.offers import Offers
 from bayplan.plugins.dynamic_resources.pools import _pool
@@ -30,7 +30,6 @@ NODES = ["n0", "n1", "n2"]
 DRIVERS = ["gpu.example.com", "nic.example.com"]
 API = "resource.k8s.io/v1"
 SELECTORS = Selectors()
-"""Made here, because cel-python raises the limit of recursion when the first is made."""
 CLASSES = [{"apiVersion": API, "kind": "DeviceClass", "metadata": {"name": "any"}, "spec": {}}]
 
 

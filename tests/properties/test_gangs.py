@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import asyncio
 
-import celpy
 from gang_world import PLUGINS, gang_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.testing.virtual_time import VirtualTime
 
-celpy.Environment()  # raises the recursion limit for good, which must not happen in the middle of a test
 NODES = ("a", "b", "c", "d")
 
 steps = st.one_of(

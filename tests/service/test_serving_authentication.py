@@ -378,7 +378,8 @@ async def test_what_the_cluster_says_anew_counts_from_then_on(tmp_path, caplog) 
 
         tell({**data(), "client-ca-file": "half a fi"}, "2")
         tell({**data(clients=UNKNOWN), "requestheader-username-headers": "no list"}, "3")
-        await until(lambda: "read changed certificates" in caplog.text)
+        await until(lambda: "requestheader-username-headers stays as it was" in caplog.text)
+        await until(lambda: "read changed certificates" in caplog.text.partition("requestheader-username-headers")[2])
         assert await ask(server, new) == 200
         assert await ask(server, tls_of(tmp_path, PROXIES, "front-proxy-client"), HEADERS) == 200
         with pytest.raises((aiohttp.ClientError, ConnectionError)):

@@ -4,6 +4,7 @@ import ssl
 from contextlib import suppress
 
 import pytest
+from handshakes import shake_hands
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import ServingError, ServingOptions
@@ -24,20 +25,8 @@ def seen_through(context, trusted, client=None):
     theirs.maximum_version = ssl.TLSVersion.TLSv1_2  # in which the client hears of a refusal during the handshake
     if client is not None:
         theirs.load_cert_chain(client)
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [
-        theirs.wrap_bio(down, up, server_hostname="127.0.0.1"),
-        context.wrap_bio(up, down, server_side=True),
-    ]
-    done = set()
-    while len(done) < 2:
-        for end in ends:
-            try:
-                end.do_handshake()
-                done.add(end)
-            except ssl.SSLWantReadError:
-                continue
-    return ends[1].getpeercert()
+    _, here = shake_hands(theirs, context)
+    return here.getpeercert()
 
 
 def test_changed_certificates_are_used_from_then_on(tmp_path, caplog) -> None:

@@ -4,6 +4,7 @@ import ssl
 
 import pytest
 from cryptography import x509
+from handshakes import shake_hands
 
 from bayplan.service.serving.certificates import Certificates
 from bayplan.service.serving.options import NamedCertificate, ServingError, ServingOptions
@@ -23,17 +24,8 @@ def served_for(context, name):
     """The first name of the certificate that a client gets who asks for a name (None: for none)."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ends = [client.wrap_bio(down, up, server_hostname=name), context.wrap_bio(up, down, server_side=True)]
-    done = set()
-    while len(done) < 2:
-        for end in ends:
-            try:
-                end.do_handshake()
-                done.add(end)
-            except ssl.SSLWantReadError:
-                continue
-    certificate = x509.load_der_x509_certificate(ends[0].getpeercert(binary_form=True))
+    there, _ = shake_hands(client, context, name)
+    certificate = x509.load_der_x509_certificate(there.getpeercert(binary_form=True))
     return certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
 
 

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
-from bayplan.client import ApiError, PatchType
+from bayplan.client import ApiError
 from bayplan.devcluster import kubelet_status
 from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
@@ -218,16 +218,7 @@ class PodManager(Controller):
                 raise
 
     async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
-        metadata = pod.metadata
-        try:
-            written = await self.client.patch(
-                POD, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
-            )
-        except ApiError as error:
-            if error.status != 404:  # gone already
-                raise
-        else:
-            await self._pods.observe([written])
+        await self.patch_status(self._pods, pod, patch)
         tenant.reported = patch["status"].get("phase", tenant.reported)
 
     def _run_seconds(self, pod: Pod) -> float | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.api.kinds import ALPHA_KINDS, CUSTOM_RESOURCE_DEFINITION, KINDS, Kind
+from bayplan.api.objects import UndecodableObject, convert
 from bayplan.client import ApiError, Client, PatchType
 
 SUFFIXES = (".yaml", ".yml", ".json")
 """The files of a folder that are read."""
 
+_ESTABLISHED_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
 
 
@@ -36,17 +39,19 @@ class Manifest:
         """What the object is called: "Deployment default/web"."""
         metadata = self.document["metadata"]
         name = metadata.get("name") or f"{metadata.get('generateName')}..."
-        return (
-            f"{self.kind.kind} {metadata['namespace']}/{name}"
-            if metadata.get("namespace")
-            else f"{self.kind.kind} {name}"
-        )
+        place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
+        return f"{self.document['kind']} {place}{name}"
 
 
 def read(paths: Iterable[Path]) -> list[Manifest]:
-    """The objects of all files, also of those in folders, what needs no namespace first. Raises ManifestError."""
-    manifests = [one for path in paths for file in _files(path) for one in _read_file(file)]
-    return sorted(manifests, key=lambda one: one.kind.namespaced)
+    """The objects of all files, also of those in folders: definitions of kinds first, then what needs no namespace.
+
+    Raises ManifestError. The kinds are those that Bayplan knows, and those that the files define.
+    """
+    found = [one for path in paths for file in _files(path) for one in _read_file(file)]
+    kinds = _KIND_OF | dict(_defined(document for document, _ in found))
+    manifests = [_manifest(document, where, kinds) for document, where in found]
+    return sorted(manifests, key=lambda one: (one.kind is not CUSTOM_RESOURCE_DEFINITION, one.kind.namespaced))
 
 
 async def create(client: Client, manifests: Sequence[Manifest]) -> None:
@@ -57,6 +62,8 @@ async def create(client: Client, manifests: Sequence[Manifest]) -> None:
     for one in manifests:
         try:
             await _create(client, one)
+            if one.kind is CUSTOM_RESOURCE_DEFINITION:
+                await _established(client, one)
         except ApiError as error:
             raise ManifestError(f"{one.where}: {one.name}: {error.message}") from error
 
@@ -78,6 +85,21 @@ async def _create(client: Client, manifest: Manifest) -> None:
         )
 
 
+async def _established(client: Client, manifest: Manifest) -> None:
+    """Wait until a kind that was defined is served."""
+    deadline = asyncio.get_running_loop().time() + _ESTABLISHED_SECONDS
+    while True:
+        definition = await client.get(manifest.kind, manifest.document["metadata"]["name"])
+        conditions = {each.type: each for each in (definition.status.conditions if definition.status else None) or ()}
+        established, accepted = conditions.get("Established"), conditions.get("NamesAccepted")
+        if established is not None and established.status == "True":
+            return
+        if asyncio.get_running_loop().time() >= deadline:
+            why = f": {accepted.message}" if accepted is not None and accepted.status != "True" else ""
+            raise ManifestError(f"{manifest.where}: {manifest.name}: not served after {_ESTABLISHED_SECONDS:g} s{why}")
+        await asyncio.sleep(_POLL_SECONDS)
+
+
 def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
@@ -87,7 +109,7 @@ def _files(path: Path) -> Sequence[Path]:
     return [path]
 
 
-def _read_file(path: Path) -> Iterator[Manifest]:
+def _read_file(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -120,26 +142,54 @@ def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
         raise ManifestError(f"{path}, document {number}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
-def _objects(document: Any, where: str) -> Iterator[Manifest]:
+def _objects(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every object of a document, with its place."""
     if not isinstance(document, dict):
         raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")
-    api_version, name = document.get("apiVersion"), document.get("kind")
     for key in ("apiVersion", "kind"):
         if not isinstance(document.get(key), str):
             raise ManifestError(f"{where}: {key} is missing: it says what kind of object this is")
-    if str(name).endswith("List") and isinstance(document.get("items"), list):
+    if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:
             yield from _objects(item, where)
         return
-    kind = _KIND_OF.get((str(api_version), str(name)))
+    yield document, where
+
+
+def _manifest(document: dict[str, Any], where: str, kinds: Mapping[tuple[str, str], Kind]) -> Manifest:
+    api_version, name = document["apiVersion"], document["kind"]
+    kind = kinds.get((api_version, name))
     if kind is None:
-        versions = [version for version, known in _KIND_OF if known == name]
+        versions = [version for version, known in kinds if known == name]
         hint = f"; {name} is served in {' and '.join(versions)}" if versions else ""
         raise ManifestError(f"{where}: there is no kind {name} in {api_version}{hint}")
     metadata = document.get("metadata")
     if not isinstance(metadata, dict) or not (metadata.get("name") or metadata.get("generateName")):
         raise ManifestError(f"{where}: {name}: metadata.name is missing")
-    yield Manifest(kind, document, where)
+    return Manifest(kind, document, where)
+
+
+def _defined(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Kind]]:
+    """The kinds that definitions among the documents define. What is wrong with one, the server will say."""
+    for document in documents:
+        if _KIND_OF.get((document["apiVersion"], document["kind"])) is not CUSTOM_RESOURCE_DEFINITION:
+            continue
+        try:
+            definition = convert(CUSTOM_RESOURCE_DEFINITION.type, document).spec
+        except UndecodableObject:
+            continue
+        for version in definition.versions:
+            kind = Kind(
+                group=definition.group,
+                version=version.name,
+                kind=definition.names.kind,
+                plural=definition.names.plural,
+                singular=definition.names.singular or definition.names.plural,
+                namespaced=definition.scope == "Namespaced",
+                model="",
+                status=version.subresources is not None and version.subresources.status is not None,
+            )
+            yield (kind.api_version, kind.kind), kind
 
 
 def _describe(value: Any) -> str:

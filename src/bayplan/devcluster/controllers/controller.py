@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import Kind
-from bayplan.client import ApiError, Client, TransportError
+from bayplan.client import ApiError, Client, PatchType, TransportError
 from bayplan.devcluster.clock import Clock
 from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
@@ -76,6 +76,19 @@ class Controller(ABC):
             self.queue.add(key)
         else:
             self.queue.add_after(key, pods * GATHER_PER_POD)
+
+    async def patch_status(self, informer: Informer, obj: Any, patch: dict[str, Any]) -> None:
+        """Write a part of an object's status, unless the object is gone. The informer sees it at once."""
+        metadata = obj.metadata
+        try:
+            written = await self.client.patch(
+                informer.kind, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        else:
+            await informer.observe([written])
 
     async def run(self) -> None:
         """Work until cancelled, once all informers have their first list."""

@@ -16,7 +16,7 @@ from lightkube.models.meta_v1 import ObjectMeta, OwnerReference
 from lightkube.models.resource_v1 import ResourceClaimConsumerReference, ResourceClaimStatus
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE
-from bayplan.client import ApiError, PatchType
+from bayplan.client import ApiError
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -164,18 +164,9 @@ class ResourceClaimController(Controller):
 
     async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
         """Write into the pod's status which claims were made for it."""
-        metadata = pod.metadata
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
-        patch = {"metadata": {"uid": metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
-        try:
-            written = await self.client.patch(
-                POD, metadata.name, patch, metadata.namespace, type=PatchType.STRATEGIC, subresource="status"
-            )
-        except ApiError as error:
-            if error.status != 404:  # gone already
-                raise
-        else:
-            await self._pods.observe([written])
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
+        await self.patch_status(self._pods, pod, patch)
 
     # Claims
 

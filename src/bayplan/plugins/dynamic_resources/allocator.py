@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.cluster.claim_allocations import Taken
 from bayplan.cluster.device_slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
+from bayplan.api.cel.selectors import Selectors
 from bayplan.api.objects import encode
 from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Int32, Int64, Rows, grown
@@ -18,7 +19,6 @@ from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
-from bayplan.plugins.dynamic_resources.cel.selectors import Selectors
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
 from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach

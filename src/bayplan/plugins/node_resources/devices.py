@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from lightkube.models.resource_v1 import DeviceClass
 
+from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Bool, Int64
@@ -19,7 +20,6 @@ from bayplan.cluster.device_slices import DeviceId, DeviceSlices, Place, Slice, 
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.framework.handle import Handle
-from bayplan.plugins.dynamic_resources.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 
 _EVERYWHERE = Place(None, True, None)
 

@@ -1,1 +1,0 @@
-"""Selectors of devices in CEL, as Kubernetes evaluates them."""
