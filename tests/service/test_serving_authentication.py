@@ -365,7 +365,7 @@ async def test_a_cluster_that_does_not_say(tmp_path, caplog, error, said) -> Non
 
 
 async def test_what_the_cluster_says_anew_counts_from_then_on(tmp_path, caplog) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, logger="bayplan")
     reviewer = Reviewer(data())
     old, new = tls_of(tmp_path, CLIENTS, "bob"), tls_of(tmp_path, UNKNOWN, "bob")
     async with served(reviewer) as server:
