@@ -100,7 +100,7 @@ def test_which_events_help(hint, old, new, expected):
 
 @pytest.mark.parametrize(
     "taints",
-    [pytest.param([], id="no taints"), pytest.param([{"key": "k", "effect": "PreferNoSchedule"}], id="tainted")],
+    [pytest.param([], id="no taints"), pytest.param(["k=v:PreferNoSchedule"], id="tainted")],
 )
 def test_scoring_in_a_profile_that_leaves_pre_score_out_fails(taints):
     nodes = make_cluster(make_node("n", taints=taints)).state.nodes
