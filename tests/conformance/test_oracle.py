@@ -36,28 +36,65 @@ def test_plugins_that_exist_score_alike_on_nodes_that_both_find_feasible(path):
                     assert each.expected is None or each.got is None, (scenario.place, step.pod, each)
 
 
-def test_a_victim_that_is_terminating_already_is_not_removed_once_more(tmp_path):
-    node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": "10"}}}
-    resources = {"requests": {"cpu": "1"}}
-    spec = {"containers": [{"name": "c", "resources": resources}], "schedulerName": "default-scheduler"}
-    ended = {"metadata": {"name": "old", "namespace": "default", "uid": "1"}, "spec": {**spec, "nodeName": "n"}}
-    ended["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    pod = {"metadata": {"name": "new", "namespace": "default", "uid": "2"}, "spec": {**spec, "priority": 10}}
-    objects = [{"apiVersion": "v1", "kind": "Node", **node}, {"apiVersion": "v1", "kind": "Pod", **ended}]
-    step = {
-        "pod": "default/new",
-        "outcome": "unschedulable",
-        "rejected": {
-            "n": {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]},
-        },
-        "unschedulablePlugins": ["NodeResourcesFit"],
-        "message": "0/1 nodes are available: 1 Insufficient cpu.",
-        "nominated": "n",
-    }
-    scenario = {"name": "made", "objects": objects, "pending": [{"apiVersion": "v1", "kind": "Pod", **pod}]}
-    path = write(tmp_path, [{"scenario": scenario, "decisions": [step]}])
-    (result,) = map(replay, read_scenarios(path))
+def made(kind, name, spec=None, **fields):
+    metadata = {"name": name, "uid": name, **({"namespace": "default"} if kind == "Pod" else {})}
+    return {"apiVersion": "v1", "kind": kind, "metadata": {**metadata, **fields.pop("metadata", {})}, **fields} | (
+        {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], **spec}} if spec else {}
+    )
+
+
+SMALL = made("Node", "n", status={"allocatable": {"cpu": "1", "pods": "10"}})
+MINE, OTHERS = {"schedulerName": "default-scheduler"}, {"schedulerName": "another"}
+TERMINATING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+SHORT = {"n": {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]}}
+PREEMPTS = {
+    "outcome": "unschedulable",
+    "rejected": SHORT,
+    "unschedulablePlugins": ["NodeResourcesFit"],
+    "message": "0/1 nodes are available: 1 Insufficient cpu.",
+    "nominated": "n",
+}
+NO_VICTIMS = {
+    **PREEMPTS,
+    "nominated": "",
+    "postFilterMessage": (
+        "no new claims to deallocate, preemption: 0/1 nodes are available: "
+        "1 No preemption victims found for incoming pod."
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("there", "decision"),
+    [
+        pytest.param(
+            made("Pod", "old", {**MINE, "nodeName": "n"}, metadata=TERMINATING),
+            PREEMPTS,
+            id="a victim that is terminating already is not removed once more",
+        ),
+        pytest.param(
+            made("Pod", "old", {**MINE, "priority": 20}, status={"nominatedNodeName": "n"}),
+            NO_VICTIMS,
+            id="a nominated pod has its room",
+        ),
+    ],
+)
+def test_what_recordings_say_of_preemption(tmp_path, there, decision):
+    pod = made("Pod", "new", {**MINE, "priority": 10})
+    scenario = {"name": "made", "objects": [SMALL, there], "pending": [pod]}
+    (result,) = map(
+        replay,
+        read_scenarios(write(tmp_path, [{"scenario": scenario, "decisions": [{"pod": "default/new", **decision}]}])),
+    )
     assert result.steps[0].differences == ()
+
+
+def test_nominated_pods_of_other_schedulers_do_not_count(tmp_path):
+    nominated = made("Pod", "old", {**OTHERS, "priority": 20}, status={"nominatedNodeName": "n"})
+    scenario = {"name": "made", "objects": [SMALL, nominated], "pending": [made("Pod", "new", MINE)]}
+    decision = {"pod": "default/new", "outcome": "scheduled", "feasible": ["n"], "best": ["n"], "chosen": "n"}
+    (result,) = map(replay, read_scenarios(write(tmp_path, [{"scenario": scenario, "decisions": [decision]}])))
+    assert {each.field.partition("[")[0] for each in result.steps[0].differences} == {"scores"}
 
 
 def run(*arguments):

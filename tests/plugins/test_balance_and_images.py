@@ -44,6 +44,8 @@ def test_other_numbers_of_resources(resources, score):
 def test_a_pod_that_requests_nothing_of_it_is_skipped():
     plugin, cluster = NodeResourcesBalancedAllocation(), make_cluster(make_node("n"))
     assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes).code is Code.SKIP
+    assert plugin.score_nodes(CycleState(), make_pod("p"), cluster.state.nodes).tolist() == [0]
+    assert plugin.score(CycleState(), make_pod("p"), cluster.state.nodes.info(0)) == 0
 
 
 def images(pod, *nodes):

@@ -282,6 +282,17 @@ def test_what_a_pod_reserved_nobody_else_gets():
     assert cluster.gets(pod_with("d", name="q")) == "r=a"
 
 
+@pytest.mark.feature("DynamicResources: allocations in flight")
+def test_a_claim_that_a_pod_names_twice_has_what_it_got_first():
+    cluster = Devices([device_class(), on_n1("a", "b"), claim("c", request()), claim("d", request())])
+    pod = pod_with("c", "c")
+    cluster.reserve(pod)
+    reserved = cluster.cycle
+    assert cluster.gets(pod_with("d", name="q")) == "r=b"
+    cluster.plugin.unreserve(reserved, pod, "n1")
+    assert cluster.gets(pod_with("d", name="q")) == "r=a"
+
+
 @pytest.mark.feature("DynamicResources: first available")
 def test_earlier_alternatives_score_more():
     alternatives = first_available(request("x", 2), request("y", 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.framework.events import Hint
+from bayplan.framework.interface import CycleState
 from bayplan.plugins import node_unschedulable, taint_toleration
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -95,3 +96,13 @@ POD = make_pod("p", tolerations=[GPU])
 )
 def test_which_events_help(hint, old, new, expected):
     assert hint(POD, old, new) is expected
+
+
+@pytest.mark.parametrize(
+    "taints",
+    [pytest.param([], id="no taints"), pytest.param(["k=v:PreferNoSchedule"], id="tainted")],
+)
+def test_scoring_in_a_profile_that_leaves_pre_score_out_fails(taints):
+    nodes = make_cluster(make_node("n", taints=taints)).state.nodes
+    with pytest.raises(KeyError, match="TaintToleration"):
+        taint_toleration.TaintToleration().score_nodes(CycleState(), make_pod("p"), nodes)

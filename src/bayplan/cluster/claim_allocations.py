@@ -79,8 +79,9 @@ class ClaimAllocations:
         return None if found is None else found[0]
 
     def begin(self, uid: str, allocation: AllocationResult) -> None:
-        """An allocation was decided."""
-        self.end(uid)
+        """An allocation was decided. For a claim that a pod names twice the first one counts, until it ends."""
+        if uid in self._in_flight:
+            return
         uses = _uses(allocation)
         self._in_flight[uid] = allocation, uses
         self._count(uses, 1)

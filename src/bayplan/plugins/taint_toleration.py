@@ -42,9 +42,9 @@ class TaintToleration(Plugin):
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
         """How many PreferNoSchedule taints of the node the pod does not tolerate."""
+        tolerations: Tolerations = cycle.data[self.name]  # a profile without its PreScore fails, tainted or not
         if not nodes.tainted:
             return np.zeros(len(nodes), dtype=np.int64)
-        tolerations: Tolerations = cycle.data[self.name]
         return nodes.taints_counted(lambda taints: _count_untolerated(tolerations, taints))
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:

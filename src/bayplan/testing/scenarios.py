@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -157,7 +157,7 @@ def _scenario(line: bytes, family: str, place: str) -> Scenario:
             each.schedulerName: build_profile(_with_every_candidate(each), handle) for each in configuration.profiles
         }
         for raw in recorded.objects:
-            _take_over(bytes(raw), state)
+            _take_over(bytes(raw), state, profiles)
         pods = [PodInfo.from_raw(bytes(raw)) for raw in recorded.pending]
     except (msgspec.MsgspecError, ConfigurationError, UndecodableObject, InvalidQuantity, UnreadableScenarios) as error:
         raise UnreadableScenarios(f"{place}: {error}") from None
@@ -181,7 +181,7 @@ def _with_every_candidate(profile: KubeSchedulerProfile) -> KubeSchedulerProfile
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in kinds.KINDS}
 
 
-def _take_over(raw: bytes, state: ClusterState) -> None:
+def _take_over(raw: bytes, state: ClusterState, profiles: Container[str]) -> None:
     header = msgspec.json.decode(raw, type=_Header)
     kind = _KIND_OF.get((header.apiVersion, header.kind))
     if kind is None:
@@ -190,7 +190,7 @@ def _take_over(raw: bytes, state: ClusterState) -> None:
         pod = PodInfo.from_raw(raw)
         if pod.node_name:
             state.set_pod(pod)
-        elif pod.nominated_node_name:
+        elif pod.nominated_node_name and pod.scheduler_name in profiles:  # others' pods are none of its business
             state.nominations.add(pod)
         return
     obj = decode(kind.type, raw)

@@ -34,10 +34,15 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
         """Skip a pod that requests nothing of what is scored: all such pods would pile up on one node."""
-        return None if any(pod.requested.get(name) for name, _ in self._resources) else SKIP
+        return None if self._counts_for(pod) else SKIP
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """75 where the pod changes nothing, up to 100 where it makes the node more even, down to 50 where less."""
+        """75 where the pod changes nothing, up to 100 where it makes the node more even, down to 50 where less.
+
+        0 for a pod that PreScore skips, where a profile leaves PreScore out.
+        """
+        if not self._counts_for(pod):
+            return np.zeros(len(nodes), dtype=np.int64)
         resources = scored_resources(self._resources, pod.requested, nodes, self._devices, nonzero=False)
         gain = _evenness(resources, [each.share(each.taken) for each in resources], len(nodes))
         gain -= _evenness(resources, [each.share(each.allocated) for each in resources], len(nodes))
@@ -46,10 +51,15 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
         """The same for one node."""
+        if not self._counts_for(pod):
+            return 0
         resources = amounts(self._resources, pod.requested, node, self._devices, nonzero=False)
         gain = _evenness_of_one([each.share(each.taken) for each in resources])
         gain -= _evenness_of_one([each.share(each.allocated) for each in resources])
         return (gain + MAX_NODE_SCORE // 2) // 2 + MAX_NODE_SCORE // 2
+
+    def _counts_for(self, pod: PodInfo) -> bool:
+        return any(pod.requested.get(name) for name, _ in self._resources)
 
     def sign(self, pod: PodInfo) -> Hashable:
         """What the pod requests."""
