@@ -317,6 +317,21 @@ def test_a_search_that_takes_too_long_fails():
     assert Devices(objects, args=DynamicResourcesArgs(filterTimeout="0s"), clock=Clock(steps=1.0)).gets(pod_with("c"))
 
 
+@pytest.mark.feature("DynamicResources: filter timeout")
+def test_no_other_node_is_searched_after_one_that_took_too_long():
+    nodes = [make_node(name) for name in ("n1", "n2", "n3")]
+    objects = [*nodes, device_class(), resource_slice("s", "a", allNodes=True), claim("c", request())]
+    cluster = Devices(objects, args=DynamicResourcesArgs(filterTimeout="2s"), clock=Clock(steps=3.0))
+    pod = pod_with("c")
+    assert cluster.plugin.pre_filter(cluster.cycle, pod, cluster.state.nodes) is None
+    before = cluster.clock.time
+    rejections = cluster.plugin.filter_nodes(cluster.cycle, pod, cluster.state.nodes)
+    assert cluster.clock.time - before == 6.0, "one look at the clock to begin with, and one that is too late"
+    assert {rejections.statuses[index - 1].message for index in rejections.index} == {
+        "node n1: timed out trying to allocate devices"
+    }
+
+
 @pytest.mark.feature("DynamicResources: results")
 def test_what_is_written_of_an_allocation():
     opaque = {"driver": DRIVER, "parameters": {"mode": "fast"}}

@@ -106,7 +106,10 @@ class Offers:
         """What the claims get on a node that was looked at, or why they do not."""
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
-        return self._search(supply, claims, table, row, self._pools.of(row))
+        try:
+            return self._search(supply, claims, table, row, self._pools.of(row))
+        except OutOfTime as late:
+            return Status.error(str(late))
 
     def _refresh(self, table: NodeTable) -> None:
         self._pools.refresh(table)
@@ -130,8 +133,8 @@ class Offers:
         shape.grow(table.capacity)
         errors: dict[int, Status] = {}
         found: dict[Reach, Allocation | Status] = {}
-        stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows]))
-        for position in stale.tolist():
+        stale = np.flatnonzero(nodes.live & (shape.known[nodes.rows] < self._pools.changed[nodes.rows])).tolist()
+        for number, position in enumerate(stale):
             row = nodes.row(position)
             try:
                 reach = self._pools.of(row)
@@ -140,7 +143,11 @@ class Offers:
                 continue
             outcome = found.get(reach)
             if outcome is None:
-                outcome = self._search(supply, claims, table, row, reach)
+                try:
+                    outcome = self._search(supply, claims, table, row, reach)
+                except OutOfTime as late:  # the attempt fails with it: no other node is to take as long
+                    errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
+                    break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
                     errors[position] = outcome
                     continue
@@ -161,15 +168,13 @@ class Offers:
 
         def checkpoint() -> None:
             if self._timeout and self._clock() > deadline:
-                raise OutOfTime
+                raise OutOfTime(f"node {name}: timed out trying to allocate devices")
 
         try:
             granted = Search(supply, reach.pools, name, labels, claims, checkpoint).run()
             if granted is None:
                 return CANNOT_ALLOCATE
             return tuple(allocation_result(each, name) for each in granted)
-        except OutOfTime:
-            return Status.error(f"node {name}: timed out trying to allocate devices")
         except InvalidPools:
             return INVALID_POOLS
         except AllocationError as problem:
