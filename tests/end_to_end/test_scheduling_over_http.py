@@ -98,6 +98,8 @@ async def test_a_pod_whose_claim_is_missing_says_so_as_recorded(cluster):
     async with running_scheduler(cluster.access):
         await cluster.create(pod("no-claim", volumes=claims))
         await cluster.witness.until(lambda: cluster.witness.events_of("default/no-claim", "FailedScheduling"))
+        # The condition may be written after the event is.
+        await cluster.witness.until(lambda: cluster.witness.pods["default/no-claim"]["status"].get("conditions"))
         condition = await cluster.condition("no-claim")
     recorded = dict(EFFECTS["conditions"]["no-claim"][0])
     for either in (condition, recorded):
