@@ -4,7 +4,8 @@ import pytest
 
 from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
 from bayplan.devcluster.apiserver.quantities import canonical
-from bayplan.devcluster.apiserver.schema import Mismatch, normalize
+from bayplan.devcluster.apiserver.scalars import Mismatch
+from bayplan.devcluster.apiserver.schema import normalize
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)

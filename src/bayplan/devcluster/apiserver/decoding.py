@@ -15,7 +15,8 @@ import yaml
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF
-from bayplan.devcluster.apiserver.schema import Mismatch, Object
+from bayplan.devcluster.apiserver.scalars import Mismatch
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.shapes import Shape
 from bayplan.devcluster.apiserver.status import (
     StatusError,

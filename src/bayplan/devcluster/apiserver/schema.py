@@ -7,9 +7,6 @@ encoding from them does to a document.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -17,20 +14,23 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.quantities import canonical
+from bayplan.devcluster.apiserver.scalars import (
+    Normalize,
+    boolean,
+    floating,
+    int_or_string,
+    mismatch,
+    number,
+    quantity,
+    text,
+    time,
+)
 
 Model = type[msgspec.Struct]
 """A type of the models."""
 
 Object = dict[str, Any]
 """A decoded JSON object, in the shape that the storage keeps: no nulls and no empty fields beyond those of the API."""
-
-_Normalize = Callable[[Any, str, list[str]], Any]
-"""(value, its path, unknown fields found so far) -> the value as it is stored. Raises Mismatch."""
-
-
-class Mismatch(Exception):
-    """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
 
 
 def normalize(kind: Kind, body: Object) -> tuple[Object, list[str]]:
@@ -142,16 +142,16 @@ STRUCT_MAPS: dict[tuple[str, str], str] = {
 
 
 @cache
-def _struct(model: Model, owner: str = "") -> _Normalize:
+def _struct(model: Model, owner: str = "") -> Normalize:
     """How a type is normalized, where it is the value of a field of the type `owner`."""
-    fields: dict[str, _Normalize] = {}
-    zeros: dict[str, _Normalize] = {}
+    fields: dict[str, Normalize] = {}
+    zeros: dict[str, Normalize] = {}
 
     def normalize_struct(value: Any, path: str, unknown: list[str]) -> Any:
         if not fields:  # on first use, because types refer to themselves
             _plan(model, fields, zeros)
         if value.__class__ is not dict:
-            raise _mismatch(value, path, f"v1.{model.__name__}", owner)
+            raise mismatch(value, path, f"v1.{model.__name__}", owner)
         done: Object = {}
         prefix = f"{path}." if path else ""
         for key, given in value.items():
@@ -170,7 +170,7 @@ def _struct(model: Model, owner: str = "") -> _Normalize:
     return normalize_struct
 
 
-def _plan(model: Model, fields: dict[str, _Normalize], zeros: dict[str, _Normalize]) -> None:
+def _plan(model: Model, fields: dict[str, Normalize], zeros: dict[str, Normalize]) -> None:
     """Fills in how each field of a type is normalized, and what is written for fields that are missing."""
     module = model.__module__.rpartition(".")[2]
     names = model.__struct_fields__
@@ -189,35 +189,35 @@ def _plan(model: Model, fields: dict[str, _Normalize], zeros: dict[str, _Normali
             zeros[json_name] = _zero(module, annotation)
 
 
-def _field(module: str, owner: str, name: str, annotation: str, *, written: bool) -> _Normalize:
+def _field(module: str, owner: str, name: str, annotation: str, *, written: bool) -> Normalize:
     """How one field is normalized; a result of None means that the field is left out."""
     if annotation.startswith("List["):
         return _list(_field(module, owner, name, annotation[len("List[") : -1], written=True), owner, annotation[5:-1])
     match annotation.rpartition(".")[2]:
         case "str":
-            return _text(owner, keep_empty=written or name in KEPT_EMPTY)
+            return text(owner, keep_empty=written or name in KEPT_EMPTY)
         case "int":
-            return _number(int, "int32", owner, keep_zero=written or name not in OMITTED_ZEROS)
+            return number(int, "int32", owner, keep_zero=written or name not in OMITTED_ZEROS)
         case "float":
-            return _float(owner)
+            return floating(owner)
         case "bool":
-            return _boolean(owner, keep_false=written or name not in OMITTED_ZEROS)
+            return boolean(owner, keep_false=written or name not in OMITTED_ZEROS)
         case "Quantity":
-            return _quantity
+            return quantity
         case "IntOrString":
-            return _int_or_string
+            return int_or_string
         case "Time":
-            return _time(fraction=False)
+            return time(fraction=False)
         case "MicroTime":
-            return _time(fraction=True)
+            return time(fraction=True)
         case "dict" | "Dict" if (owner, name) in STRUCT_MAPS:
             return _map(_struct(_model(module, STRUCT_MAPS[owner, name])), owner, structs=True)
         case "dict" | "Dict" if name in QUANTITY_MAPS:
-            return _map(_quantity, owner)
+            return _map(quantity, owner)
         case "dict" if name == "extra":  # what else is known of a user: several values a key
-            return _map(_list(_text(owner, keep_empty=True), owner, "str"), owner)
+            return _map(_list(text(owner, keep_empty=True), owner, "str"), owner)
         case "dict" if name not in {"fieldsV1", "dependencies"}:
-            return _map(_text(owner, keep_empty=True), owner)
+            return _map(text(owner, keep_empty=True), owner)
         case "JSONSchemaPropsOrBool" | "JSONSchemaPropsOrArray":
             return _schema_or_other(_struct(_model(module, "JSONSchemaProps")))
         case "Dict" | "RawExtension" | "FieldsV1" | "Any" | "JSON" | "dict" | "CustomResourceSubresourceStatus":
@@ -234,7 +234,7 @@ def _model(module: str, name: str) -> Model:
     return model
 
 
-def _zero(module: str, annotation: str) -> _Normalize:
+def _zero(module: str, annotation: str) -> Normalize:
     """What is written for a missing field, as a function of no value."""
     scalars: dict[str, Any] = {"str": "", "int": 0, "float": 0, "bool": False, "IntOrString": 0, "Quantity": "0"}
     plain = annotation.rpartition(".")[2]
@@ -246,21 +246,21 @@ def _zero(module: str, annotation: str) -> _Normalize:
     return _struct(_model(module, annotation))
 
 
-def _list(item: _Normalize, owner: str, element: str) -> _Normalize:
+def _list(item: Normalize, owner: str, element: str) -> Normalize:
     of = f"[]{_go_type(element)}"
 
     def normalize_list(value: Any, path: str, unknown: list[str]) -> Any:
         if value.__class__ is not list:
-            raise _mismatch(value, path, of, owner)
+            raise mismatch(value, path, of, owner)
         return [item(one, f"{path}[{index}]", unknown) for index, one in enumerate(value)] or None
 
     return normalize_list
 
 
-def _map(item: _Normalize, owner: str, *, structs: bool = False) -> _Normalize:
+def _map(item: Normalize, owner: str, *, structs: bool = False) -> Normalize:
     def normalize_map(value: Any, path: str, unknown: list[str]) -> Any:
         if value.__class__ is not dict:
-            raise _mismatch(value, path, "map[string]string", owner)
+            raise mismatch(value, path, "map[string]string", owner)
         if structs:
             return {
                 key: item({} if one is None else one, f"{path}.{key}", unknown) for key, one in value.items()
@@ -270,75 +270,7 @@ def _map(item: _Normalize, owner: str, *, structs: bool = False) -> _Normalize:
     return normalize_map
 
 
-def _text(owner: str, *, keep_empty: bool) -> _Normalize:
-    def normalize_text(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not str:
-            raise _mismatch(value, path, "string", owner)
-        return value if value or keep_empty else None
-
-    return normalize_text
-
-
-def _number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> _Normalize:
-    def normalize_number(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
-            raise _mismatch(value, path, go_type, owner)
-        return kind(value) if value or keep_zero else None
-
-    return normalize_number
-
-
-def _float(owner: str) -> _Normalize:
-    def normalize_float(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ not in {int, float}:
-            raise _mismatch(value, path, "float64", owner)
-        return int(value) if value == int(value) else value  # as Go writes it
-
-    return normalize_float
-
-
-def _boolean(owner: str, *, keep_false: bool) -> _Normalize:
-    def normalize_boolean(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not bool:
-            raise _mismatch(value, path, "bool", owner)
-        return value if value or keep_false else None
-
-    return normalize_boolean
-
-
-def _quantity(value: Any, _path: str, _unknown: list[str]) -> Any:
-    text = value if value.__class__ is str else str(value)
-    written = canonical(text)
-    if value is True or value is False or written is None:
-        raise Mismatch(QUANTITY_SYNTAX)
-    return written
-
-
-def _int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
-    if value.__class__ not in {int, str}:
-        raise _mismatch(value, path, "int32")
-    return value
-
-
-def _time(*, fraction: bool) -> _Normalize:
-    def normalize_time(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not str:
-            raise _mismatch(value, path, "Time")
-        if not value:
-            return None
-        try:
-            moment = datetime.fromisoformat(value)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None or "T" not in value:
-            raise Mismatch(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-        return moment.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
-
-    return normalize_time
-
-
-def _schema_or_other(schema: _Normalize) -> _Normalize:
+def _schema_or_other(schema: Normalize) -> Normalize:
     """A schema, a list of schemas, or a truth value, as JSON schemas have them in some places."""
 
     def normalize_schema(value: Any, path: str, unknown: list[str]) -> Any:
@@ -351,24 +283,6 @@ def _schema_or_other(schema: _Normalize) -> _Normalize:
 
 def _anything(value: Any, _path: str, _unknown: list[str]) -> Any:
     return value
-
-
-QUANTITY_SYNTAX = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-
-_JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
-
-
-def _mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
-    where = _INDEX.sub("", path)
-    field = f"{owner}.{where}" if owner else where
-    given = _JSON_TYPES.get(type(value), "null")
-    if given == "number" and expected in {"int32", "int64"}:
-        given = f"number {value}"
-    into = f"Go struct field {field} of type {expected}" if where else f"Go value of type {expected}"
-    return Mismatch(f"json: cannot unmarshal {given} into {into}")
-
-
-_INDEX = re.compile(r"\[\d+\]")
 
 
 def _go_type(annotation: str) -> str:

@@ -20,7 +20,7 @@ from bayplan.devcluster.controllers.controller import Controller, ControllerCont
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedule
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.job_status import finished_condition
-from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids
+from bayplan.devcluster.controllers.ownership import controller_of, controller_reference, controller_uids, reference_to
 from bayplan.devcluster.controllers.served import CronJob, Job
 
 SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
@@ -171,7 +171,7 @@ class CronJobController(Controller):
             await self._jobs.observe([job])
             self.recorder.normal(CRON_JOB, cron_job, "SuccessfulCreate", f"Created job {job.metadata.name}")
         if finished_condition(job) is None:
-            current.active.append(_reference(job))
+            current.active.append(reference_to(JOB, job))
         current.last_schedule = due
 
     async def _delete(self, current: _Round, job: Job) -> None:
@@ -231,15 +231,3 @@ def new_job(cron_job: CronJob, due: datetime) -> Job:
 def _started(job: Job) -> tuple[bool, datetime, str]:
     start = job.status.startTime if job.status else None
     return (start is None, start or job.metadata.creationTimestamp, job.metadata.name)
-
-
-def _reference(job: Job) -> ObjectReference:
-    metadata = job.metadata
-    return ObjectReference(
-        apiVersion=JOB.api_version,
-        kind=JOB.kind,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resourceVersion=metadata.resourceVersion,
-    )

@@ -28,10 +28,11 @@ from bayplan.devcluster.controllers.csi_topology import (
     place_for_node,
     places_for_anybody,
 )
+from bayplan.devcluster.controllers.ownership import reference_to
 from bayplan.devcluster.controllers.persistent_volume import IN_TREE, driver_of
 from bayplan.devcluster.controllers.served import PersistentVolume, PersistentVolumeClaim, StorageClass
 from bayplan.devcluster.controllers.storage_protection import add_finalizer, remove_finalizer
-from bayplan.devcluster.controllers.volume_binder import STORAGE_PROVISIONER, reference_to, write
+from bayplan.devcluster.controllers.volume_binder import STORAGE_PROVISIONER, write
 from bayplan.devcluster.controllers.volume_reclaim import PROVISIONED_BY
 
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
@@ -174,7 +175,7 @@ def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass
     spec: dict[str, Any] = {
         "accessModes": claim.spec.accessModes,
         "capacity": {"storage": claim.spec.resources.requests["storage"]},
-        "claimRef": reference_to(claim),
+        "claimRef": reference_to(PERSISTENT_VOLUME_CLAIM, claim),
         "csi": {"driver": driver, "volumeHandle": name},
         "mountOptions": storage_class.mountOptions or [],
         "persistentVolumeReclaimPolicy": policy,

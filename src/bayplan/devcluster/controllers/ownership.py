@@ -8,11 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import OwnerReference
 
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType
 from bayplan.devcluster.controllers.selectors import Selector
+
+
+def reference_to(kind: Kind, obj: Any) -> ObjectReference:
+    """What an object says of another, as it is now."""
+    metadata = obj.metadata
+    return ObjectReference(
+        apiVersion=kind.api_version,
+        kind=kind.kind,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resourceVersion=metadata.resourceVersion,
+    )
 
 
 def controller_reference(kind: Kind, owner: Any) -> OwnerReference:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightkube.models.core_v1 import ObjectReference, PersistentVolumeClaimStatus
+from lightkube.models.core_v1 import PersistentVolumeClaimStatus
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
 from bayplan.api.volumes import (
@@ -22,6 +22,7 @@ from bayplan.api.volumes import (
 from bayplan.client import Client
 from bayplan.devcluster.clock import Clock, whole_seconds
 from bayplan.devcluster.controllers.informers import Informer
+from bayplan.devcluster.controllers.ownership import reference_to
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim
 
 STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
@@ -82,7 +83,7 @@ class VolumeBinder:
         patch: Patch = {}
         reference, expected = volume.spec.claimRef, is_bound_to(volume, claim)
         if not expected or reference.uid != claim.metadata.uid:
-            patch["spec"] = {"claimRef": reference_to(claim)}
+            patch["spec"] = {"claimRef": reference_to(PERSISTENT_VOLUME_CLAIM, claim)}
         if not expected and BOUND_BY_CONTROLLER not in annotations_of(volume):
             patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
         return await self._write_volume(volume, patch) if patch else volume
@@ -126,19 +127,6 @@ async def write(client: Client, kind: Kind, obj: Object, patch: Patch, subresour
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
     guarded = {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
     return await client.patch(kind, metadata.name, guarded, metadata.namespace, subresource=subresource)
-
-
-def reference_to(claim: PersistentVolumeClaim) -> ObjectReference:
-    """What a volume says of the claim that it is for."""
-    metadata = claim.metadata
-    return ObjectReference(
-        apiVersion=PERSISTENT_VOLUME_CLAIM.api_version,
-        kind=PERSISTENT_VOLUME_CLAIM.kind,
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resourceVersion=metadata.resourceVersion,
-    )
 
 
 def _status_of(known: PersistentVolumeClaimStatus, phase: str, volume: PersistentVolume | None) -> dict[str, Any]:

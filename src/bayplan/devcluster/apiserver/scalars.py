@@ -1,0 +1,115 @@
+"""The leaves of objects: checks that a value is of its type, and writes it as kube-apiserver would write it back.
+
+Each function makes one of type Normalize, or is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from bayplan.devcluster.apiserver.quantities import canonical
+
+Normalize = Callable[[Any, str, list[str]], Any]
+"""(value, its path, unknown fields found so far) -> the value as it is stored. Raises Mismatch."""
+
+QUANTITY_SYNTAX = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+_JSON_TYPES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class Mismatch(Exception):
+    """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
+
+
+def text(owner: str, *, keep_empty: bool) -> Normalize:
+    """A text; an empty one is left out unless it is to be kept. `owner`: the Go type that messages name."""
+
+    def normalize_text(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not str:
+            raise mismatch(value, path, "string", owner)
+        return value if value or keep_empty else None
+
+    return normalize_text
+
+
+def number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> Normalize:
+    """A number of a Python type, called `go_type` in messages; 0 is left out unless it is to be kept."""
+
+    def normalize_number(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
+            raise mismatch(value, path, go_type, owner)
+        return kind(value) if value or keep_zero else None
+
+    return normalize_number
+
+
+def floating(owner: str) -> Normalize:
+    """A float64."""
+
+    def normalize_float(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ not in {int, float}:
+            raise mismatch(value, path, "float64", owner)
+        return int(value) if value == int(value) else value  # as Go writes it
+
+    return normalize_float
+
+
+def boolean(owner: str, *, keep_false: bool) -> Normalize:
+    """A truth value; false is left out unless it is to be kept."""
+
+    def normalize_boolean(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not bool:
+            raise mismatch(value, path, "bool", owner)
+        return value if value or keep_false else None
+
+    return normalize_boolean
+
+
+def quantity(value: Any, _path: str, _unknown: list[str]) -> Any:
+    """A quantity in its canonical form. Raises Mismatch."""
+    written = canonical(value if value.__class__ is str else str(value))
+    if value is True or value is False or written is None:
+        raise Mismatch(QUANTITY_SYNTAX)
+    return written
+
+
+def int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
+    """An IntOrString. Raises Mismatch."""
+    if value.__class__ not in {int, str}:
+        raise mismatch(value, path, "int32")
+    return value
+
+
+def time(*, fraction: bool) -> Normalize:
+    """A moment, written in UTC: with microseconds (MicroTime) or without (Time)."""
+
+    def normalize_time(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not str:
+            raise mismatch(value, path, "Time")
+        if not value:
+            return None
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None or "T" not in value:
+            raise Mismatch(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+        return moment.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
+
+    return normalize_time
+
+
+def mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
+    """What Go says of a value that cannot be decoded into a field."""
+    where = _INDEX.sub("", path)
+    field = f"{owner}.{where}" if owner else where
+    given = _JSON_TYPES.get(type(value), "null")
+    if given == "number" and expected in {"int32", "int64"}:
+        given = f"number {value}"
+    into = f"Go struct field {field} of type {expected}" if where else f"Go value of type {expected}"
+    return Mismatch(f"json: cannot unmarshal {given} into {into}")
