@@ -378,3 +378,32 @@ def test_extended_resources(name, offered, expected):
         assert cluster.gets(pod) == expected
         cluster.reserve(pod)
         assert cluster.gets(make_pod("q", resources={name: "1"})) == NONE
+
+
+@pytest.mark.feature("DynamicResources: shared counters")
+def test_counters_of_pools_with_one_name_are_those_of_the_node_that_is_asked_first():
+    def card(driver):
+        return resource_slice(f"{driver}-c", pool="p", count=2, driver=driver, sharedCounters=[card_of("1")])
+
+    def card_of(amount):
+        return {"name": "card", "counters": {"memory": {"value": amount}}}
+
+    def part(name):
+        return device(name, consumesCounters=[{"counterSet": "card", "counters": {"memory": {"value": "1"}}}])
+
+    slices = [
+        resource_slice("s", part("a"), part("b"), node="n1", pool="p", count=2, driver="one.example.com"),
+        resource_slice("t", part("c"), node="n2", pool="p", count=2, driver="two.example.com"),
+    ]
+    counters = [card("one.example.com"), card("two.example.com")]
+    anything = device_class(expression="")
+    nodes = [make_node("n1"), make_node("n2")]
+    cluster = Devices([*nodes, anything, *slices, *counters, claim("c", request()), claim("d", request())])
+
+    def said_of(pod):
+        assert cluster.plugin.pre_filter(cluster.cycle, pod, cluster.state.nodes) is None
+        return cluster.plugin.filter_nodes(cluster.cycle, pod, cluster.state.nodes).index.tolist()
+
+    assert said_of(pod_with("c")) == [0, 0]
+    assert cluster.plugin.reserve(cluster.cycle, pod_with("c"), "n1") is None
+    assert all(said_of(pod_with("d", name="q"))), "n1 has nothing left, and speaks for the other pool as well"
