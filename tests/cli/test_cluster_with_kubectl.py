@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 
 pytestmark = [

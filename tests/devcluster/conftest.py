@@ -25,7 +25,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 
 PATIENCE = 15.0

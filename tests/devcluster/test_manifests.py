@@ -6,8 +6,8 @@ import pytest
 
 from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS
+from bayplan.clock import ManualClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.manifests import ManifestError
 

@@ -6,7 +6,6 @@ absent mean a field's empty value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -83,15 +82,6 @@ def bare(raw: bytes) -> bytes:
         metadata.pop("managedFields", None)
         fields["metadata"] = msgspec.Raw(_encoder.encode(metadata))
     return _encoder.encode(fields)
-
-
-def micro_time(moment: datetime) -> datetime:
-    """`moment` as a MicroTime field (of a Lease, of an Event) can carry it.
-
-    JSON here leaves a fraction of zero out, and API servers refuse a MicroTime without its six digits: the one moment
-    in a million moves by a microsecond.
-    """
-    return moment if moment.microsecond else moment.replace(microsecond=1)
 
 
 _encoder = msgspec.json.Encoder()

@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from bayplan.api import quantity
+from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.devcluster.manifests import Manifest, ManifestError

@@ -1,3 +1,3 @@
-"""A Kubernetes cluster in one process for laptops and tests: the embedded API server (which imports `api` alone), and
-controllers and simulated kubelets (ordinary API clients that also run against a real kube-apiserver).
+"""A Kubernetes cluster in one process, for laptops and tests: the embedded API server, with controllers and simulated
+kubelets that are ordinary API clients and also run against a real kube-apiserver.
 """

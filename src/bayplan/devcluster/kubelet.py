@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from bayplan.api.kinds import NODE
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.recorder import EventSink
@@ -33,7 +33,7 @@ class Kubelets:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         nodes: Sequence[Node] = (),
         *,
         informers: Informers | None = None,

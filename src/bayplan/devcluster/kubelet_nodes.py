@@ -24,9 +24,8 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE
-from bayplan.api.objects import micro_time
+from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
 from bayplan.devcluster.controllers.served import Node

@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
 from bayplan.devcluster import kubelet_status
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.kinds import POD
 from bayplan.client import Client
+from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.binding import Binding
@@ -23,7 +24,6 @@ from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle
-from bayplan.service.clock import SystemClock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.waiting_pods import WaitingPods

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
@@ -28,7 +29,6 @@ from bayplan.framework.runner import (
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
-from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.extenders import Extenders
 from bayplan.service.failures import Failures

@@ -15,9 +15,10 @@ from typing import Any, Protocol
 import msgspec
 
 from bayplan.api.kinds import EVENT
+from bayplan.api.times import rfc3339_micro
 from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.clock import Clock
 from bayplan.log_fields import LogField, pod_named
-from bayplan.service.clock import Clock, rfc3339_micro
 
 log = logging.getLogger(__name__)
 

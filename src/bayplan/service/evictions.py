@@ -11,7 +11,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, Client, ConfigError, PatchType, TransportError
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import FORCE_ACTIVATE
@@ -19,7 +21,6 @@ from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import Place, SchedulingQueue
 from bayplan.scheduling import Decision
 from bayplan.service.binding import BindingCycles
-from bayplan.service.clock import Clock, rfc3339
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from bayplan.clock import Clock
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
-from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.metrics import measuring
 from bayplan.service.metrics.measuring import Metrics

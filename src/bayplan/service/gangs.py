@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import call
@@ -30,7 +31,6 @@ from bayplan.framework.status import PluginError, Status
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.scheduling import Decision, Outcome
 from bayplan.scheduling.gangs import GangAttempt, furthest
-from bayplan.service.clock import Clock
 from bayplan.service.evictions import Evictions
 from bayplan.service.failures import Failures
 from bayplan.service.gang_trials import answer_trial

@@ -17,6 +17,7 @@ from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.api.objects import bare, decode
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import (
@@ -35,7 +36,6 @@ from bayplan.framework.changes import (
 from bayplan.framework.events import Action, ClusterEvent
 from bayplan.log_fields import about_node, about_pod
 from bayplan.queue import SchedulingQueue
-from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.pod_status import PodStatusWriter

@@ -24,9 +24,10 @@ from lightkube.models.coordination_v1 import Lease, LeaseSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import EVENT, LEASE
-from bayplan.api.objects import UndecodableObject, encode, micro_time
+from bayplan.api.objects import UndecodableObject, encode
+from bayplan.api.times import micro_time, rfc3339_micro
 from bayplan.client import ApiError, Client, ConfigError, TransportError
-from bayplan.service.clock import Clock, SystemClock, rfc3339_micro
+from bayplan.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Mapping
 
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import Caller, call
@@ -21,7 +22,6 @@ from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod, SchedulingQueue
 from bayplan.scheduling import CycleOptions, Decision, Outcome, Rotation, Templates, decide, scheduling_cycle
 from bayplan.service.binding import Binding, BindingCycles
-from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions
 from bayplan.service.explanations import explain, scores_wanted

@@ -13,6 +13,7 @@ from typing import Any
 from bayplan.api.custom_objects import kind_of
 from bayplan.api.kinds import NODE, POD, Kind
 from bayplan.client import Client, Reflector
+from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework import events
@@ -22,7 +23,6 @@ from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import background_tasks
 from bayplan.service.binding import BindingCycles
-from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.evictions import Evictions

@@ -16,10 +16,10 @@ from bayplan.cli.demo.screens import LineScreen, picture, summary
 from bayplan.cli.demo.show import Show
 from bayplan.client import HttpClient
 from bayplan.client.store import Entry
+from bayplan.clock import RunningClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import load_plugins
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 
 
 def pod(name, app, node=None, phase="Pending", reason=""):

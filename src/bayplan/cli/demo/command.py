@@ -20,7 +20,7 @@ from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
 from bayplan.cli.demo.show import Show, on_stage
 from bayplan.client import connect
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 
 LIMIT = 14.0

@@ -19,8 +19,8 @@ from rich.text import Text
 from bayplan.cli.demo.outcome import EXPECTATIONS, Figures
 from bayplan.cli.demo.show import Show
 from bayplan.cli.demo.spectator import workload_of
+from bayplan.clock import RunningClock
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.clock import RunningClock
 
 LONGEST_LIST = 2
 """Pods that are shown waiting at a time."""

@@ -5,7 +5,7 @@ PodTopologyLabels admission plugin.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
@@ -31,7 +31,7 @@ def bind(
         pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), **labels}
     status = pod["status"]
     status.pop("nominatedNodeName", None)
-    set_condition(status, {"type": "PodScheduled", "status": "True"}, timestamp(registry.clock.now()))
+    set_condition(status, {"type": "PodScheduled", "status": "True"}, rfc3339(registry.clock.now()))
     registry.write(pods, pod, dry_run=dry_run)
     return SUCCESS
 

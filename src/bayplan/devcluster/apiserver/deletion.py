@@ -6,10 +6,10 @@ Mirrors BeforeDelete and Delete of apiserver's pkg/registry/rest and pkg/registr
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
@@ -135,11 +135,11 @@ def _set_grace(registry: Registry, resource: Resource, obj: Object, options: Del
     if options.grace is None or options.grace >= current:
         return True
     now = registry.clock.now()
-    moment = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
+    moment = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
     seconds = options.grace
     if moment < now:
         moment, seconds = now, min(seconds, 1)
-    metadata["deletionTimestamp"] = timestamp(moment)
+    metadata["deletionTimestamp"] = rfc3339(moment)
     metadata["deletionGracePeriodSeconds"] = seconds
     return seconds > 0
 
@@ -147,7 +147,7 @@ def _set_grace(registry: Registry, resource: Resource, obj: Object, options: Del
 def _mark(registry: Registry, metadata: Object, seconds: int) -> None:
     if "deletionTimestamp" in metadata:
         return
-    metadata["deletionTimestamp"] = timestamp(registry.clock.now() + timedelta(seconds=seconds))
+    metadata["deletionTimestamp"] = rfc3339(registry.clock.now() + timedelta(seconds=seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
     if metadata.get("generation"):
         metadata["generation"] += 1
@@ -166,7 +166,7 @@ def _terminate_namespace(registry: Registry, resource: Resource, obj: Object, op
     before = registry.find(resource, "", name)
     if "deletionTimestamp" in obj["metadata"]:
         return before
-    obj["metadata"]["deletionTimestamp"] = timestamp(registry.clock.now())
+    obj["metadata"]["deletionTimestamp"] = rfc3339(registry.clock.now())
     obj.setdefault("status", {})["phase"] = "Terminating"
     entry = registry.write(resource, obj, dry_run=options.dry_run)
     if not options.dry_run:

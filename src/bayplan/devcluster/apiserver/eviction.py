@@ -6,8 +6,8 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.binding import SUCCESS, set_condition
-from bayplan.devcluster.apiserver.clock import timestamp
 from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete, read_options
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
@@ -87,7 +87,7 @@ def _spend(registry: Registry, pod: Object, budget: Object, options: DeleteOptio
     if options.dry_run:
         return
     status["disruptionsAllowed"] -= 1
-    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(registry.clock.now())
+    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = rfc3339(registry.clock.now())
     budgets = registry.resource("policy", "v1", POD_DISRUPTION_BUDGET.plural)
     assert budgets is not None  # the table of kinds has it
     registry.write(budgets, budget)
@@ -109,6 +109,6 @@ def _mark_target(registry: Registry, pods: Resource, pod: Object) -> None:
         "message": "Eviction API: evicting",
     }
     before = {"conditions": list(pod["status"].get("conditions", ()))}
-    set_condition(pod["status"], condition, timestamp(registry.clock.now()))
+    set_condition(pod["status"], condition, rfc3339(registry.clock.now()))
     if pod["status"]["conditions"] != before["conditions"]:
         registry.write(pods, pod)

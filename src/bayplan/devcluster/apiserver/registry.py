@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.access import Access
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.served import Served
@@ -91,7 +92,7 @@ class Registry:
         if "generateName" in metadata and "name" not in metadata:
             metadata["name"] = metadata["generateName"][:58] + self.suffix()
         metadata["uid"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = timestamp(self.clock.now())
+        metadata["creationTimestamp"] = rfc3339(self.clock.now())
         metadata.pop("generation", None)
         if resource.generation:
             metadata["generation"] = 1

@@ -17,11 +17,11 @@ from typing import Any, Self
 import yaml
 from aiohttp import web
 
+from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MASTERS, User
 from bayplan.devcluster.apiserver.catalog import catalog
-from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.faults import ConnectionDropped, Faults
 from bayplan.devcluster.apiserver.garbage import GarbageCollector

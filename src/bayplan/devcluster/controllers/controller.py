@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
@@ -29,7 +29,7 @@ class ControllerContext:
 
     client: Client
     informers: Informers
-    clock: Clock
+    clock: TimerClock
     events: EventSink
 
 

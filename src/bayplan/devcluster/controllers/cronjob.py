@@ -13,8 +13,8 @@ from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CRON_JOB, JOB
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import cron_schedule
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedule

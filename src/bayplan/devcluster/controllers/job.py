@@ -17,8 +17,8 @@ import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
 from bayplan.api.kinds import JOB, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import job_indexes, pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of

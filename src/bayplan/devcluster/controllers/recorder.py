@@ -12,8 +12,9 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api.kinds import CORE_EVENT, Kind
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.clock import Clock, whole_seconds
+from bayplan.clock import TimerClock
 
 BURST = 25
 """Events that one object may have at once."""
@@ -58,7 +59,7 @@ class EventRecorder:
 class EventSink:
     """Sends events in the background, best effort: a lost event changes nothing that is decided."""
 
-    def __init__(self, client: Client, clock: Clock) -> None:
+    def __init__(self, client: Client, clock: TimerClock) -> None:
         self._client = client
         self._clock = clock
         self._backlog: asyncio.Queue[tuple[tuple[str, ...], dict[str, Any]]] = asyncio.Queue(BACKLOG)

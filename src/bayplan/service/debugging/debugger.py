@@ -13,10 +13,10 @@ import msgspec
 
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, Client, ConfigError, TransportError
+from bayplan.clock import Clock
 from bayplan.cluster.state import ClusterState
 from bayplan.log_fields import LogField, about_node, about_pod
 from bayplan.queue import SchedulingQueue
-from bayplan.service.clock import Clock
 from bayplan.service.debugging.comparison import Difference, differences, list_all
 from bayplan.service.debugging.dump import dump
 from bayplan.service.informers import LIVE_PODS, Intake

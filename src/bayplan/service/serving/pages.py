@@ -16,6 +16,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from bayplan.api.times import rfc3339
 from bayplan.service.metrics.process import KUBERNETES
 from bayplan.service.serving.answers import answer, json_answer, wants_json
 from bayplan.service.serving.server import Page
@@ -75,7 +76,7 @@ def statusz_page(started: datetime, paths: Callable[[], Sequence[str]], now: Cal
                 _zpage(
                     "Statusz",
                     {
-                        "startTime": started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                        "startTime": rfc3339(started),
                         "uptimeSeconds": seconds,
                         "goVersion": "",
                         "binaryVersion": ours,

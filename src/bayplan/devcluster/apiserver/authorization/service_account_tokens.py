@@ -18,13 +18,14 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.users import (
     AUTHENTICATED,
     User,
     service_account_groups,
     service_account_name,
 )
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     FieldError,
@@ -103,10 +104,10 @@ class ServiceAccountTokens:
                 "name": name,
                 "namespace": namespace,
                 "uid": account.uid,
-                "creationTimestamp": timestamp(now),
+                "creationTimestamp": rfc3339(now),
             },
             "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
-            "status": {"token": token, "expirationTimestamp": timestamp(now + timedelta(seconds=seconds))},
+            "status": {"token": token, "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds))},
         }
 
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:

@@ -8,7 +8,6 @@ from datetime import datetime
 from importlib import import_module
 from typing import Any, Protocol
 
-from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.schema import Model, Object
 
@@ -68,7 +67,7 @@ def age(obj: Object, now: datetime) -> str:
 
 def since(moment: str | None, now: datetime) -> str:
     """How long ago something was."""
-    return "<unknown>" if not moment else duration((now - parse_timestamp(moment)).total_seconds())
+    return "<unknown>" if not moment else duration((now - datetime.fromisoformat(moment)).total_seconds())
 
 
 def duration(seconds: float) -> str:

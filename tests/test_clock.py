@@ -5,7 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bayplan.devcluster.clock import ManualClock, RunningClock, whole_seconds
+from bayplan.api.times import whole_seconds
+from bayplan.clock import ManualClock, RunningClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
