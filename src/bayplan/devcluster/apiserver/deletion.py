@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from bayplan.api.field_errors import not_supported
 from bayplan.api.kinds import Kind
 from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, not_supported
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid
 from bayplan.devcluster.apiserver.store import Entry
 
 OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "", "", namespaced=False, model="meta_v1.DeleteOptions")

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, forbidden, not_supported
 from bayplan.api.labels import (
     FieldSelector,
     InvalidSelector,
@@ -26,16 +27,7 @@ from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import Renderer
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    expired,
-    forbidden_field,
-    future_version,
-    internal,
-    not_supported,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, expired, future_version, internal
 from bayplan.devcluster.apiserver.store import Change, Collection, Entry, encode, key_of
 
 BOOKMARK_SECONDS = 60.0
@@ -137,13 +129,11 @@ def _check_version(registry: Registry, collection: Collection, parameters: dict[
         raise _bad_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
     if match and not text:
         raise _bad_options(
-            forbidden_field(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
         )
     if match == "Exact" and version == 0:
         detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        raise _bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise _bad_options(forbidden("resourceVersionMatch", detail))
     if version > registry.store.version:
         raise future_version(version, registry.store.version)
     if match == "Exact" and version < collection.newest:
@@ -158,7 +148,7 @@ def _bad_options(error: FieldError) -> StatusError:
         {
             "group": "meta.k8s.io",
             "kind": "ListOptions",
-            "causes": [{"reason": error.reason, "message": error.message, "field": error.field}],
+            "causes": [error.cause()],
         },
     )
 
@@ -223,10 +213,10 @@ def read_watch(registry: Registry, parameters: dict[str, str], seconds: float) -
     version = read_version(text)
     if wants_initial is not None and match != "NotOlderThan":
         detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise _bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise _bad_options(forbidden("resourceVersionMatch", detail))
     if wants_initial is None and match:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise _bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise _bad_options(forbidden("resourceVersionMatch", detail))
     if version > registry.store.version:
         raise future_version(version, registry.store.version)
     bookmarks = _true(parameters.get("allowWatchBookmarks"))

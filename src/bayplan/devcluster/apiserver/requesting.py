@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import not_supported, required
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_document
@@ -20,13 +21,7 @@ from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.shapes import Shape, TypedShape
-from bayplan.devcluster.apiserver.status import (
-    bad_request,
-    invalid,
-    not_supported,
-    required,
-    unsupported_media_type,
-)
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 
 
 def _options(kind: str) -> Kind:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.shapes import Shape, TypedShape
-from bayplan.devcluster.apiserver.status import FieldError
 
 if TYPE_CHECKING:
     from bayplan.devcluster.apiserver.registry import Registry

@@ -17,6 +17,8 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
 from bayplan.api.times import rfc3339
 from bayplan.clock import Clock
@@ -27,15 +29,7 @@ from bayplan.devcluster.apiserver.authorization.users import (
     service_account_name,
 )
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    conflict,
-    invalid,
-    invalid_value,
-    not_found,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, conflict, invalid, not_found
 from bayplan.devcluster.apiserver.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -76,7 +70,7 @@ class ServiceAccountTokens:
         for field, wanted in (("name", name), ("namespace", namespace)):
             if (metadata.get(field) or wanted) != wanted:
                 what = f"must match the service account {field} if specified"
-                errors.append(invalid_value(f"metadata.{field}", metadata[field], what))
+                errors.append(field_errors.invalid(f"metadata.{field}", metadata[field], what))
         if errors:
             raise invalid(TOKEN_REQUEST, name, errors)
         account = self._find(SERVICE_ACCOUNT, namespace, name)
@@ -201,7 +195,7 @@ class ServiceAccountTokens:
 
 
 def _bad_duration(seconds: int, why: str) -> FieldError:
-    return invalid_value("spec.expirationSeconds", seconds, why)
+    return field_errors.invalid("spec.expirationSeconds", seconds, why)
 
 
 def _packed(document: Any) -> str:

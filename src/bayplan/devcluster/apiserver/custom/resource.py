@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, Kind
 from bayplan.devcluster.apiserver.custom.columns import table_of
 from bayplan.devcluster.apiserver.custom.jsonpath import compile_path
@@ -18,7 +19,7 @@ from bayplan.devcluster.apiserver.custom.values import ABSENT, Place, check_valu
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, StatusError
+from bayplan.devcluster.apiserver.status import StatusError
 
 
 def resources_of(definition: Object) -> tuple[list[Resource], Resource]:
