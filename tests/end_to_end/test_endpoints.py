@@ -133,7 +133,7 @@ async def test_who_is_let_in(small, path, headers, status) -> None:
 
 async def test_the_cluster_says_whose_client_certificates_are_believed(small, tmp_path) -> None:
     authority = Authority()
-    pair = authority.client("root", ("system:masters",))
+    pair = authority.client("root", "system:masters")
     (tmp_path / "client.pem").write_bytes(pair.key + pair.certificate)
     name = ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system")
     found = ConfigMap(metadata=name, data={"client-ca-file": authority.certificate.decode()})

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-OURS, OTHERS = Authority(), Authority("somebody else")
+OURS, OTHERS = Authority(), Authority()
 
 
 def data(pem):

@@ -25,8 +25,8 @@ from bayplan.service.serving.reviews import User
 from bayplan.service.serving.server import EndpointServer
 from bayplan.testing.certificates import Authority
 
-CLIENTS, PROXIES = Authority("clients"), Authority("proxies")
-UNKNOWN = Authority("nobody's")
+CLIENTS, PROXIES = Authority(), Authority()
+UNKNOWN = Authority()
 HEADERS = {"X-Remote-User": "carol", "X-Remote-Group": "devs"}
 
 
@@ -113,12 +113,12 @@ def files(folder):
     return {"client_ca_file": folder / "clients.crt", "requestheader_client_ca_file": folder / "proxies.crt"}
 
 
-def tls_of(folder, authority, user, *groups, version=ssl.TLSVersion.TLSv1_3):
+def tls_of(folder, authority, user, group="users", version=ssl.TLSVersion.TLSv1_3):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.maximum_version = version
     if authority is not None:
-        pair = authority.client(user, groups)
+        pair = authority.client(user, group)
         (folder / "client.pem").write_bytes(pair.key + pair.certificate)
         context.load_cert_chain(folder / "client.pem")
     return context

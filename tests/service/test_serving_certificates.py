@@ -30,7 +30,7 @@ def seen_through(context, trusted, client=None):
 
 
 def test_changed_certificates_are_used_from_then_on(tmp_path, caplog) -> None:
-    old, new = Authority("old"), Authority("new")
+    old, new = Authority(), Authority()
     certificates = Certificates(ServingOptions(**write_pair(tmp_path, old)))
     context = certificates.context
     seen_through(context, old)
@@ -70,13 +70,13 @@ def test_suites_of_tls_1_3_are_there_anyway() -> None:
 
 
 def test_an_authority_that_is_taken_back_is_believed_no_more(tmp_path) -> None:
-    server, old, new = Authority("server"), Authority("old"), Authority("new")
+    server, old, new = Authority(), Authority(), Authority()
     clients, pem = tmp_path / "clients.crt", tmp_path / "bob.pem"
     clients.write_bytes(old.certificate)
     pair = old.client("bob")
     pem.write_bytes(pair.key + pair.certificate)
     certificates = Certificates(ServingOptions(**write_pair(tmp_path, server), client_ca_file=clients))
-    assert seen_through(certificates.context, server, pem)["subject"] == ((("commonName", "bob"),),)
+    assert (("commonName", "bob"),) in seen_through(certificates.context, server, pem)["subject"]
     clients.write_bytes(new.certificate)
     certificates.refresh()
     with pytest.raises(ssl.SSLError):

@@ -161,7 +161,7 @@ async def test_nobody_is_let_in_while_the_api_server_does_not_say(caplog) -> Non
 
 
 async def test_client_certificates(tmp_path) -> None:
-    ours, theirs = Authority(), Authority("another authority")
+    ours, theirs = Authority(), Authority()
     file = tmp_path / "clients.crt"
     file.write_bytes(ours.certificate)
     async with served(client_ca_file=file) as server:
@@ -174,8 +174,8 @@ async def test_client_certificates(tmp_path) -> None:
             await get(server, "/metrics", tls=tls_of(tmp_path, theirs, "root", "system:masters"))
 
 
-def tls_of(folder, authority, user, *groups):
-    pair = authority.client(user, groups)
+def tls_of(folder, authority, user, group="users"):
+    pair = authority.client(user, group)
     file = folder / f"{user}.pem"
     file.write_bytes(pair.key + pair.certificate)
     context = ssl.create_default_context()

@@ -49,6 +49,8 @@ def self_signed(address: str) -> tuple[bytes, bytes]:
     addresses = {ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address(address)}
     names: list[x509.GeneralName] = [x509.DNSName(host), x509.DNSName("localhost")]
     names += [x509.IPAddress(each) for each in addresses if not each.is_unspecified]
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -60,6 +62,8 @@ def self_signed(address: str) -> tuple[bytes, bytes]:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(identifier, critical=False)
+        .add_extension(issuer, critical=False)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM
