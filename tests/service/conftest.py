@@ -11,6 +11,7 @@ from lightkube.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.service.event_recorder import EventRecorder
 
 
 class StillClock:
@@ -22,6 +23,11 @@ class StillClock:
 
     def now(self) -> datetime:
         return datetime.fromtimestamp(1_800_000_000 + self.seconds, UTC)
+
+
+def recorded(recorder: EventRecorder) -> list[dict[str, Any]]:
+    """The events that wait to be written."""
+    return [event for event, _ in recorder._writer._queue._queue]
 
 
 class ScriptedClient:

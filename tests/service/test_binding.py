@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, recorded
 
 from bayplan.client import ApiError, TransportError
 from bayplan.cluster.state import ClusterState
@@ -107,7 +107,7 @@ class Setting:
         return [request[0] for request in self.client.requests]
 
     def events(self) -> list[str]:
-        return [news[1]["reason"] for news in self.recorder._news._queue]
+        return [event["reason"] for event in recorded(self.recorder)]
 
     def assert_bound(self) -> None:
         assert self.cycles.bound == 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from lightkube.models.core_v1 import PodCondition
-from tests.service.conftest import ScriptedClient, make_pod
+from tests.service.conftest import ScriptedClient, make_pod, recorded
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
@@ -131,9 +131,7 @@ class Setting:
         return [(verb, name) for verb, _, _, name, *_ in self.client.requests]
 
     def events(self):
-        return [
-            (news[1]["reason"], news[1]["regarding"]["name"], news[1]["note"]) for news in self.recorder._news._queue
-        ]
+        return [(event["reason"], event["regarding"]["name"], event["note"]) for event in recorded(self.recorder)]
 
     @property
     def place(self):

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, recorded
 
 from bayplan.cluster.state import ClusterState
 from bayplan.queue import Place, QueueProfile, SchedulingQueue
@@ -47,7 +47,7 @@ class Watched:
         return queued.place.value if queued else "nowhere"
 
     def events(self) -> list[dict]:
-        return [body for _, body in self.recorder._news._queue]
+        return recorded(self.recorder)
 
 
 @pytest.fixture

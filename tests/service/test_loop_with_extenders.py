@@ -7,6 +7,7 @@ import random
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from tests.service.conftest import recorded
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
@@ -132,7 +133,7 @@ class Setting:
         return queued.place if queued else None
 
     def notes(self):
-        return [body["note"] for _, body in self.recorder._news._queue if body["reason"] != "Preempted"]
+        return [event["note"] for event in recorded(self.recorder) if event["reason"] != "Preempted"]
 
 
 @pytest.fixture
