@@ -53,13 +53,13 @@ class SystemClock:
 
 
 class RunningClock:
-    """A clock that starts at `start` (default: now) and runs `rate` times as fast as the machine's."""
+    """A clock that runs `rate` times as fast as the machine's."""
 
-    def __init__(self, rate: float = 1.0, start: datetime | None = None) -> None:
+    def __init__(self, rate: float = 1.0) -> None:
         if not rate > 0:
             raise ValueError(f"a clock's rate must be greater than 0, not {rate}")
         self.rate = rate
-        self._start = start if start is not None else datetime.now(UTC)
+        self._start = datetime.now(UTC)
         self._origin = time.monotonic()
 
     def monotonic(self) -> float:

@@ -19,6 +19,8 @@ from bayplan.testing.scenarios import UnreadableScenarios, family_of, read_scena
 
 EXIT_DIFFERENT = 1
 EXIT_UNREADABLE = 2
+_MOST_FIELDS = 6
+"""Fields of one difference that are shown."""
 
 
 @dataclass(slots=True)
@@ -151,18 +153,18 @@ def _print(report: Report) -> None:
         console.print(f"\n{untold} more steps differ; --differences shows more of them.")
 
 
-def _print_difference(console: Console, difference: dict[str, Any], most: int = 6) -> None:
+def _print_difference(console: Console, difference: dict[str, Any]) -> None:
     console.print(
         f"\n[bold]{difference['family']}[/] scenario {difference['scenario']}, step {difference['step']}, "
         f"pod {difference['pod']}  ({difference['place']})"
     )
     fields = difference["fields"]
-    for each in fields[:most]:
+    for each in fields[:_MOST_FIELDS]:
         console.print(f"  {each['field']}", markup=False)
         console.print(f"    expected {_short(each['expected'])}", markup=False)
         console.print(f"    got      {_short(each['got'])}", markup=False)
-    if len(fields) > most:
-        console.print(f"  and {len(fields) - most} more fields")
+    if len(fields) > _MOST_FIELDS:
+        console.print(f"  and {len(fields) - _MOST_FIELDS} more fields")
     plugins = dict.fromkeys(each["plugin"] for each in fields if each["plugin"])
     if plugins:
         console.print(f"  look at {next(iter(plugins))}")

@@ -19,7 +19,6 @@ import msgspec
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.errors import ConfigurationError
 from bayplan.config.suggestions import or_known
 
 T = TypeVar("T")
@@ -37,17 +36,11 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def convert(document: Mapping[str, Any], cls: type[T], path: str = "") -> T:
-    """A document as a value of a msgspec type or dataclass. Raises ConfigurationError with paths below `path`."""
-    value, faults = decode(document, cls, path)
-    if faults:
-        raise ConfigurationError(faults)
-    assert value is not None  # or there would be a fault
-    return value
-
-
 def decode(document: Any, cls: type[T], path: str = "") -> tuple[T | None, list[FieldError]]:
-    """The same with all that is wrong. The value is of what is right; None where that is too little for one."""
+    """A document as a value of a msgspec type or dataclass, and all errors, with paths below `path`.
+
+    The value is made from the valid fields; it is None where these aren't enough for one.
+    """
     decoder = _Decoder()
     clean = decoder.clean(document, cls, path)
     if clean is _UNUSABLE:

@@ -67,7 +67,7 @@ def _convert_election(document: dict[str, Any], converted: Converted) -> None:
 def _convert_extenders(document: dict[str, Any], converted: Converted) -> None:
     for path, extender in _mappings(document.get("extenders"), "extenders"):
         timeout = extender.get("httpTimeout")
-        if isinstance(timeout, int) and not isinstance(timeout, bool):
+        if isinstance(timeout, int) and not isinstance(timeout, bool) and abs(timeout) < 2**63:
             extender["httpTimeout"] = f"{timeout}ns"
             converted.note(f"{path}.httpTimeout", f"a number counts nanoseconds: write {timeout / 1e9:g}s")
 

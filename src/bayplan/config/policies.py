@@ -64,7 +64,7 @@ def _extender(extender: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"enableHttps": "enableHTTPS"}
     converted = {renamed.get(name, name): value for name, value in extender.items() if name != "apiVersion"}
     timeout = converted.get("httpTimeout")
-    if isinstance(timeout, int):
+    if isinstance(timeout, int) and abs(timeout) < 2**63:
         converted["httpTimeout"] = f"{timeout / 1e9:g}s"
     return converted
 

@@ -6,7 +6,6 @@ They are API clients like real ones, and share one view of all pods and nodes.
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 
 from bayplan.api.kinds import NODE
@@ -40,14 +39,13 @@ class Kubelets:
         delays: KubeletDelays | None = None,
         adopt: bool = False,
         rate: float = 1.0,
-        rng: random.Random | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._adopt = adopt
         self._events = EventSink(client, clock)
         self._known = self.informers.of(NODE)
         context = ControllerContext(client, self.informers, clock, self._events)
-        self._nodes = NodeManager(context, nodes, self._serves, rate=rate, rng=rng or random.Random())
+        self._nodes = NodeManager(context, nodes, self._serves, rate=rate)
         self._pods = PodManager(context, self._serves_pods_of, self._nodes.address, delays or KubeletDelays())
 
     async def run(self) -> None:

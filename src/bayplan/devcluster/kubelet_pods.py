@@ -12,7 +12,6 @@ from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
 from bayplan.api.times import whole_seconds
-from bayplan.client import ApiError
 from bayplan.devcluster import kubelet_status
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
@@ -211,11 +210,7 @@ class PodManager(Controller):
             await self._report(pod, tenant, kubelet_status.ended(pod, 143, whole_seconds(now)))
         if metadata.deletionGracePeriodSeconds == 0 and metadata.finalizers:
             return  # all that is left is the finalizers' business
-        try:
-            await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=0)
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
+        await self.delete(POD, pod, grace_period_seconds=0)
 
     async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)

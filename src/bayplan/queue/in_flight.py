@@ -112,11 +112,6 @@ class InFlight:
         """How many events are kept, by label."""
         return Counter(happened.event.label for happened in self._events)
 
-    @property
-    def event_count(self) -> int:
-        """How many events are kept."""
-        return len(self._events)
-
     def __contains__(self, uid: str) -> bool:
         return uid in self._attempts
 

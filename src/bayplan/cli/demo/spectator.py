@@ -35,10 +35,6 @@ class Spectator:
         """The pods of a workload that were bound, also those that are gone."""
         return [pod for pod in self.placed if workload_of(pod) == workload]
 
-    def on(self, node: str) -> list[PodInfo]:
-        """The pods that were ever bound to a node."""
-        return [pod for pod in self.placed if pod.node_name == node]
-
     def waiting(self) -> list[tuple[PodInfo, str]]:
         """The pods that have no node, with the reason for which they wait; "" if it is not known yet."""
         return [(pod, _reason(pod)) for pod in self.pods.values() if not pod.node_name]

@@ -62,9 +62,9 @@ class GarbageCollector:
             self.work()
             await asyncio.sleep(0)
 
-    def work(self, steps: int = STEPS_AT_ONCE) -> None:
+    def work(self) -> None:
         """Deals with some of the objects that have been noticed."""
-        for _ in range(steps):
+        for _ in range(STEPS_AT_ONCE):
             if not self._todo:
                 self._work.clear()
                 return

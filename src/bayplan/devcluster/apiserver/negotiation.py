@@ -24,7 +24,7 @@ _KINDS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGro
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str, kinds: frozenset[str] = frozenset(_KINDS)) -> Form:
+def negotiate(accept: str) -> Form:
     """The first form in an Accept header that can be given. Raises 406 if there is none."""
     if not accept:
         return PLAIN
@@ -32,7 +32,7 @@ def negotiate(accept: str, kinds: frozenset[str] = frozenset(_KINDS)) -> Form:
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.split("=", 1) for part in rest if "=" in part)
         turned_into = parameters.get("as", "")
-        if turned_into and turned_into not in kinds:
+        if turned_into and turned_into not in _KINDS:
             continue
         if media in {"application/json", "*/*", "application/*"}:
             return Form(turned_into, parameters.get("v", ""))

@@ -90,6 +90,26 @@ class Controller(ABC):
         else:
             await informer.observe([written])
 
+    async def delete(
+        self, kind: Kind, obj: Any, *, propagation_policy: str | None = None, grace_period_seconds: int | None = None
+    ) -> bool:
+        """Delete an object. Returns False if it is gone already, or if another object has its name by now."""
+        metadata = obj.metadata
+        try:
+            await self.client.delete(
+                kind,
+                metadata.name,
+                metadata.namespace,
+                uid=metadata.uid,
+                propagation_policy=propagation_policy,
+                grace_period_seconds=grace_period_seconds,
+            )
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return False
+        return True
+
     async def run(self) -> None:
         """Work until cancelled, once all informers have their first list."""
         for informer in self._watched:

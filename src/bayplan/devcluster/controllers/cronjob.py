@@ -175,18 +175,10 @@ class CronJobController(Controller):
         current.last_schedule = due
 
     async def _delete(self, current: _Round, job: Job) -> None:
-        metadata = job.metadata
-        policy = "Background"
-        try:
-            await self.client.delete(
-                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy=policy
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
+        await self.delete(JOB, job, propagation_policy="Background")
         await self._jobs.observe_deletions([job])
-        current.active = [one for one in current.active if one.uid != metadata.uid]
-        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {metadata.name}")
+        current.active = [one for one in current.active if one.uid != job.metadata.uid]
+        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
     async def _report(self, current: _Round) -> None:
         status = CronJobStatus(

@@ -176,14 +176,8 @@ class JobController(Controller):
 
     async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
         async def delete(pod: Pod) -> None:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                    raise
-            else:
-                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+            if await self.delete(POD, pod):
+                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
         failure = await _in_batches(delete, surplus)
         if failure is not None:

@@ -101,14 +101,8 @@ class ReplicaSetController(Controller):
 
     async def _delete(self, replica_set: ReplicaSet, surplus: Sequence[Pod]) -> ApiError | None:
         async def delete(pod: Pod) -> Pod:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                    raise
-            else:
-                self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+            if await self.delete(POD, pod):
+                self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
             return pod
 
         deleted: list[Any] = []

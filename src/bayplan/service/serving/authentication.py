@@ -43,13 +43,11 @@ class Authentication:
         clients: Callable[[], Authorities],
         proxies: Callable[[], Authorities],
         headers: Callable[[], ProxyHeaders],
-        now: Callable[[], float] = authorities.now,
     ) -> None:
         self._reviews = reviews
         self._clients = clients
         self._proxies = proxies
         self._headers = headers
-        self._now = now
         self._certificates = ClientCertificates()
 
     async def user_of(self, request: web.BaseRequest) -> User:
@@ -76,7 +74,7 @@ class Authentication:
         believed, headers = self._proxies(), self._headers()
         if not believed:
             return None
-        if not certificate.rests_on(believed, self._now()):
+        if not certificate.rests_on(believed, authorities.now()):
             problems.append(f"the certificate of {certificate.common_name!r} is no front proxy's")
         elif headers.allowed_names and certificate.common_name not in headers.allowed_names:
             problems.append(f"{certificate.common_name!r} is not among the names of front proxies")
@@ -88,7 +86,7 @@ class Authentication:
         believed = self._clients()
         if not believed:
             return None
-        if not certificate.rests_on(believed, self._now()):
+        if not certificate.rests_on(believed, authorities.now()):
             problems.append(f"the certificate of {certificate.common_name!r} is no client's, or has expired")
             return None
         try:

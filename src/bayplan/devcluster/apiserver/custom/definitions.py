@@ -21,7 +21,6 @@ from bayplan.devcluster.apiserver.store import Entry, encode
 from bayplan.devcluster.apiserver.tables.columns import NAME, Column
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-COLLECTION = CUSTOM_RESOURCE_DEFINITION.resource
 DELETED_AT_ONCE = 50
 """How many objects of a definition that is being deleted go before requests get their turn again."""
 
