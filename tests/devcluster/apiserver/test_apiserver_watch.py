@@ -6,7 +6,8 @@ import json
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, reading
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.endpoints import watches
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -124,7 +125,7 @@ async def test_initial_events_end_with_a_bookmark(api, make_config_map):
 
 
 async def test_bookmarks_come_to_those_who_want_them(api, server, monkeypatch):
-    monkeypatch.setattr(reading, "BOOKMARK_SECONDS", 0.05)
+    monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.05)
     version = server.store.version
     async with api.watch(f"{MAPS}?watch=1&resourceVersion={version}&allowWatchBookmarks=1") as following:
         await api.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})

@@ -176,7 +176,7 @@ async def test_a_request_that_breaks_the_server_is_answered(api, server, monkeyp
     def broken(*_):
         raise RuntimeError("oops")
 
-    monkeypatch.setattr(type(server.registry), "find", broken)
+    monkeypatch.setattr(type(server.storage), "find", broken)
     answer = await api.get(f"{PODS}/p", status=500)
     assert answer["reason"] == "InternalError"
     assert "oops" in caplog.text

@@ -19,12 +19,14 @@ import yaml
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MASTERS, User
-from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
-from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.endpoints.handler import ResourceHandler
+from bayplan.devcluster.apiserver.endpoints.pages import Pages
+from bayplan.devcluster.apiserver.endpoints.rendering import to_yaml
+from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.faults import Faults
-from bayplan.devcluster.apiserver.garbage import GarbageCollector
-from bayplan.devcluster.apiserver.handler import Handler
 from bayplan.devcluster.apiserver.http.listener import HttpListener
 from bayplan.devcluster.apiserver.http.messages import (
     JSON_TYPE,
@@ -33,17 +35,17 @@ from bayplan.devcluster.apiserver.http.messages import (
     HttpRequest,
     HttpResponse,
 )
+from bayplan.devcluster.apiserver.http.negotiation import negotiate
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.apiserver.negotiation import negotiate
-from bayplan.devcluster.apiserver.pages import Pages
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.rendering import to_yaml
-from bayplan.devcluster.apiserver.requesting import Request
-from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.kinds.admission import admit
+from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.devcluster.apiserver.store import Store
+from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollector
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
+from bayplan.devcluster.apiserver.storage.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -84,14 +86,16 @@ class ApiServer:
         groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)
         users = {token: User(who, groups) if isinstance(who, str) else who for token, who in (tokens or {}).items()}
         self.access = Access(self.store, self.clock, users, rbac=rbac)
-        self.registry = Registry(self.store, self.clock, Served(catalog(alpha=alpha)), self.access)
-        self._handler = Handler(self.registry, self.faults)
-        self._pages = Pages(self.registry.served)
+        self.storage = RestStorage(
+            self.store, self.clock, ServedResources(catalog(alpha=alpha)), admit=admit, controllers=CONTROLLERS
+        )
+        self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
+        self._pages = Pages(self.storage.served)
         self._listener = HttpListener(self.handle, host, port, tls) if listen else None
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)
-        self._garbage = GarbageCollector(self.registry)
+        self._garbage = GarbageCollector(self.storage, FINALIZE)
         self._collecting: asyncio.Task[None] | None = None
         self._create_initial_objects()
         if rbac:
@@ -154,7 +158,7 @@ class ApiServer:
         Raises ConnectionDropped where a fault closes the connection instead.
         """
         query, headers = request.query, request.headers
-        info = read_request(request.method, request.path, query)
+        info = read_request_info(request.method, request.path, query)
         fault = None
         try:
             user = self.access.authenticate(headers.get("Authorization", ""))
@@ -179,8 +183,8 @@ class ApiServer:
 
     def _respond(self, request: Request) -> HttpResponse:
         if request.info.resource:
-            return self._handler.answer(request)
-        return self._pages.answer(request, self._advertise or self.url.rpartition("/")[2])
+            return self._resources.handle(request)
+        return self._pages.handle(request, self._advertise or self.url.rpartition("/")[2])
 
     # What is there from the start
 
@@ -197,17 +201,17 @@ class ApiServer:
             self.load(document for document in yaml.safe_load_all(file) if document)
 
     def _load(self, document: Object) -> None:
-        resource = self.registry.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+        resource = self.storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
         if resource is None:
             message = f"no kind {document.get('kind')!r} is registered for version {document.get('apiVersion')!r}"
             raise StatusError(400, "BadRequest", message)
-        obj = accept(resource.shape, document, FieldValidation("Strict"))
+        obj = accept(resource.schema, document, FieldValidation("Strict"))
         namespace = obj["metadata"].get("namespace", "default") if resource.kind.namespaced else ""
         status = obj.get("status")
-        entry = self.registry.create(resource, namespace, obj)
-        if status and resource.kind.status and not resource.keeps_status and not resource.own_status:
-            old = self.registry.decoded(resource, entry)
-            self.registry.update(
+        entry = self.storage.create(resource, namespace, obj)
+        if status and resource.kind.status and not resource.keeps_status and not resource.server_writes_status:
+            old = self.storage.decode(resource, entry)
+            self.storage.update(
                 resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"
             )
 

@@ -1,4 +1,4 @@
-"""Creating, changing and removing objects: the path that every write takes, whatever the kind.
+"""Reads, creates, updates and removes objects of any kind, by the facts and the strategy of the kind.
 
 Mirrors apiserver's pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.clock import Clock, timestamp
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import (
     MODIFIED,
     StatusError,
@@ -28,56 +25,59 @@ from bayplan.devcluster.apiserver.status import (
     must_say_version,
     not_found,
 )
-from bayplan.devcluster.apiserver.store import Collection, Entry, Store, key_of
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
+from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store, key_of
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
 
 
 @dataclass(slots=True)
-class Registry:
-    """The store and the rules of the kinds in it. All methods are synchronous: a write is one step."""
+class RestStorage:
+    """The objects of all served kinds. Methods are synchronous: a write is atomic.
+
+    In each method, `resource` is the kind and the version of the objects that go in and come out.
+    """
 
     store: Store
     clock: Clock
-    served: Served
-    access: Access
+    served: ServedResources
+    admit: Admit
+    """Admission: completes a new object, or rejects it with a StatusError."""
+    controllers: Mapping[str, Controller]
+    """By collection: called after every write and removal, with the entry that it made."""
     on_removed: list[Callable[[Resource, Entry], None]] = field(default_factory=list)
-    """Told of every object that has gone, and of every one that waits for its dependents or its contents."""
-    on_owned: list[Callable[[str, str], None]] = field(default_factory=list)
-    """Told (resource, key) of every object that is written with an owner that does not exist (any more)."""
+    """Called with every object that is removed, or that waits for its dependents or its contents to be removed."""
+    on_orphaned: list[Callable[[str, str], None]] = field(default_factory=list)
+    """Called with (collection, key) of every object that is written with an owner that does not exist."""
     random: random.Random = field(default_factory=random.Random)
 
-    def resource(self, group: str, version: str, plural: str) -> Resource | None:
-        """The served resource of that name."""
-        return self.served.find(group, version, plural)
-
     def collection(self, resource: Resource) -> Collection:
-        """Where a resource's objects are."""
-        return self.store.collection(resource.stored_as)
+        """The collection that holds a resource's objects."""
+        return self.store.collection(resource.collection)
 
     def find(self, resource: Resource, namespace: str, name: str) -> Entry:
-        """The object's newest version. Raises 404."""
+        """Returns the latest version of an object. Raises 404."""
         entry = self.collection(resource).objects.get(key_of(namespace, name))
         if entry is None:
             raise not_found(resource.kind, name)
         return entry
 
     def load(self, resource: Resource, namespace: str, name: str) -> Object:
-        """A fresh copy of an object in the resource's own version. Raises 404."""
-        return self.decoded(resource, self.find(resource, namespace, name))
+        """Returns a copy of an object in the resource's version. Raises 404."""
+        return self.decode(resource, self.find(resource, namespace, name))
 
-    def decoded(self, resource: Resource, entry: Entry) -> Object:
-        """A fresh copy of a stored object in the resource's own version."""
-        obj = entry.load()
-        return resource.from_storage(obj) if resource.from_storage is not None else obj
+    def decode(self, resource: Resource, entry: Entry) -> Object:
+        """Returns a copy of a stored object in the resource's version."""
+        return resource.schema.from_storage(entry.load())
 
     # Creating
 
     def create(self, resource: Resource, namespace: str, obj: Object, *, dry_run: bool = False) -> Entry:
         """Stores a new object after defaulting, admission and validation. Raises StatusError.
 
-        `obj` is normalized and becomes the registry's own.
+        `obj` is normalized; the caller must not use it afterwards.
         """
         kind = resource.kind
         metadata = obj["metadata"]
@@ -96,14 +96,14 @@ class Registry:
         if resource.generation:
             metadata["generation"] = 1
         if kind.status and not resource.keeps_status:
-            _set_status(obj, resource.shape.empty().get("status"))
-        resource.default(obj)
-        resource.admit(self, obj)
-        resource.prepare(obj)
+            _set_status(obj, resource.schema.empty().get("status"))
+        strategy = resource.strategy
+        strategy.default(obj)
+        self.admit(self, resource, obj)
+        strategy.prepare_for_create(obj)
         name = metadata.get("name", "")
-        self._check(
-            resource, name, [*validate_meta(resource, metadata), *resource.validate(obj), *resource.validate_new(obj)]
-        )
+        errors = validate_meta(resource.name_rule, metadata)
+        self._check(resource, name, [*errors, *strategy.validate(obj), *strategy.validate_create(obj)])
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
@@ -111,7 +111,7 @@ class Registry:
         return self._store(resource, obj, dry_run=dry_run)
 
     def suffix(self) -> str:
-        """Five characters that no word is made of, as generated names end."""
+        """Returns the five random characters that generated names end with."""
         return "".join(self.random.choices("bcdfghjklmnpqrstvwxz2456789", k=5))
 
     def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
@@ -136,28 +136,33 @@ class Registry:
             raise invalid(resource.kind, name, found)
 
     def _store(self, resource: Resource, obj: Object, *, dry_run: bool) -> Entry:
-        stored = resource.to_storage(obj) if resource.to_storage is not None else obj
-        fields = resource.read_fields(stored)
+        stored = resource.schema.to_storage(obj)
+        fields = resource.fields.read(stored)
         if dry_run:
             return Entry(stored, 0, fields)
-        entry = self.store.put(resource.stored_as, stored, fields)
+        entry = self.store.put(resource.collection, stored, fields)
         if any(owner not in self.store.uids for owner in entry.owners):
-            for told in self.on_owned:
-                told(resource.stored_as, entry.key)
-        if resource.follow is not None:
-            resource.follow(self, resource, entry)
+            for notify in self.on_orphaned:
+                notify(resource.collection, entry.key)
+        self._run_controller(resource, entry)
         return entry
+
+    def _run_controller(self, resource: Resource, entry: Entry) -> None:
+        controller = self.controllers.get(resource.collection)
+        if controller is not None:
+            controller(self, resource, entry)
 
     # Changing
 
     def update(
         self, resource: Resource, old: Object, new: Object, *, subresource: str = "", dry_run: bool = False
     ) -> Entry:
-        """Replaces `old` (fresh from the store) by `new` (normalized). Raises StatusError.
+        """Replaces `old`, as `load` returned it, with `new`, which is normalized. Raises StatusError.
 
-        Through the subresource `status`, only the status and what may be written with it changes; otherwise all but
-        the status does. An update that changes nothing is none: no version, no event.
+        Through the subresource `status`, only the status and the metadata that may be written with it change; without
+        a subresource, everything except the status does. If nothing changes, there is no new version and no event.
         """
+        strategy = resource.strategy
         metadata, was = new["metadata"], old["metadata"]
         name = was["name"]
         place(resource, was.get("namespace", ""), metadata, name)
@@ -180,23 +185,23 @@ class Registry:
             changed = {**old, "metadata": metadata}
             _set_status(changed, new.get("status"))
             new = changed
-            resource.prepare_status(new, old)
+            strategy.prepare_for_status_update(new, old)
         elif resource.kind.status and not subresource:
             _set_status(new, old.get("status"))
-        resource.default(new)
+        strategy.default(new)
         if not subresource:
-            resource.prepare_update(new, old)
+            strategy.prepare_for_update(new, old)
         errors = [*validate_meta_update(metadata, was)]
         if not subresource:
-            errors += [*resource.validate(new), *resource.validate_update(new, old)]
+            errors += [*strategy.validate(new), *strategy.validate_update(new, old)]
         elif subresource == "status":
-            errors += resource.validate_status(new, old)
+            errors += strategy.validate_status_update(new, old)
         self._check(resource, name, errors)
         if new == old:
             return self.find(resource, was.get("namespace", ""), name)
         if resource.generation and not subresource and _content(resource, new) != _content(resource, old):
             metadata["generation"] = was.get("generation", 0) + 1
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and _may_go(resource, new):
+        if "deletionTimestamp" in metadata and not metadata.get("finalizers") and _is_removable(resource, new):
             return self.remove(resource, new, dry_run=dry_run)
         return self._store(resource, new, dry_run=dry_run)
 
@@ -206,29 +211,32 @@ class Registry:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {was['uid']}"
             raise conflict(resource.kind, name, why)
         based_on = metadata.get("resourceVersion", "")
-        if not based_on and not resource.unconditional_update:
+        if not based_on and not resource.allow_unconditional_update:
             raise must_say_version(resource.kind, name)
         if based_on and based_on != was["resourceVersion"]:
             raise conflict(resource.kind, name, MODIFIED)
 
     def write(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Entry:
-        """Stores a new state of an object as it is, for subresources that have checked it themselves."""
+        """Stores a new state of an object without validation, for callers that have checked it."""
         return self._store(resource, obj, dry_run=dry_run)
 
     # Removing
 
     def remove(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Entry:
-        """Takes an object out of the store; `obj` is its last state."""
-        stored = resource.to_storage(obj) if resource.to_storage is not None else obj
-        fields = resource.read_fields(stored)
+        """Removes an object from the store; `obj` is its last state."""
+        stored = resource.schema.to_storage(obj)
+        fields = resource.fields.read(stored)
         if dry_run:
             return Entry(stored, 0, fields)
-        entry = self.store.remove(resource.stored_as, stored, fields)
-        for told in self.on_removed:
-            told(resource, entry)
-        if resource.follow is not None:
-            resource.follow(self, resource, entry)
+        entry = self.store.remove(resource.collection, stored, fields)
+        for notify in self.on_removed:
+            notify(resource, entry)
+        self._run_controller(resource, entry)
         return entry
+
+
+Admit = Callable[[RestStorage, Resource, Object], None]
+Controller = Callable[[RestStorage, Resource, Entry], None]
 
 
 def _set_status(obj: Object, status: Object | None) -> None:
@@ -239,20 +247,20 @@ def _set_status(obj: Object, status: Object | None) -> None:
 
 
 def _content(resource: Resource, obj: Object) -> Object:
-    """What `metadata.generation` counts changes of."""
+    """The part of an object whose changes `metadata.generation` counts."""
     left_out = {"metadata", "status"} if resource.kind.status else {"metadata"}
     return {key: value for key, value in obj.items() if key not in left_out}
 
 
-def _may_go(resource: Resource, obj: Object) -> bool:
-    """Whether an object that is being deleted has nothing left to wait for."""
+def _is_removable(resource: Resource, obj: Object) -> bool:
+    """Whether an object that is being deleted waits for nothing else."""
     if resource.kind.plural == NAMESPACES and obj.get("spec", {}).get("finalizers"):
         return False
     return not obj["metadata"].get("deletionGracePeriodSeconds")
 
 
 def place(resource: Resource, namespace: str, metadata: Object, name: str = "") -> None:
-    """Checks that a body and its URL speak of the same object, and completes the body. Raises 400."""
+    """Sets the namespace and the name from the URL. Raises 400 if the body has different ones."""
     if resource.kind.namespaced:
         if metadata.get("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

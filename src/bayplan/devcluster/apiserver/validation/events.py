@@ -1,47 +1,17 @@
-"""Events: stored as core/v1, seen in events.k8s.io/v1 too. Mirrors Kubernetes' pkg/apis/events/v1/conversion.go and
-pkg/apis/core/validation/events.go.
-"""
+"""Rules for events. Mirrors Kubernetes' pkg/apis/core/validation/events.go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bayplan.api.labels import label_key_errors
+from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import FieldError, invalid_value, required
 
-RENAMED = {
-    "regarding": "involvedObject",
-    "note": "message",
-    "deprecatedSource": "source",
-    "deprecatedFirstTimestamp": "firstTimestamp",
-    "deprecatedLastTimestamp": "lastTimestamp",
-    "deprecatedCount": "count",
-    "reportingController": "reportingComponent",
-}
-"""Fields of events.k8s.io/v1, and what core/v1 calls them."""
-
-_BACK = {core: new for new, core in RENAMED.items()}
-
-
-def to_core(event: Object) -> Object:
-    """An event of events.k8s.io/v1 as core/v1 has it."""
-    core = {RENAMED.get(key, key): value for key, value in event.items()}
-    core.setdefault("reportingComponent", "")
-    core.setdefault("reportingInstance", "")
-    return core
-
-
-def from_core(event: Object) -> Object:
-    """An event of core/v1 as events.k8s.io/v1 has it."""
-    renamed = {_BACK.get(key, key): value for key, value in event.items()}
-    return {
-        key: value for key, value in renamed.items() if value or key not in {"reportingController", "reportingInstance"}
-    }
-
 
 def validate_core_event(event: Object) -> Iterator[FieldError]:
-    """Rules of core/v1: strict only for events that have an event time."""
+    """Rules of core/v1, which apply only to events that have an event time."""
     return _validate(event, "reportingComponent")
 
 
@@ -87,7 +57,7 @@ def _validate(event: Object, controller_field: str) -> Iterator[FieldError]:
 
 
 def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for a series, where it is new or changed."""
+    """Rules for a new or changed series."""
     series = event.get("series")
     if series is None or series == old.get("series"):
         return
@@ -98,7 +68,7 @@ def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
 
 
 def validate_event_update(event: Object, old: Object) -> Iterator[FieldError]:
-    """Rules of events.k8s.io/v1 for changes: only the series and metadata may."""
+    """Rules of events.k8s.io/v1 for updates, which may change only the series and the metadata."""
     yield from validate_series(event, old)
     new_core, old_core = to_core(event), to_core(old)
     fields = ("involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "type")

@@ -9,10 +9,10 @@ import yaml
 
 from bayplan.devcluster.apiserver.clock import Clock
 from bayplan.devcluster.apiserver.encoding import decode, encode
-from bayplan.devcluster.apiserver.negotiation import Form
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.http.negotiation import Form
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.store import Change, Entry
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.store import Change, Entry
 from bayplan.devcluster.apiserver.tables import table
 
 
@@ -34,11 +34,11 @@ class Renderer:
 
     def body(self, entry: Entry) -> bytes:
         """The entry's bytes in the resource's version, without kind and apiVersion."""
-        convert = self._resource.from_storage
-        if convert is None:
+        schema = self._resource.schema
+        if not schema.converts:
             return entry.raw
-        if entry.converted is None or entry.converted[0] is not convert:
-            entry.converted = (convert, encode(convert(entry.load())))
+        if entry.converted is None or entry.converted[0] is not schema:
+            entry.converted = (schema, encode(schema.from_storage(entry.load())))
         return entry.converted[1]
 
     def object(self, entry: Entry) -> bytes:
@@ -61,10 +61,11 @@ class Renderer:
                 return encode({**head, "items": [partial(entry) for entry in entries]})
             case _:
                 kind = self._resource.kind
-                list_kind = self._resource.list_kind or f"{kind.kind}List"
+                custom = self._resource.custom
+                list_kind = (custom.list_kind if custom is not None else "") or f"{kind.kind}List"
                 head_text = f'{{"kind":"{list_kind}","apiVersion":"{kind.api_version}","metadata":'
                 bodies = [self.body(entry) for entry in entries]
-                if self._resource.items_say_kind:
+                if custom is not None:
                     bodies = [self._head + body[1:] for body in bodies]
                 items = b",".join(bodies)
                 return b"".join((head_text.encode(), encode(metadata), b',"items":[', items, b"]}"))
@@ -72,16 +73,18 @@ class Renderer:
     def _table(self, entries: Sequence[Entry], metadata: Object, *, columns: bool = True) -> Object:
         now = self._clock.now()
         objects = [decode(self.body(entry)) for entry in entries]
-        return table(self._resource, objects, metadata, now, columns=columns, include=self._include)
+        custom = self._resource.custom
+        own = custom.table if custom is not None else None
+        return table(self._resource.kind, own, objects, metadata, now, columns=columns, include=self._include)
 
     def line(self, change: Change) -> bytes:
         """A change as a line of a watch, rendered once for all watches of the same API version."""
         if self._form.kind:
             return self.event(change.type, change.entry)
-        convert = self._resource.from_storage
-        if convert is not None:
-            if change.converted is None or change.converted[0] is not convert:
-                change.converted = (convert, self.event(change.type, change.entry))
+        schema = self._resource.schema
+        if schema.converts:
+            if change.converted is None or change.converted[0] is not schema:
+                change.converted = (schema, self.event(change.type, change.entry))
             return change.converted[1]
         if change.line is None:
             change.line = self.event(change.type, change.entry)
@@ -108,7 +111,7 @@ class Renderer:
             obj = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         else:
             kind = self._resource.kind
-            empty = self._resource.shape.empty()
+            empty = self._resource.schema.empty()
             obj = {"kind": kind.kind, "apiVersion": kind.api_version, **empty, "metadata": metadata}
         return b'{"type":"BOOKMARK","object":%b}\n' % encode(obj)
 

@@ -18,13 +18,13 @@ from bayplan.devcluster.apiserver.encoding import decode
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.shapes import Shape
 from bayplan.devcluster.apiserver.status import (
     StatusError,
     bad_request,
     cannot_be_handled,
     unsupported_media_type,
 )
+from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema
 
 
 @dataclass(slots=True)
@@ -45,25 +45,27 @@ class FieldValidation:
             self.warnings += problems
 
 
-def read_object(shape: Shape, body: bytes, content_type: str, validation: FieldValidation) -> Object:
+def read_object(schema: ObjectSchema, body: bytes, content_type: str, validation: FieldValidation) -> Object:
     """The object of a create or an update, normalized. Raises StatusError."""
-    document = read_document(shape, body, content_type)
+    document = read_document(schema, body, content_type)
     duplicates = _duplicates(body) if validation.mode == "Strict" and "json" in content_type else []
-    return accept(shape, document, validation, duplicates)
+    return accept(schema, document, validation, duplicates)
 
 
-def accept(shape: Shape, document: Any, validation: FieldValidation, duplicates: list[str] | None = None) -> Object:
+def accept(
+    schema: ObjectSchema, document: Any, validation: FieldValidation, duplicates: list[str] | None = None
+) -> Object:
     """A decoded document as an object of the kind, normalized. Raises StatusError."""
-    kind = shape.kind
+    kind = schema.kind
     if document.__class__ is not dict:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
     for field_name in ("kind", "apiVersion"):
         if not isinstance(document.get(field_name), str | None):
             why = f"{json.dumps(document[field_name])[:30]} is no text, as {field_name} has to be"
             raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
-    shape.check_kind(document)
+    schema.check_kind(document)
     try:
-        obj, unknown = shape.normalize(document)
+        obj, unknown = schema.normalize(document)
     except Mismatch as error:
         raise cannot_be_handled(kind, kind.kind, kind.version, str(error)) from error
     if unknown or duplicates:
@@ -71,12 +73,12 @@ def accept(shape: Shape, document: Any, validation: FieldValidation, duplicates:
     return obj
 
 
-def read_document(shape: Shape, body: bytes, content_type: str) -> Any:
+def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
     """The body's JSON or YAML as plain values. Raises StatusError."""
-    kind = shape.kind
+    kind = schema.kind
     media = content_type.partition(";")[0].strip()
     if media == PROTOBUF:
-        return shape.read_protobuf(body)
+        return schema.read_protobuf(body)
     if media in {"application/json", "", "application/json-patch+json"} or media.endswith("merge-patch+json"):
         try:
             return decode(body)

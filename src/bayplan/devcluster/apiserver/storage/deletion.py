@@ -1,6 +1,6 @@
-"""Deleting: grace periods, preconditions, finalizers and what happens to dependents.
+"""Deletes objects: grace periods, preconditions, finalizers and the propagation to dependents.
 
-Mirrors BeforeDelete and Delete of apiserver's pkg/registry/rest and pkg/registry/generic/registry.
+Mirrors BeforeDelete and Delete of apiserver's pkg/storage/rest and pkg/storage/generic/storage.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from datetime import timedelta
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
-from bayplan.devcluster.apiserver.registry import NAMESPACES, Registry
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, not_supported
-from bayplan.devcluster.apiserver.store import Entry
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
+from bayplan.devcluster.apiserver.storage.store import Entry
 
 OPTIONS = Kind("meta.k8s.io", "v1", "DeleteOptions", "", "", namespaced=False, model="meta_v1.DeleteOptions")
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -24,7 +24,7 @@ POLICIES = {"Background": None, "Orphan": ORPHAN, "Foreground": FOREGROUND}
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """What a delete asks for. None: not said."""
+    """The options of a delete; None where the request leaves one out."""
 
     grace: int | None = None
     uid: str | None = None
@@ -34,7 +34,10 @@ class DeleteOptions:
 
 
 def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
-    """The options of a delete, from its body where it says something and else from the query. Raises 400."""
+    """Reads the options of a delete: each from the body (`given`) if it is there, else from the query.
+
+    Raises 400 or 422.
+    """
     grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
     policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))
     orphan = given.get("orphanDependents", parameters.get("orphanDependents"))
@@ -58,32 +61,32 @@ def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
 
 
 def delete(
-    registry: Registry, resource: Resource, namespace: str, name: str, options: DeleteOptions
+    storage: RestStorage, resource: Resource, namespace: str, name: str, options: DeleteOptions
 ) -> tuple[Entry, bool]:
-    """Removes an object, or marks it for removal. Returns its last state, and whether it is gone."""
-    obj = registry.load(resource, namespace, name)
+    """Removes an object, or marks it as deleted. Returns its last state and whether it is removed. Raises 4xx."""
+    obj = storage.load(resource, namespace, name)
     metadata = obj["metadata"]
     _check_preconditions(resource, metadata, options)
     if resource.kind.plural == NAMESPACES and not resource.kind.group:
-        return _terminate_namespace(registry, resource, obj, options), False
-    before = registry.find(resource, namespace, name)
+        return _terminate_namespace(storage, resource, obj, options), False
+    before = storage.find(resource, namespace, name)
     if "deletionTimestamp" not in metadata:
-        resource.mark_deleted(registry, obj)
-    finalizers = _finalizers(registry, resource, metadata, options)
-    waits = _set_grace(registry, resource, obj, options)
+        resource.strategy.prepare_for_delete(obj, storage.clock.now())
+    finalizers = _finalizers(storage, resource, metadata, options)
+    waits = _set_grace(storage, resource, obj, options)
     if finalizers:
         metadata["finalizers"] = finalizers
-        _mark(registry, metadata, 0)
+        _mark(storage, metadata, 0)
     else:
         metadata.pop("finalizers", None)
         if not waits:
-            return registry.remove(resource, obj, dry_run=options.dry_run), True
-    if obj == registry.decoded(resource, before):
+            return storage.remove(resource, obj, dry_run=options.dry_run), True
+    if obj == storage.decode(resource, before):
         return before, False
-    entry = registry.write(resource, obj, dry_run=options.dry_run)
+    entry = storage.write(resource, obj, dry_run=options.dry_run)
     if finalizers and not options.dry_run:
-        for told in registry.on_removed:
-            told(resource, entry)
+        for notify in storage.on_removed:
+            notify(resource, entry)
     return entry, False
 
 
@@ -107,35 +110,35 @@ def _check_preconditions(resource: Resource, metadata: Object, options: DeleteOp
             raise StatusError(409, "Conflict", message, details)
 
 
-def _finalizers(registry: Registry, resource: Resource, metadata: Object, options: DeleteOptions) -> list[str]:
-    """The finalizers that the object has from now on: its own, and the one that the policy asks for."""
+def _finalizers(storage: RestStorage, resource: Resource, metadata: Object, options: DeleteOptions) -> list[str]:
+    """Returns the object's finalizers, plus the one that the propagation policy requires."""
     own = [name for name in metadata.get("finalizers", ()) if name not in {ORPHAN, FOREGROUND}]
-    said = {ORPHAN, FOREGROUND} & set(metadata.get("finalizers", ()))
+    policy = {ORPHAN, FOREGROUND} & set(metadata.get("finalizers", ()))
     if options.propagation is not None:
         wanted = POLICIES[options.propagation]
-        said = {wanted} if wanted is not None else set()
-    elif not said and resource.orphans:
-        said = {ORPHAN}
-    if said and metadata["uid"] not in registry.store.dependents:
-        said = set()
-    return [*own, *sorted(said)]
+        policy = {wanted} if wanted is not None else set()
+    elif not policy and resource.orphan_dependents:
+        policy = {ORPHAN}
+    if policy and metadata["uid"] not in storage.store.dependents:
+        policy = set()
+    return [*own, *sorted(policy)]
 
 
-def _set_grace(registry: Registry, resource: Resource, obj: Object, options: DeleteOptions) -> bool:
-    """Marks an object of a kind that is deleted gracefully; whether somebody else will remove it when it is ready."""
-    if resource.grace is None:
-        return False
+def _set_grace(storage: RestStorage, resource: Resource, obj: Object, options: DeleteOptions) -> bool:
+    """Marks an object as deleted, if its kind has graceful deletion. Returns whether a client will remove it later."""
     metadata = obj["metadata"]
     current = metadata.get("deletionGracePeriodSeconds")
     if "deletionTimestamp" not in metadata:
-        seconds = resource.grace(obj, options.grace)
-        _mark(registry, metadata, seconds)
+        seconds = resource.strategy.grace_period(obj, options.grace)
+        if seconds is None:
+            return False
+        _mark(storage, metadata, seconds)
         return seconds > 0
     if not current:
         return False
     if options.grace is None or options.grace >= current:
         return True
-    now = registry.clock.now()
+    now = storage.clock.now()
     moment = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
     seconds = options.grace
     if moment < now:
@@ -145,17 +148,17 @@ def _set_grace(registry: Registry, resource: Resource, obj: Object, options: Del
     return seconds > 0
 
 
-def _mark(registry: Registry, metadata: Object, seconds: int) -> None:
+def _mark(storage: RestStorage, metadata: Object, seconds: int) -> None:
     if "deletionTimestamp" in metadata:
         return
-    metadata["deletionTimestamp"] = timestamp(registry.clock.now() + timedelta(seconds=seconds))
+    metadata["deletionTimestamp"] = timestamp(storage.clock.now() + timedelta(seconds=seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
     if metadata.get("generation"):
         metadata["generation"] += 1
 
 
-def _terminate_namespace(registry: Registry, resource: Resource, obj: Object, options: DeleteOptions) -> Entry:
-    """A namespace goes when its contents have gone; until then it is Terminating."""
+def _terminate_namespace(storage: RestStorage, resource: Resource, obj: Object, options: DeleteOptions) -> Entry:
+    """Marks a namespace as Terminating; the garbage collector removes it after its contents."""
     name = obj["metadata"]["name"]
     if name in {"default", "kube-system", "kube-public"}:
         raise StatusError(
@@ -164,13 +167,13 @@ def _terminate_namespace(registry: Registry, resource: Resource, obj: Object, op
             f'namespaces "{name}" is forbidden: this namespace may not be deleted',
             {"name": name, "kind": "namespaces"},
         )
-    before = registry.find(resource, "", name)
+    before = storage.find(resource, "", name)
     if "deletionTimestamp" in obj["metadata"]:
         return before
-    obj["metadata"]["deletionTimestamp"] = timestamp(registry.clock.now())
+    obj["metadata"]["deletionTimestamp"] = timestamp(storage.clock.now())
     obj.setdefault("status", {})["phase"] = "Terminating"
-    entry = registry.write(resource, obj, dry_run=options.dry_run)
+    entry = storage.write(resource, obj, dry_run=options.dry_run)
     if not options.dry_run:
-        for told in registry.on_removed:
-            told(resource, entry)
+        for notify in storage.on_removed:
+            notify(resource, entry)
     return entry

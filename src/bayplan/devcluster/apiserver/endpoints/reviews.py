@@ -10,8 +10,8 @@ from typing import Any
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
 from bayplan.devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     FieldError,
@@ -22,7 +22,7 @@ from bayplan.devcluster.apiserver.status import (
 )
 
 
-def review_access(registry: Registry, info: RequestInfo, _user: User, document: Object) -> Object:
+def review_access(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:
     """Answers a SubjectAccessReview or LocalSubjectAccessReview, whether somebody may do something."""
     spec = _spec(document)
     errors = _wrong_questions(spec)
@@ -33,22 +33,22 @@ def review_access(registry: Registry, info: RequestInfo, _user: User, document: 
         errors += _wrong_places(spec, info.namespace)
     _refuse(info, errors)
     asked = User(name, groups, spec.get("uid", ""), spec.get("extra") or {})
-    return _judged(registry, info, asked, spec)
+    return _judged(backend, info, asked, spec)
 
 
-def review_own_access(registry: Registry, info: RequestInfo, user: User, document: Object) -> Object:
+def review_own_access(backend: Backend, info: RequestInfo, user: User, document: Object) -> Object:
     """Answers a SelfSubjectAccessReview, whether the asker may do something."""
     spec = _spec(document)
     _refuse(info, _wrong_questions(spec))
-    return _judged(registry, info, user, spec)
+    return _judged(backend, info, user, spec)
 
 
-def review_own_rules(registry: Registry, info: RequestInfo, user: User, document: Object) -> Object:
+def review_own_rules(backend: Backend, info: RequestInfo, user: User, document: Object) -> Object:
     """Answers a SelfSubjectRulesReview, what the asker may do in a namespace."""
     spec = _spec(document)
     if not spec.get("namespace"):
         raise bad_request("no namespace on request")
-    rules, problem = registry.access.rules(user, spec["namespace"])
+    rules, problem = backend.access.rules(user, spec["namespace"])
     status = {
         "resourceRules": [rule.as_resource_rule() for rule in rules if rule.resources],
         "nonResourceRules": [rule.as_path_rule() for rule in rules if rule.urls],
@@ -57,18 +57,18 @@ def review_own_rules(registry: Registry, info: RequestInfo, user: User, document
     return _answer(info, spec, {**status, "evaluationError": problem} if problem else status)
 
 
-def review_self(_registry: Registry, info: RequestInfo, user: User, _document: Object) -> Object:
+def review_self(_backend: Backend, info: RequestInfo, user: User, _document: Object) -> Object:
     """Answers a SelfSubjectReview, who the asker is."""
     return _head(info) | {"status": {"userInfo": user.info()}}
 
 
-def review_token(registry: Registry, info: RequestInfo, _user: User, document: Object) -> Object:
+def review_token(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:
     """Answers a TokenReview, whose token it is."""
     spec = _spec(document)
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
     try:
-        owner, audiences = registry.access.user_of_token(spec["token"], spec.get("audiences") or ())
+        owner, audiences = backend.access.user_of_token(spec["token"], spec.get("audiences") or ())
     except InvalidTokenError as error:
         return _answer(info, spec, {"user": {}, "error": str(error)})
     known = {"authenticated": True, "user": owner.info()}
@@ -117,7 +117,7 @@ def _refuse(info: RequestInfo, errors: list[FieldError]) -> None:
     raise StatusError(422, "Invalid", message, details)
 
 
-def _judged(registry: Registry, info: RequestInfo, user: User, spec: Object) -> Object:
+def _judged(backend: Backend, info: RequestInfo, user: User, spec: Object) -> Object:
     asked = spec.get("resourceAttributes")
     if asked is not None:
         fields = ("verb", "group", "resource", "subresource", "namespace", "name")
@@ -125,7 +125,7 @@ def _judged(registry: Registry, info: RequestInfo, user: User, spec: Object) -> 
     else:
         path = spec["nonResourceAttributes"]
         attributes = Attributes(path.get("verb") or "", path=path.get("path") or "")
-    verdict = registry.access.authorize(user, attributes)
+    verdict = backend.access.authorize(user, attributes)
     status: Object = {"allowed": verdict.allowed}
     return _answer(info, spec, status | ({"reason": verdict.reason} if verdict.reason else {}))
 

@@ -1,6 +1,4 @@
-"""What the server does with pods beyond storing them. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go and
-pkg/apis/core/v1/helper/qos.
-"""
+"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go and pkg/apis/core/v1/helper/qos."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ GATED: Object = {
 
 
 def prepare_pod(pod: Object) -> None:
-    """A new pod's first status, and selectors completed by the pod's own labels."""
+    """Sets a new pod's first status, and completes selectors with the pod's own labels."""
     spec, metadata = pod["spec"], pod["metadata"]
     status: Object = {"phase": "Pending"}
     if spec.get("schedulingGates"):
@@ -33,7 +31,7 @@ def prepare_pod(pod: Object) -> None:
 
 
 def prepare_pod_status(pod: Object, old: Object) -> None:
-    """What a kubelet's status says nothing of stays."""
+    """Keeps what a status update of a kubelet leaves out."""
     if "qosClass" not in pod["status"] and "qosClass" in old["status"]:
         pod["status"]["qosClass"] = old["status"]["qosClass"]
     owners = old["metadata"].get("ownerReferences")
@@ -52,7 +50,7 @@ def _affinity_terms(spec: Object) -> Iterator[Object]:
 
 
 def _merge_label_keys(term: Object, labels: dict[str, str]) -> None:
-    """Turns matchLabelKeys and mismatchLabelKeys into expressions. Without a selector, nothing is selected anyway."""
+    """Turns matchLabelKeys and mismatchLabelKeys into expressions. Without a selector, nothing is selected."""
     selector = term.get("labelSelector")
     if selector is None:
         return
@@ -64,7 +62,7 @@ def _merge_label_keys(term: Object, labels: dict[str, str]) -> None:
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort: how a pod's requests and limits of cpu and memory relate."""
+    """Guaranteed, Burstable or BestEffort, by a pod's requests and limits of cpu and memory."""
     if spec.get("resources"):
         return _qos_of([spec["resources"]])
     containers = [*(spec.get("containers") or ()), *spec.get("initContainers", ())]
@@ -83,10 +81,10 @@ def _qos_of(resources: list[Object]) -> str:
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
 
 
-def grace(pod: Object, asked: int | None) -> int:
-    """Seconds until a deleted pod may go: none for one that no kubelet knows, or that has ended."""
+def grace_period(pod: Object, requested: int | None) -> int:
+    """Seconds until a deleted pod may be removed: 0 if no kubelet runs it, or if it has terminated."""
     spec = pod["spec"]
     if not spec.get("nodeName") or pod["status"].get("phase") in {"Succeeded", "Failed"}:
         return 0
-    seconds: int = spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked
+    seconds: int = spec.get("terminationGracePeriodSeconds", 30) if requested is None else requested
     return 1 if seconds < 0 else seconds

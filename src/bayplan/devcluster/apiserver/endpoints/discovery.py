@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.endpoints.subresources import subresources_of
+from bayplan.devcluster.apiserver.endpoints.virtual_resources import VIRTUAL
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.subresources import VIRTUAL
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 STATUS_VERBS = ["get", "patch", "update"]
@@ -189,7 +190,7 @@ def _subresources(resource: Resource) -> dict[str, Object]:
     """The subresources of a resource, as an APIResource says it, by name."""
     kind = resource.kind
     found: dict[str, Object] = {"status": {"kind": kind.kind, "verbs": STATUS_VERBS}} if kind.status else {}
-    for name, subresource in resource.subresources.items():
+    for name, subresource in subresources_of(resource).items():
         group, _, version = subresource.api_version.rpartition("/")
         own = {"group": group, "version": version} if subresource.api_version else {}
         found[name] = {**own, "kind": subresource.kind, "verbs": sorted(subresource.verbs)}

@@ -6,30 +6,32 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.devcluster.apiserver.binding import SUCCESS, set_condition
 from bayplan.devcluster.apiserver.clock import timestamp
-from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete, read_options
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.endpoints.binding import SUCCESS, set_condition
+from bayplan.devcluster.apiserver.label_selectors import label_selector
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.selectors import label_selector
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, forbidden, internal
-from bayplan.devcluster.apiserver.store import Entry
+from bayplan.devcluster.apiserver.storage.deletion import DeleteOptions, delete, read_options
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.storage.store import Entry
 
 MOST_DISRUPTED = 2000
 
 
-def evict(registry: Registry, pods: Resource, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
+def evict(
+    storage: RestStorage, pods: Resource, namespace: str, name: str, eviction: Object, *, dry_run: bool
+) -> Object:
     """Deletes the pod, or answers 429 where a budget says not now."""
     if eviction["metadata"].get("name", "") != name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = read_options({"dryRun": "All"} if dry_run else {}, eviction.get("deleteOptions", {}))
-    pod = registry.load(pods, namespace, name)
+    pod = storage.load(pods, namespace, name)
     if not _needs_no_budget(pod):
-        _ask_budget(registry, pod, options)
+        _ask_budget(storage, pod, options)
     if not options.dry_run:
-        _mark_target(registry, pods, pod)
-    delete(registry, pods, namespace, name, options)
+        _mark_target(storage, pods, pod)
+    delete(storage, pods, namespace, name, options)
     return SUCCESS
 
 
@@ -38,8 +40,8 @@ def _needs_no_budget(pod: Object) -> bool:
     return ended or "deletionTimestamp" in pod["metadata"]
 
 
-def _ask_budget(registry: Registry, pod: Object, options: DeleteOptions) -> None:
-    budgets = _budgets(registry, pod)
+def _ask_budget(storage: RestStorage, pod: Object, options: DeleteOptions) -> None:
+    budgets = _budgets(storage, pod)
     if not budgets:
         return
     if len(budgets) > 1:
@@ -53,13 +55,13 @@ def _ask_budget(registry: Registry, pod: Object, options: DeleteOptions) -> None
             return
         if status["currentHealthy"] >= status["desiredHealthy"] > 0:
             return
-    _spend(registry, pod, budget, options)
+    _spend(storage, pod, budget, options)
 
 
-def _budgets(registry: Registry, pod: Object) -> list[Entry]:
+def _budgets(storage: RestStorage, pod: Object) -> list[Entry]:
     """The budgets of the pod's namespace whose selectors match it."""
     labels = pod["metadata"].get("labels", {})
-    found = registry.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
+    found = storage.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
     return [entry for entry in found if label_selector(entry.load()["spec"].get("selector")).matches(labels)]
 
 
@@ -68,7 +70,7 @@ def _is_ready(pod: Object) -> bool:
     return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
 
 
-def _spend(registry: Registry, pod: Object, budget: Object, options: DeleteOptions) -> None:
+def _spend(storage: RestStorage, pod: Object, budget: Object, options: DeleteOptions) -> None:
     """Takes one disruption from the budget. Raises 429 if there is none left."""
     name, status = budget["metadata"]["name"], budget["status"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
@@ -87,10 +89,10 @@ def _spend(registry: Registry, pod: Object, budget: Object, options: DeleteOptio
     if options.dry_run:
         return
     status["disruptionsAllowed"] -= 1
-    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(registry.clock.now())
-    budgets = registry.resource("policy", "v1", POD_DISRUPTION_BUDGET.plural)
+    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(storage.clock.now())
+    budgets = storage.served.find("policy", "v1", POD_DISRUPTION_BUDGET.plural)
     assert budgets is not None  # the table of kinds has it
-    registry.write(budgets, budget)
+    storage.write(budgets, budget)
 
 
 def _too_many(why: str, retry_after: int) -> StatusError:
@@ -101,7 +103,7 @@ def _too_many(why: str, retry_after: int) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details)
 
 
-def _mark_target(registry: Registry, pods: Resource, pod: Object) -> None:
+def _mark_target(storage: RestStorage, pods: Resource, pod: Object) -> None:
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -109,6 +111,6 @@ def _mark_target(registry: Registry, pods: Resource, pod: Object) -> None:
         "message": "Eviction API: evicting",
     }
     before = {"conditions": list(pod["status"].get("conditions", ()))}
-    set_condition(pod["status"], condition, timestamp(registry.clock.now()))
+    set_condition(pod["status"], condition, timestamp(storage.clock.now()))
     if pod["status"]["conditions"] != before["conditions"]:
-        registry.write(pods, pod)
+        storage.write(pods, pod)

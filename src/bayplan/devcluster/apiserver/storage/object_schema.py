@@ -1,6 +1,6 @@
-"""What the objects of a resource look like: how bodies are read, patches merged and schemas told.
+"""How objects of a kind are decoded, converted, patched and described in OpenAPI.
 
-`Shape` is what the verbs rely on; `TypedShape` is that of the built-in kinds, derived from the typed models.
+`ObjectSchema` is the protocol that the verbs use; `TypedSchema` implements it for built-in kinds from the typed models.
 """
 
 from __future__ import annotations
@@ -10,68 +10,82 @@ from functools import cache
 from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
-from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.encoding import decode, encode
+from bayplan.devcluster.apiserver.model_schemas import add_model
 from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
 from bayplan.devcluster.apiserver.schema import Object, model_of, normalize
 from bayplan.devcluster.apiserver.status import cannot_be_handled
 
 
-class Shape(Protocol):
-    """The form of one kind's objects in one version."""
+class ObjectSchema(Protocol):
+    """The schema of one kind's objects in one version."""
 
     @property
     def kind(self) -> Kind:
-        """The kind itself."""
+        """The kind."""
         ...
 
     @property
     def patch_types(self) -> tuple[str, ...]:
-        """The media types of patches that it takes."""
+        """The media types of supported patches."""
+        ...
+
+    @property
+    def converts(self) -> bool:
+        """Whether `from_storage` and `to_storage` change objects."""
         ...
 
     def check_kind(self, document: Object) -> None:
-        """Whether a body is of the kind, as far as it says. Raises StatusError."""
+        """Checks `kind` and `apiVersion` of a body, where it has them. Raises StatusError."""
         ...
 
     def normalize(self, body: Object) -> tuple[Object, list[str]]:
-        """The body as it is stored, and the paths of its unknown fields. Shares nothing with it. Raises Mismatch."""
+        """Returns a deep copy in the form that is stored, and the paths of unknown fields. Raises Mismatch."""
         ...
 
     def empty(self) -> Object:
-        """What an object consists of that says nothing: the fields which are always written."""
+        """Returns a new object with nothing but the fields that are always present."""
+        ...
+
+    def from_storage(self, obj: Object) -> Object:
+        """Converts a stored object, which it may change, to this version."""
+        ...
+
+    def to_storage(self, obj: Object) -> Object:
+        """Converts an object of this version to the version that is stored."""
         ...
 
     def read_protobuf(self, body: bytes) -> Object:
-        """A protobuf body as plain values. Raises StatusError."""
+        """Decodes a protobuf body to plain values. Raises StatusError."""
         ...
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
-        """A strategic merge patch, applied. Raises StatusError."""
+        """Applies a strategic merge patch. Raises StatusError."""
         ...
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """What server-side apply makes of an object. Raises StatusError."""
+        """Applies a configuration as server-side apply does. Raises StatusError."""
         ...
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Adds the kind's OpenAPI schema, and those it refers to, to a document's; returns its name.
+        """Adds the kind's OpenAPI schema, and the schemas that it refers to, to `schemas`; returns its name.
 
-        `references` is where references to schemas point, and so tells the version of OpenAPI.
+        `references` is the prefix of references, which differs between the versions of OpenAPI.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class TypedShape:
-    """The shape of a kind that has a typed model."""
+class TypedSchema:
+    """The schema of a kind that has a typed model."""
 
     kind: Kind
     patch_types: tuple[str, ...] = PATCH_TYPES
+    converts: bool = False
 
     def check_kind(self, document: Object) -> None:
-        """Nothing said means the kind itself."""
+        """See ObjectSchema."""
         kind = self.kind
         given, version = document.get("kind") or kind.kind, document.get("apiVersion") or kind.api_version
         if given == kind.kind and version == kind.api_version:
@@ -84,29 +98,37 @@ class TypedShape:
         raise cannot_be_handled(kind, given, kind.version, why)
 
     def normalize(self, body: Object) -> tuple[Object, list[str]]:
-        """As Go decodes into the API's type and encodes from it."""
+        """Decodes into the API's type and encodes again, as Go does."""
         return normalize(self.kind, body)
 
     def empty(self) -> Object:
-        """A fresh copy."""
+        """See ObjectSchema."""
         obj: Object = decode(_empty(self.kind))
         return obj
 
+    def from_storage(self, obj: Object) -> Object:
+        """Returns the object: it is stored in this version."""
+        return obj
+
+    def to_storage(self, obj: Object) -> Object:
+        """Returns the object: it is stored in this version."""
+        return obj
+
     def read_protobuf(self, body: bytes) -> Object:
-        """By the field numbers of the API's type."""
+        """Uses the field numbers of the API's type."""
         return read_protobuf(model_of(self.kind), body)
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
-        """By the merge keys of the API's type."""
+        """Uses the merge keys of the API's type."""
         return apply_strategic_patch(self.kind, obj, patch)
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """By the merge keys of the API's type."""
+        """Uses the merge keys of the API's type."""
         return apply_configuration(self.kind, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Derived from the model."""
-        return openapi.add_model(schemas, model_of(self.kind), references)
+        """Derives the schema from the model."""
+        return add_model(schemas, model_of(self.kind), references)
 
 
 _KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))

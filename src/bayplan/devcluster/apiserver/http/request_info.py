@@ -24,7 +24,7 @@ class RequestInfo:
     subresource: str = ""
 
 
-def read_request(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
+def read_request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     """Returns what a request asks for."""
     return _read(method, path, query.get("watch", "") in {"1", "true", "True"})
 

@@ -1,44 +1,76 @@
-"""What admission adds to new objects, or has against them. Mirrors the default plugins of kube-apiserver: Priority,
-DefaultTolerationSeconds, TaintNodesByCondition, PodGroupWorkloadExists, DefaultStorageClass,
-StorageObjectInUseProtection; and the cluster addresses of services, which are no plugin's.
+"""Admission of new objects: completes them, or rejects them with 403.
+
+Mirrors the default plugins of kube-apiserver: Priority, DefaultTolerationSeconds, TaintNodesByCondition,
+PodGroupWorkloadExists, DefaultStorageClass and StorageObjectInUseProtection. Also allocates the cluster addresses of
+services, which kube-apiserver does outside of admission.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from bayplan.api.kinds import POD, POD_GROUP, PRIORITY_CLASS, STORAGE_CLASS, WORKLOAD, Kind
-from bayplan.devcluster.apiserver.registry import Registry
+from bayplan.api.kinds import (
+    CUSTOM_RESOURCE_DEFINITION,
+    NODE,
+    PERSISTENT_VOLUME,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    SERVICE,
+    STORAGE_CLASS,
+    WORKLOAD,
+    Kind,
+)
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import forbidden
+from bayplan.devcluster.apiserver.status import StatusError, forbidden
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 TOLERATED_SECONDS = 300
 BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
-DEFAULT_CLASS_MARKS = (
+DEFAULT_CLASS_ANNOTATIONS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 
 
-def admit_pod(registry: Registry, pod: Object) -> None:
-    """Resolves the priority class and tolerates nodes that fail for five minutes."""
-    _admit_priority(registry, pod)
+def admit(storage: RestStorage, resource: Resource, obj: Object) -> None:
+    """Runs the admission plugins of a new object's kind. Raises StatusError."""
+    if resource.custom is not None:
+        _check_definition(storage, resource.custom.definition)
+    plugin = _PLUGINS.get(resource.kind.resource)
+    if plugin is not None:
+        plugin(storage, obj)
+
+
+def _check_definition(storage: RestStorage, name: str) -> None:
+    """Rejects custom objects while their definition is being deleted. Mirrors apiextensions-apiserver's crdHandler."""
+    definition = storage.store.collection(CUSTOM_RESOURCE_DEFINITION.resource).objects.get(name)
+    if definition is None or definition.terminating:
+        message = "create not allowed while custom resource definition is terminating"
+        raise StatusError(405, "MethodNotAllowed", message, {})
+
+
+def _admit_pod(storage: RestStorage, pod: Object) -> None:
+    """Resolves the priority class, and tolerates failing nodes for five minutes."""
+    _admit_priority(storage, pod)
     _add_tolerations(pod["spec"])
 
 
 def readmit_pod(pod: Object, old: Object) -> None:
-    """What admission adds, an update does not take away."""
+    """Keeps what admission has added when an update leaves it out."""
     for field in ("priority", "preemptionPolicy"):
         if field in old["spec"]:
             pod["spec"].setdefault(field, old["spec"][field])
     _add_tolerations(pod["spec"])
 
 
-def _admit_priority(registry: Registry, pod: Object) -> None:
+def _admit_priority(storage: RestStorage, pod: Object) -> None:
     spec, name = pod["spec"], pod["metadata"].get("name", "")
-    found = _class_of(registry, POD, name, spec)
+    found = _class_of(storage, POD, name, spec)
     priority = found.get("value", 0)
     if spec.setdefault("priority", priority) != priority:
         why = (
@@ -55,24 +87,24 @@ def _admit_priority(registry: Registry, pod: Object) -> None:
         raise forbidden(POD, name, why)
 
 
-def _class_of(registry: Registry, kind: Kind, name: str, spec: Object) -> Object:
-    """The priority class that a spec names, or the default one, whose name it gets; empty where there is neither."""
+def _class_of(storage: RestStorage, kind: Kind, name: str, spec: Object) -> Object:
+    """Returns the priority class that a spec names, or the default one, and then sets its name; {} if there is none."""
     wanted = spec.get("priorityClassName", "")
     if wanted:
-        entry = registry.store.collection(PRIORITY_CLASS.resource).objects.get(wanted)
+        entry = storage.store.collection(PRIORITY_CLASS.resource).objects.get(wanted)
         if entry is None:
             raise forbidden(kind, name, f"no PriorityClass with name {wanted} was found")
         named: Object = entry.load()
         return named
-    found = _default_class(registry)
+    found = _default_class(storage)
     if found:
         spec["priorityClassName"] = found["metadata"]["name"]
     return found
 
 
-def _default_class(registry: Registry) -> Object:
-    """The class for pods that name none: of those that are the global default, the one of the lowest value."""
-    collection = registry.store.collection(PRIORITY_CLASS.resource)
+def _default_class(storage: RestStorage) -> Object:
+    """Returns the class for pods that name none: of the global defaults, the one with the lowest value."""
+    collection = storage.store.collection(PRIORITY_CLASS.resource)
     defaults = [entry.load() for entry in collection.objects.values() if entry.fields.get("globalDefault") == "true"]
     return min(defaults, key=lambda found: found["value"], default={})
 
@@ -93,13 +125,13 @@ def _add_tolerations(spec: Object) -> None:
         spec["tolerations"] = [*tolerations, *missing]
 
 
-def admit_pod_group(registry: Registry, pod_group: Object) -> None:
-    """Resolves the priority class, and turns down a group of a Workload that has no such template.
+def _admit_pod_group(storage: RestStorage, pod_group: Object) -> None:
+    """Resolves the priority class, and rejects a group whose Workload does not have the template.
 
     Mirrors admitPodGroup of plugin/pkg/admission/priority, and plugin/pkg/admission/podgroup.
     """
     spec, metadata = pod_group["spec"], pod_group["metadata"]
-    found = _class_of(registry, POD_GROUP, metadata.get("name", ""), spec)
+    found = _class_of(storage, POD_GROUP, metadata.get("name", ""), spec)
     priority = found.get("value", 0)
     if spec.setdefault("priority", priority) != priority:
         why = (
@@ -109,12 +141,12 @@ def admit_pod_group(registry: Registry, pod_group: Object) -> None:
         raise forbidden(POD_GROUP, metadata.get("name", ""), why)
     reference = (spec.get("podGroupTemplateRef") or {}).get("workload")
     if reference:
-        _check_template(registry, metadata, reference)
+        _check_template(storage, metadata, reference)
 
 
-def _check_template(registry: Registry, metadata: Object, reference: Object) -> None:
+def _check_template(storage: RestStorage, metadata: Object, reference: Object) -> None:
     workload, template = reference["workloadName"], reference["podGroupTemplateName"]
-    entry = registry.store.collection(WORKLOAD.resource).objects.get(f"{metadata['namespace']}/{workload}")
+    entry = storage.store.collection(WORKLOAD.resource).objects.get(f"{metadata['namespace']}/{workload}")
     if entry is None:
         why = f'PodGroup rejected: Workload "{workload}" not found'
     elif entry.terminating:
@@ -126,37 +158,37 @@ def _check_template(registry: Registry, metadata: Object, reference: Object) -> 
     raise forbidden(POD_GROUP, metadata.get("name", ""), why)
 
 
-def admit_node(_registry: Registry, node: Object) -> None:
-    """A new node takes no pods before its condition is known."""
+def _admit_node(_storage: RestStorage, node: Object) -> None:
+    """Taints a new node, which takes no pods before its condition is known."""
     taints = node["spec"].setdefault("taints", [])
     if not any(taint["key"] == NOT_READY and taint["effect"] == "NoSchedule" for taint in taints):
         taints.append({"key": NOT_READY, "effect": "NoSchedule"})
 
 
-def admit_claim(registry: Registry, claim: Object) -> None:
-    """A claim that names no class gets the default one, and no claim goes while pods use it."""
+def _admit_claim(storage: RestStorage, claim: Object) -> None:
+    """Sets the default class, and protects the claim from removal while pods use it."""
     spec, annotations = claim["spec"], claim["metadata"].get("annotations", {})
     if "storageClassName" not in spec and BETA_CLASS not in annotations:
-        default = _default_storage_class(registry)
+        default = _default_storage_class(storage)
         if default:
             spec["storageClassName"] = default
     _add_finalizer(claim, "kubernetes.io/pvc-protection")
 
 
-def _default_storage_class(registry: Registry) -> str:
-    """Of several default classes the newest, of these the first by name; "" if there is none."""
-    classes = [entry.load()["metadata"] for entry in registry.store.collection(STORAGE_CLASS.resource).objects.values()]
+def _default_storage_class(storage: RestStorage) -> str:
+    """Returns the newest default class, of several the first by name; "" if there is none."""
+    classes = [entry.load()["metadata"] for entry in storage.store.collection(STORAGE_CLASS.resource).objects.values()]
     defaults = [
         metadata
         for metadata in sorted(classes, key=lambda metadata: str(metadata["name"]))
-        if any(metadata.get("annotations", {}).get(mark) == "true" for mark in DEFAULT_CLASS_MARKS)
+        if any(metadata.get("annotations", {}).get(key) == "true" for key in DEFAULT_CLASS_ANNOTATIONS)
     ]
     newest = max(defaults, key=lambda metadata: str(metadata["creationTimestamp"]), default={"name": ""})
     return str(newest["name"])
 
 
-def admit_volume(_registry: Registry, volume: Object) -> None:
-    """A volume does not go while a claim is bound to it."""
+def _admit_volume(_storage: RestStorage, volume: Object) -> None:
+    """Protects a volume from removal while a claim is bound to it."""
     _add_finalizer(volume, "kubernetes.io/pv-protection")
 
 
@@ -166,12 +198,12 @@ def _add_finalizer(obj: Object, finalizer: str) -> None:
         finalizers.append(finalizer)
 
 
-def admit_service(registry: Registry, service: Object) -> None:
-    """Gives a service its cluster address, and node ports where it asks for them."""
+def _admit_service(storage: RestStorage, service: Object) -> None:
+    """Allocates a service's cluster address, and its node ports if its type has them."""
     spec = service["spec"]
     if spec["type"] == "ExternalName":
         return
-    taken = registry.store.collection("services").objects
+    taken = storage.store.collection("services").objects
     if not spec.get("clusterIP"):
         used = {entry.fields["spec.clusterIP"] for entry in taken.values()}
         spec["clusterIP"] = next(address for address in _addresses() if address not in used)
@@ -181,11 +213,11 @@ def admit_service(registry: Registry, service: Object) -> None:
     if spec["type"] in {"NodePort", "LoadBalancer"}:
         for port in spec.get("ports", ()):
             if "nodePort" not in port:
-                port["nodePort"] = registry.random.randrange(30_000, 32_768)
+                port["nodePort"] = storage.random.randrange(30_000, 32_768)
 
 
 def _addresses() -> Iterator[str]:
-    """The addresses of 10.96.0.0/16, but for the few that are promised to others."""
+    """The addresses of 10.96.0.0/16, except the first, which are reserved."""
     for third in range(256):
         for fourth in range(256):
             if third or fourth > 10:
@@ -193,7 +225,18 @@ def _addresses() -> Iterator[str]:
 
 
 def keep_address(service: Object, old: Object) -> None:
-    """An update that does not speak of the cluster address leaves it."""
+    """Keeps the cluster address of a service when an update leaves it out."""
     for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if field in old["spec"] and not service["spec"].get(field):
             service["spec"][field] = old["spec"][field]
+
+
+_PLUGINS: Mapping[str, Callable[[RestStorage, Object], None]] = {
+    POD.resource: _admit_pod,
+    POD_GROUP.resource: _admit_pod_group,
+    NODE.resource: _admit_node,
+    SERVICE.resource: _admit_service,
+    PERSISTENT_VOLUME.resource: _admit_volume,
+    PERSISTENT_VOLUME_CLAIM.resource: _admit_claim,
+}
+"""By resource."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from bayplan.devcluster.apiserver import openapi
-from bayplan.devcluster.apiserver.discovery import VERSION, Discovery
 from bayplan.devcluster.apiserver.encoding import encode
+from bayplan.devcluster.apiserver.endpoints import openapi
+from bayplan.devcluster.apiserver.endpoints.discovery import VERSION, Discovery
+from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.http.messages import HttpResponse
-from bayplan.devcluster.apiserver.negotiation import Form, negotiate
-from bayplan.devcluster.apiserver.requesting import Request
+from bayplan.devcluster.apiserver.http.negotiation import Form, negotiate
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError, method_not_allowed
+from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
 
 HEALTH = ("/healthz", "/livez", "/readyz")
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -21,12 +21,12 @@ AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscov
 class Pages:
     """Documents about the server, made when they are first asked for, and anew when what it serves has changed."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResources) -> None:
         self._served = served
         self._made: _Made | None = None
 
-    def answer(self, request: Request, address: str) -> HttpResponse:
-        """The answer to a request for a page. Raises StatusError."""
+    def handle(self, request: Request, address: str) -> HttpResponse:
+        """Returns the response to a request for a page. Raises StatusError."""
         path = request.info.path.rstrip("/") or "/"
         if path.startswith(HEALTH):
             return HttpResponse(200, b"ok", "text/plain")
@@ -92,7 +92,7 @@ class Pages:
 class _Made:
     """What has been made for one revision of the served resources."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: ServedResources) -> None:
         self.revision = served.revision
         self.discovery = Discovery(served)
         self.schemas: dict[str, bytes] = {}

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from bayplan.api.kinds import POD
 from bayplan.devcluster.apiserver.clock import timestamp
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import MODIFIED, StatusError, bad_request, conflict, internal
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 
 TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 
@@ -17,22 +17,22 @@ SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 
 
 def bind(
-    registry: Registry, pods: Resource, namespace: str, name: str, binding: Object, *, dry_run: bool = False
+    storage: RestStorage, pods: Resource, namespace: str, name: str, binding: Object, *, dry_run: bool = False
 ) -> Object:
     """Carries out a Binding. Raises 404, 409 and, for a Binding that is none, 400 or 500."""
     target, metadata = _read(name, binding)
-    pod = registry.load(pods, namespace, name)
+    pod = storage.load(pods, namespace, name)
     _check(pod, metadata)
     pod["spec"]["nodeName"] = target["name"]
     if annotations := metadata.get("annotations"):
         pod["metadata"]["annotations"] = {**pod["metadata"].get("annotations", {}), **annotations}
-    labels = {**(metadata.get("labels") or {}), **_topology(registry, target)}
+    labels = {**(metadata.get("labels") or {}), **_topology(storage, target)}
     if labels:
         pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), **labels}
     status = pod["status"]
     status.pop("nominatedNodeName", None)
-    set_condition(status, {"type": "PodScheduled", "status": "True"}, timestamp(registry.clock.now()))
-    registry.write(pods, pod, dry_run=dry_run)
+    set_condition(status, {"type": "PodScheduled", "status": "True"}, timestamp(storage.clock.now()))
+    storage.write(pods, pod, dry_run=dry_run)
     return SUCCESS
 
 
@@ -72,11 +72,11 @@ def _refused(name: str, why: str) -> StatusError:
     return conflict(POD, name, why, "binding")
 
 
-def _topology(registry: Registry, target: Object) -> dict[str, str]:
+def _topology(storage: RestStorage, target: Object) -> dict[str, str]:
     """The labels of the node's place that a pod on it gets as well."""
     if target.get("kind") != "Node":
         return {}
-    node = registry.store.collection("nodes").objects.get(target["name"])
+    node = storage.store.collection("nodes").objects.get(target["name"])
     return {} if node is None else {key: node.labels[key] for key in TOPOLOGY_LABELS if key in node.labels}
 
 

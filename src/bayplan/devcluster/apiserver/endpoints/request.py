@@ -1,4 +1,4 @@
-"""A request as the verbs see it: read off its connection, with its options and its body on demand."""
+"""A request for a resource: its options and its body, decoded when a verb needs them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
-from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_document
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
 from bayplan.devcluster.apiserver.http.messages import JSON_TYPE
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.patch import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -17,10 +18,7 @@ from bayplan.devcluster.apiserver.patch import (
     apply_json_patch,
     apply_merge_patch,
 )
-from bayplan.devcluster.apiserver.requests import RequestInfo
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.shapes import Shape, TypedShape
 from bayplan.devcluster.apiserver.status import (
     bad_request,
     invalid,
@@ -28,6 +26,8 @@ from bayplan.devcluster.apiserver.status import (
     required,
     unsupported_media_type,
 )
+from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 
 def _options(kind: str) -> Kind:
@@ -39,11 +39,10 @@ _OPTIONS = {
     "update": _options("UpdateOptions"),
     "patch": _options("PatchOptions"),
 }
-_SCALE = TypedShape(Kind("autoscaling", "v1", "Scale", "", "", namespaced=True, model="autoscaling_v1.Scale"))
 
 
 def _check_applied(configuration: Any) -> None:
-    """What is applied has to say what it is. Raises 400."""
+    """Raises 400 for an applied configuration without a kind and a version."""
     kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
     if not kind or not version:
         group, _, plain = str(version).rpartition("/")
@@ -52,10 +51,10 @@ def _check_applied(configuration: Any) -> None:
 
 @dataclass(slots=True)
 class Request:
-    """One request."""
+    """A request from an authenticated user. `query` has the query parameters."""
 
     info: RequestInfo
-    parameters: Mapping[str, str]
+    query: Mapping[str, str]
     body: bytes = b""
     content_type: str = JSON_TYPE
     accept: str = ""
@@ -67,45 +66,45 @@ class Request:
         return self.content_type.partition(";")[0].strip()
 
     def dry_run(self) -> bool:
-        """Whether nothing is to be stored. Raises 422."""
-        wanted = self.parameters.get("dryRun", "")
+        """Whether the request must not store anything. Raises 422."""
+        wanted = self.query.get("dryRun", "")
         if wanted not in {"", "All"}:
             raise invalid(_OPTIONS[self.info.verb], "", [not_supported("dryRun", [wanted], ("All",))])
         return wanted == "All"
 
     def validation(self) -> FieldValidation:
-        """How unknown fields are judged. Raises 422."""
-        mode = self.parameters.get("fieldValidation", "") or "Warn"
+        """How to handle unknown fields. Raises 422."""
+        mode = self.query.get("fieldValidation", "") or "Warn"
         if mode not in {"Ignore", "Warn", "Strict"}:
             supported = ("", "Ignore", "Strict", "Warn")
             raise invalid(_OPTIONS[self.info.verb], "", [not_supported("fieldValidation", mode, supported)])
         return FieldValidation(mode)
 
     def document(self, kind: Kind) -> Object:
-        """The body as an object of a kind that is not stored, normalized; empty without a body. Raises 400 or 415."""
+        """Returns the body as a normalized object of a kind that is not stored; {} without a body. Raises 4xx."""
         if not self.body:
             return {}
-        shape = TypedShape(kind)
-        document = read_document(shape, self.body, self.content_type)
+        schema = TypedSchema(kind)
+        document = read_document(schema, self.body, self.content_type)
         if isinstance(document, dict):
             document.pop("apiVersion", None)  # options and reviews come in the versions of many groups
-        return accept(shape, document, FieldValidation("Ignore"))
+        return accept(schema, document, FieldValidation("Ignore"))
 
-    def patch(self, shape: Shape) -> Any:
-        """The patch that the body is. Raises 400, 415, or 422 for an apply without a manager."""
-        if self.media not in shape.patch_types:
+    def patch(self, schema: ObjectSchema) -> Any:
+        """Returns the body as a patch. Raises 400, 415, or 422 for an apply without a field manager."""
+        if self.media not in schema.patch_types:
             raise unsupported_media_type()
-        if self.media == APPLY_PATCH and not self.parameters.get("fieldManager"):
+        if self.media == APPLY_PATCH and not self.query.get("fieldManager"):
             raise invalid(_OPTIONS["patch"], "", [required("fieldManager", "is required for apply patch")])
-        patch = read_document(shape, self.body, self.content_type)
+        patch = read_document(schema, self.body, self.content_type)
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
         return patch
 
-    def patched(self, shape: Shape, old: Object) -> Object:
-        """The document that the body, a patch, makes of `old`."""
-        kind = shape.kind
-        patch, whole = self.patch(shape), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
+    def patched(self, schema: ObjectSchema, old: Object) -> Object:
+        """Returns `old` with the patch in the body applied."""
+        kind = schema.kind
+        patch, whole = self.patch(schema), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
         if self.media == JSON_PATCH:
             return apply_json_patch(whole, patch)
         if not isinstance(patch, dict):
@@ -116,17 +115,15 @@ class Request:
             merged: Object = apply_merge_patch(whole, patch)
             return merged
         if self.media == APPLY_PATCH:
-            return shape.apply(whole, patch)
-        return shape.merge_strategically(whole, patch)
+            return schema.apply(whole, patch)
+        return schema.merge_strategically(whole, patch)
 
-    def changed(self, old: Object) -> Object:
-        """The scale that an update or a patch of `old` makes."""
-        if self.info.verb == "patch":
-            return self.patched(_SCALE, old)
-        return self.document(_SCALE.kind)
+    def changed(self, schema: TypedSchema, old: Object) -> Object:
+        """Returns the object of a kind that is not stored that an update or a patch makes of `old`."""
+        return self.patched(schema, old) if self.info.verb == "patch" else self.document(schema.kind)
 
     def object(self, resource: Resource, old: Object) -> Object:
-        """The object that an update or a patch of `old` makes, normalized."""
+        """Returns the normalized object that an update or a patch makes of `old`."""
         if self.info.verb == "patch":
-            return accept(resource.shape, self.patched(resource.shape, old), self.validation())
+            return accept(resource.schema, self.patched(resource.schema, old), self.validation())
         return self.document(resource.kind)

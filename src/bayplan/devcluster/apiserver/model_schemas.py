@@ -1,21 +1,12 @@
-"""The API's schema as OpenAPI, derived from the models: enough for `kubectl apply`, `create` and `explain`.
-
-Of the paths, only what clients look up is told: that writes take `fieldValidation`, and that pages have limits.
-"""
+"""The OpenAPI schemas of the typed models."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
-from typing import TYPE_CHECKING
 
-from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.documentation import field_descriptions, type_description
 from bayplan.devcluster.apiserver.patch import MERGE_KEYS, RETAIN_KEYS
 from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
-
-if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver.resources import Resource
 
 _HOMES = {
     "meta": "io.k8s.apimachinery.pkg.apis.meta",
@@ -39,44 +30,11 @@ _SCALARS: dict[str, Object] = {
 }
 
 
-def version_document(resources: Iterable[Resource]) -> Object:
-    """The OpenAPI v3 document of one group and version."""
-    paths, schemas = _told(resources, V3)
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": "v1.36.2"},
-        "paths": paths,
-        "components": {"schemas": schemas},
-    }
-
-
-def swagger(resources: Iterable[Resource]) -> Object:
-    """The OpenAPI v2 document of everything."""
-    paths, definitions = _told(resources, V2)
-    info = {"title": "Kubernetes", "version": "v1.36.2"}
-    return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
-
-
-def _told(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
-    """The paths of resources, and their schemas."""
-    paths: Object = {}
-    schemas: Object = {}
-    for resource in resources:
-        name = resource.shape.add_schema(schemas, style)
-        schemas[name]["x-kubernetes-group-version-kind"] = [_gvk(resource.kind)]
-        paths |= _paths(resource.kind, v3=style == V3)
-    return paths, schemas
-
-
 @cache
 def schema_name(model: Model) -> str:
     """The name of a type's schema: `io.k8s.api.core.v1.Pod`."""
     group, _, version = model.__module__.rpartition(".")[2].rpartition("_")
     return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{model.__name__}"
-
-
-def _gvk(kind: Kind) -> Object:
-    return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
 def add_model(schemas: Object, model: Model, style: str) -> str:
@@ -137,34 +95,3 @@ def reference(schemas: Object, model: Model, style: str) -> Object:
     """A reference to the schema of a type, which is added."""
     told = {"$ref": style + add_model(schemas, model, style)}
     return {"allOf": [told], "default": {}} if style == V3 else told
-
-
-def _paths(kind: Kind, *, v3: bool) -> Object:
-    """The paths of a kind, with the parameters that kubectl asks about before it uses them."""
-    validation = _parameter("fieldValidation", "string", v3=v3)
-    write = {
-        "parameters": [_parameter("dryRun", "string", v3=v3), validation],
-        "x-kubernetes-group-version-kind": _gvk(kind),
-        "responses": {"200": {"description": "OK"}},
-    }
-    read = {
-        "parameters": [_parameter("limit", "integer", v3=v3), _parameter("continue", "string", v3=v3)],
-        "x-kubernetes-group-version-kind": _gvk(kind),
-        "responses": {"200": {"description": "OK"}},
-    }
-    collection = kind.path("{namespace}")
-    single = kind.path("{namespace}", "{name}")
-    return {
-        collection: {"get": {**read, "x-kubernetes-action": "list"}, "post": {**write, "x-kubernetes-action": "post"}},
-        single: {
-            "get": {**read, "x-kubernetes-action": "get"},
-            "put": {**write, "x-kubernetes-action": "put"},
-            "patch": {**write, "x-kubernetes-action": "patch"},
-            "delete": {**write, "x-kubernetes-action": "delete"},
-        },
-    }
-
-
-def _parameter(name: str, kind: str, *, v3: bool) -> Object:
-    typed: Object = {"schema": {"type": kind, "uniqueItems": True}} if v3 else {"type": kind, "uniqueItems": True}
-    return {"name": name, "in": "query", **typed}
