@@ -1,4 +1,4 @@
-"""Label selectors as objects hold them, ready to match.
+"""Parses the label selectors in objects.
 
 Mirrors LabelSelectorAsSelector of apimachinery's pkg/apis/meta/v1.
 """
@@ -12,7 +12,7 @@ _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": 
 
 
 def label_selector(selector: Object | None) -> LabelSelector:
-    """What a selector selects: nothing if there is none, everything if it is empty."""
+    """Returns the parsed selector, which selects nothing for None and everything for {}."""
     if selector is None:
         return LabelSelector((Requirement("", "in"),))
     terms = [Requirement(key, "=", frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()]

@@ -13,7 +13,7 @@ _HOMES = {
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
 V2, V3 = "#/definitions/", "#/components/schemas/"
-"""Where references to schemas point, per version of OpenAPI."""
+"""The prefixes of references to schemas in OpenAPI v2 and v3."""
 _SCALARS: dict[str, Object] = {
     "str": {"type": "string"},
     "int": {"type": "integer", "format": "int32"},
@@ -32,13 +32,13 @@ _SCALARS: dict[str, Object] = {
 
 @cache
 def schema_name(model: Model) -> str:
-    """The name of a type's schema: `io.k8s.api.core.v1.Pod`."""
+    """Returns the name of a type's schema, such as `io.k8s.api.core.v1.Pod`."""
     group, _, version = model.__module__.rpartition(".")[2].rpartition("_")
     return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{model.__name__}"
 
 
 def add_model(schemas: Object, model: Model, style: str) -> str:
-    """Adds the schema of a type, and of the types that it refers to, unless it is there; returns its name."""
+    """Adds the schemas of a type and of the types that it refers to, if missing; returns the name of the type's."""
     name = schema_name(model)
     if name in schemas:
         return name
@@ -92,6 +92,6 @@ def _map_values(schemas: Object, model: Model, json_name: str, style: str) -> Ob
 
 
 def reference(schemas: Object, model: Model, style: str) -> Object:
-    """A reference to the schema of a type, which is added."""
-    told = {"$ref": style + add_model(schemas, model, style)}
-    return {"allOf": [told], "default": {}} if style == V3 else told
+    """Adds the schema of a type, and returns a reference to it."""
+    plain = {"$ref": style + add_model(schemas, model, style)}
+    return {"allOf": [plain], "default": {}} if style == V3 else plain

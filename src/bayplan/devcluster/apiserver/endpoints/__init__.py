@@ -1,1 +1,1 @@
-"""Endpoints: from a parsed request to its response, for verbs, subresources, reviews, discovery and schemas."""
+"""Endpoints: verbs, subresources, reviews, discovery and schemas, from a parsed request to its response."""

@@ -1,4 +1,4 @@
-"""What requests are carried out on."""
+"""The parts of the server that carry out requests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """The objects of one server, and who may do what with them."""
+    """The objects of one server, and the access control for them."""
 
     storage: RestStorage
     access: Access

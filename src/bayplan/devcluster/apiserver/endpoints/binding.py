@@ -1,5 +1,6 @@
-"""Binding a pod to a node. Mirrors BindingREST of Kubernetes' pkg/registry/core/pod/storage/storage.go and the
-PodTopologyLabels admission plugin.
+"""Binds a pod to a node.
+
+Mirrors BindingREST of Kubernetes' pkg/registry/core/pod/storage/storage.go and the admission plugin PodTopologyLabels.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SUCCESS: Object = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status
 def bind(
     storage: RestStorage, pods: Resource, namespace: str, name: str, binding: Object, *, dry_run: bool = False
 ) -> Object:
-    """Carries out a Binding. Raises 404, 409 and, for a Binding that is none, 400 or 500."""
+    """Carries out a Binding. Raises 404 or 409, and 400 or 500 for an invalid Binding."""
     target, metadata = _read(name, binding)
     pod = storage.load(pods, namespace, name)
     _check(pod, metadata)
@@ -61,19 +62,19 @@ def _check(pod: Object, binding: Object) -> None:
     if binding.get("resourceVersion", metadata["resourceVersion"]) != metadata["resourceVersion"]:
         raise conflict(POD, name, MODIFIED)
     if "deletionTimestamp" in metadata:
-        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise _binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     if spec.get("nodeName"):
-        raise _refused(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+        raise _binding_conflict(name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
     if spec.get("schedulingGates"):
-        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _refused(name: str, why: str) -> StatusError:
+def _binding_conflict(name: str, why: str) -> StatusError:
     return conflict(POD, name, why, "binding")
 
 
 def _topology(storage: RestStorage, target: Object) -> dict[str, str]:
-    """The labels of the node's place that a pod on it gets as well."""
+    """Returns the topology labels that the pod inherits from the node."""
     if target.get("kind") != "Node":
         return {}
     node = storage.store.collection("nodes").objects.get(target["name"])
@@ -81,7 +82,7 @@ def _topology(storage: RestStorage, target: Object) -> dict[str, str]:
 
 
 def set_condition(status: Object, condition: Object, now: str) -> None:
-    """Puts a pod's condition in place of the one of its type; the time of the last transition stays if it is none.
+    """Sets a pod's condition. The time of the last transition stays the same unless the condition's status changes.
 
     Mirrors UpdatePodCondition of Kubernetes' pkg/api/pod/util.go.
     """

@@ -1,4 +1,4 @@
-"""From a request's body to an object as it is stored, or to the error that kube-apiserver gives.
+"""Decodes request bodies to objects in the form that is stored, with the errors of kube-apiserver.
 
 Mirrors the decoding steps of apiserver's pkg/endpoints/handlers (create.go, update.go, patch.go).
 """
@@ -29,13 +29,13 @@ from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema
 
 @dataclass(slots=True)
 class FieldValidation:
-    """What becomes of fields that the kind does not have: an error (Strict), a warning (Warn), or nothing (Ignore)."""
+    """The handling of unknown and duplicate fields: an error (Strict), a warning (Warn), or nothing (Ignore)."""
 
     mode: str = "Warn"
     warnings: list[str] = field(default_factory=list)
 
-    def judge(self, kind: Kind, unknown: list[str], duplicates: list[str]) -> None:
-        """Raises under Strict, remembers a warning under Warn."""
+    def check(self, kind: Kind, unknown: list[str], duplicates: list[str]) -> None:
+        """Raises 400 with Strict; collects warnings with Warn."""
         problems = [f'unknown field "{path}"' for path in unknown] + [
             f'duplicate field "{path}"' for path in duplicates
         ]
@@ -46,7 +46,7 @@ class FieldValidation:
 
 
 def read_object(schema: ObjectSchema, body: bytes, content_type: str, validation: FieldValidation) -> Object:
-    """The object of a create or an update, normalized. Raises StatusError."""
+    """Decodes and normalizes the object of a create or an update. Raises StatusError."""
     document = read_document(schema, body, content_type)
     duplicates = _duplicates(body) if validation.mode == "Strict" and "json" in content_type else []
     return accept(schema, document, validation, duplicates)
@@ -55,7 +55,7 @@ def read_object(schema: ObjectSchema, body: bytes, content_type: str, validation
 def accept(
     schema: ObjectSchema, document: Any, validation: FieldValidation, duplicates: list[str] | None = None
 ) -> Object:
-    """A decoded document as an object of the kind, normalized. Raises StatusError."""
+    """Checks and normalizes a decoded object. Raises StatusError."""
     kind = schema.kind
     if document.__class__ is not dict:
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
@@ -69,12 +69,12 @@ def accept(
     except Mismatch as error:
         raise cannot_be_handled(kind, kind.kind, kind.version, str(error)) from error
     if unknown or duplicates:
-        validation.judge(kind, unknown, duplicates or [])
+        validation.check(kind, unknown, duplicates or [])
     return obj
 
 
 def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
-    """The body's JSON or YAML as plain values. Raises StatusError."""
+    """Decodes a body of JSON, YAML or protobuf to plain values. Raises StatusError."""
     kind = schema.kind
     media = content_type.partition(";")[0].strip()
     if media == PROTOBUF:
@@ -96,7 +96,7 @@ def read_document(schema: ObjectSchema, body: bytes, content_type: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """YAML's dates as the text that JSON would carry."""
+    """Converts YAML's dates and keys to the text that JSON has."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -115,7 +115,7 @@ def _unrecognized(kind: Kind, body: bytes) -> StatusError:
     )
 
 
-_GO_WORDS = (
+_GO_MESSAGES = (
     ("Expecting property name", "looking for beginning of object key string"),
     ("Expecting value", "looking for beginning of value"),
     ("Expecting ':'", "after object key"),
@@ -125,41 +125,41 @@ _GO_WORDS = (
 
 
 def json_error(text: str) -> str:
-    """What is wrong with a text that is no JSON, in Go's words."""
+    """Returns Go's message for a text that is not JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError as error:
         if error.pos >= len(text):
             return "unexpected end of JSON input"
-        for begin, words in _GO_WORDS:
+        for begin, message in _GO_MESSAGES:
             if error.msg.startswith(begin):
-                return f"invalid character '{text[error.pos]}' {words}"
+                return f"invalid character '{text[error.pos]}' {message}"
         return error.msg
     return "invalid UTF-8 or number"
 
 
-class _Repeating(dict[str, Any]):
-    """An object in whose text a key occurs twice."""
+class _WithDuplicates(dict[str, Any]):
+    """A decoded object with duplicate keys."""
 
-    repeated: list[str]
+    duplicates: list[str]
 
 
 def _duplicates(body: bytes) -> list[str]:
-    """The paths of fields that a body says twice."""
+    """Returns the paths of the duplicate fields in a body."""
     found: list[str] = []
 
     def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         built = dict(pairs)
         if len(built) == len(pairs):
             return built
-        marked = _Repeating(built)
+        marked = _WithDuplicates(built)
         keys = [key for key, _ in pairs]
-        marked.repeated = sorted({key for key in keys if keys.count(key) > 1})
+        marked.duplicates = sorted({key for key in keys if keys.count(key) > 1})
         return marked
 
     def walk(value: Any, path: str) -> None:
-        if isinstance(value, _Repeating):
-            found.extend(f"{path}.{key}".lstrip(".") for key in value.repeated)
+        if isinstance(value, _WithDuplicates):
+            found.extend(f"{path}.{key}".lstrip(".") for key in value.duplicates)
         if isinstance(value, dict):
             for key, item in value.items():
                 walk(item, f"{path}.{key}")
@@ -172,6 +172,6 @@ def _duplicates(body: bytes) -> list[str]:
 
 
 def warning_header(message: str) -> str:
-    """A warning as the HTTP header's value carries it, in one line whatever the message says."""
+    """Returns the value of a Warning header, on one line."""
     escaped = re.sub(r'(["\\])', r"\\\1", re.sub(r"[\x00-\x1f\x7f]", " ", message))
     return f'299 - "{escaped}"'

@@ -1,4 +1,4 @@
-"""What the server serves, told to clients: groups, versions, resources; old-style, and aggregated in one document.
+"""Discovery: the served groups, versions and resources, as separate documents and aggregated in one.
 
 Mirrors apiserver's pkg/endpoints/discovery.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.endpoints.subresources import subresources_of
+from bayplan.devcluster.apiserver.endpoints.subresource_catalog import subresources_of
 from bayplan.devcluster.apiserver.endpoints.virtual_resources import VIRTUAL
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
@@ -29,10 +29,10 @@ VERSION = {
     "compiler": "",
     "platform": "bayplan/embedded",
 }
-"""The version that the server is faithful to. The platform says that it is embedded."""
+"""The emulated version of kube-apiserver. The platform tells that the server is embedded."""
 
 PREFERRED = ("", "apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "policy")
-"""The groups that kubectl looks through first, in this order: names that occur in several mean the first."""
+"""The groups that come first, in this order; kubectl resolves an ambiguous name to the first group that has it."""
 
 
 _VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
@@ -40,8 +40,9 @@ _STABILITY = {"alpha": 2, "beta": 1, None: 0}
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts the versions of a group, the preferred one first: v2, v1, v1beta1, v1alpha1, and last what is named unlike
-    them. Mirrors CompareKubeAwareVersionStrings of apimachinery's pkg/version.
+    """A sort key for the versions of a group, the preferred one first: v2, v1, v1beta1, v1alpha1, then other names.
+
+    Mirrors CompareKubeAwareVersionStrings of apimachinery's pkg/version.
     """
     match = _VERSION.fullmatch(version)
     if match is None:
@@ -51,7 +52,7 @@ def version_rank(version: str) -> tuple[int, int, int, str]:
 
 
 class Discovery:
-    """The documents of one set of resources."""
+    """The discovery documents of a set of resources."""
 
     def __init__(self, resources: Iterable[Resource]) -> None:
         found: dict[tuple[str, str], list[Resource]] = {}
@@ -64,7 +65,7 @@ class Discovery:
         self._resources = {name: found[name] for name in order}
 
     def document(self, path: str, *, aggregated: bool, address: str) -> Object | None:
-        """The document of a path below /api or /apis, None where there is none."""
+        """Returns the document at a path below /api or /apis, None if there is none."""
         parts = path.strip("/").split("/")
         match parts:
             case ["api"] if aggregated:
@@ -95,11 +96,11 @@ class Discovery:
         return first + sorted(known - set(first))
 
     def versions(self) -> list[tuple[str, str]]:
-        """The (group, version) pairs that have documents."""
+        """Returns the served (group, version) pairs."""
         return list(self._resources)
 
     def resources(self, group: str, version: str) -> list[Resource]:
-        """The stored resources of a version."""
+        """Returns the stored resources of a version."""
         return self._resources.get((group, version), [])
 
     def _group(self, group: str) -> Object:
@@ -187,7 +188,7 @@ def _described(kind: Kind) -> Object:
 
 
 def _subresources(resource: Resource) -> dict[str, Object]:
-    """The subresources of a resource, as an APIResource says it, by name."""
+    """Returns the fields of the APIResources of a resource's subresources, by name."""
     kind = resource.kind
     found: dict[str, Object] = {"status": {"kind": kind.kind, "verbs": STATUS_VERBS}} if kind.status else {}
     for name, subresource in subresources_of(resource).items():

@@ -1,4 +1,4 @@
-"""Evicting a pod, as far as its disruption budget allows.
+"""Evicts a pod, if its disruption budget allows it.
 
 Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 """
@@ -22,25 +22,25 @@ MOST_DISRUPTED = 2000
 def evict(
     storage: RestStorage, pods: Resource, namespace: str, name: str, eviction: Object, *, dry_run: bool
 ) -> Object:
-    """Deletes the pod, or answers 429 where a budget says not now."""
+    """Deletes the pod. Raises 429 if its disruption budget does not allow it now."""
     if eviction["metadata"].get("name", "") != name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = read_options({"dryRun": "All"} if dry_run else {}, eviction.get("deleteOptions", {}))
     pod = storage.load(pods, namespace, name)
-    if not _needs_no_budget(pod):
-        _ask_budget(storage, pod, options)
+    if not _ignores_budget(pod):
+        _check_budget(storage, pod, options)
     if not options.dry_run:
-        _mark_target(storage, pods, pod)
+        _set_disruption_target(storage, pods, pod)
     delete(storage, pods, namespace, name, options)
     return SUCCESS
 
 
-def _needs_no_budget(pod: Object) -> bool:
+def _ignores_budget(pod: Object) -> bool:
     ended = pod["status"].get("phase") in {"Succeeded", "Failed", "Pending"}
     return ended or "deletionTimestamp" in pod["metadata"]
 
 
-def _ask_budget(storage: RestStorage, pod: Object, options: DeleteOptions) -> None:
+def _check_budget(storage: RestStorage, pod: Object, options: DeleteOptions) -> None:
     budgets = _budgets(storage, pod)
     if not budgets:
         return
@@ -59,7 +59,7 @@ def _ask_budget(storage: RestStorage, pod: Object, options: DeleteOptions) -> No
 
 
 def _budgets(storage: RestStorage, pod: Object) -> list[Entry]:
-    """The budgets of the pod's namespace whose selectors match it."""
+    """Returns the budgets that select the pod."""
     labels = pod["metadata"].get("labels", {})
     found = storage.store.collection(POD_DISRUPTION_BUDGET.resource).select(pod["metadata"]["namespace"])
     return [entry for entry in found if label_selector(entry.load()["spec"].get("selector")).matches(labels)]
@@ -71,7 +71,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 def _spend(storage: RestStorage, pod: Object, budget: Object, options: DeleteOptions) -> None:
-    """Takes one disruption from the budget. Raises 429 if there is none left."""
+    """Takes one disruption from the budget. Raises 429 if none is left."""
     name, status = budget["metadata"]["name"], budget["status"]
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
         raise _too_many(f"The disruption budget {name} is still being processed by the server.", 10)
@@ -103,7 +103,7 @@ def _too_many(why: str, retry_after: int) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details)
 
 
-def _mark_target(storage: RestStorage, pods: Resource, pod: Object) -> None:
+def _set_disruption_target(storage: RestStorage, pods: Resource, pod: Object) -> None:
     condition = {
         "type": "DisruptionTarget",
         "status": "True",

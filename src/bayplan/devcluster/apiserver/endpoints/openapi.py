@@ -14,8 +14,8 @@ from bayplan.devcluster.apiserver.storage.resource import Resource
 
 
 def version_document(resources: Iterable[Resource]) -> Object:
-    """The OpenAPI v3 document of one group and version."""
-    paths, schemas = _told(resources, V3)
+    """Returns the OpenAPI v3 document of one group and version."""
+    paths, schemas = _describe(resources, V3)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.2"},
@@ -25,14 +25,14 @@ def version_document(resources: Iterable[Resource]) -> Object:
 
 
 def swagger(resources: Iterable[Resource]) -> Object:
-    """The OpenAPI v2 document of everything."""
-    paths, definitions = _told(resources, V2)
+    """Returns the OpenAPI v2 document of all resources."""
+    paths, definitions = _describe(resources, V2)
     info = {"title": "Kubernetes", "version": "v1.36.2"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 
-def _told(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
-    """The paths of resources, and their schemas."""
+def _describe(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
+    """Returns the paths of resources, and their schemas."""
     paths: Object = {}
     schemas: Object = {}
     for resource in resources:
@@ -47,7 +47,7 @@ def _gvk(kind: Kind) -> Object:
 
 
 def _paths(kind: Kind, *, v3: bool) -> Object:
-    """The paths of a kind, with the parameters that kubectl asks about before it uses them."""
+    """Returns the paths of a kind, with the parameters that kubectl checks for before it uses them."""
     validation = _parameter("fieldValidation", "string", v3=v3)
     write = {
         "parameters": [_parameter("dryRun", "string", v3=v3), validation],

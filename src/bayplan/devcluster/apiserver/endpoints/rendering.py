@@ -1,4 +1,4 @@
-"""Stored bytes as answers: the object itself, lists of them, lines of a watch; also as tables and as bare metadata."""
+"""Renders objects, lists and watch events from the stored bytes: as they are, as tables, or as partial metadata."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Renderer:
 
     @property
     def is_table(self) -> bool:
-        """Whether the first line of a watch has to explain the columns."""
+        """Whether the first event of a watch must contain the column definitions."""
         return self._form.kind == "Table"
 
     def body(self, entry: Entry) -> bytes:
-        """The entry's bytes in the resource's version, without kind and apiVersion."""
+        """Renders an entry in the resource's version, without kind and apiVersion."""
         schema = self._resource.schema
         if not schema.converts:
             return entry.raw
@@ -42,23 +42,23 @@ class Renderer:
         return entry.converted[1]
 
     def object(self, entry: Entry) -> bytes:
-        """One object."""
+        """Renders one object."""
         match self._form.kind:
             case "Table":
                 return encode(self._table([entry], {"resourceVersion": str(entry.version)}))
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
-                return encode(partial(entry))
+                return encode(_partial(entry))
             case _:
                 return self._head + self.body(entry)[1:]
 
     def list(self, entries: Sequence[Entry], metadata: Object) -> bytes:
-        """A list, with the list's own metadata."""
+        """Renders a list with the given metadata."""
         match self._form.kind:
             case "Table":
                 return encode(self._table(entries, metadata))
             case "PartialObjectMetadata" | "PartialObjectMetadataList":
                 head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-                return encode({**head, "items": [partial(entry) for entry in entries]})
+                return encode({**head, "items": [_partial(entry) for entry in entries]})
             case _:
                 kind = self._resource.kind
                 custom = self._resource.custom
@@ -78,7 +78,7 @@ class Renderer:
         return table(self._resource.kind, own, objects, metadata, now, columns=columns, include=self._include)
 
     def line(self, change: Change) -> bytes:
-        """A change as a line of a watch, rendered once for all watches of the same API version."""
+        """Renders a change as a watch event, once for all watches of the same API version."""
         if self._form.kind:
             return self.event(change.type, change.entry)
         schema = self._resource.schema
@@ -91,7 +91,7 @@ class Renderer:
         return change.line
 
     def event(self, type_: str, entry: Entry, *, columns: bool = False) -> bytes:
-        """A line of a watch."""
+        """Renders a watch event."""
         if self._form.kind == "Table":
             metadata = {"resourceVersion": str(entry.version)}
             body = encode(self._table([entry], metadata, columns=columns))
@@ -100,7 +100,7 @@ class Renderer:
         return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
 
     def bookmark(self, version: int, *, initial: bool = False) -> bytes:
-        """The line that says that a watch has seen everything up to a version."""
+        """Renders a bookmark: the watch has sent all changes up to a version."""
         metadata: dict[str, Any] = {"resourceVersion": str(version)}
         if initial:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -116,13 +116,13 @@ class Renderer:
         return b'{"type":"BOOKMARK","object":%b}\n' % encode(obj)
 
 
-def partial(entry: Entry) -> Object:
-    """An object's metadata alone."""
+def _partial(entry: Entry) -> Object:
+    """Returns a PartialObjectMetadata."""
     metadata = entry.load()["metadata"]
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
 
 
 def to_yaml(body: bytes) -> bytes:
-    """An answer in YAML."""
+    """Converts a JSON body to YAML."""
     text: str = yaml.safe_dump(decode(body), default_flow_style=False)
     return text.encode()

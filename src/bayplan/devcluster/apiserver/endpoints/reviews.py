@@ -1,4 +1,4 @@
-"""Questions about who somebody is and what they may do: Kubernetes' authentication.k8s.io and authorization.k8s.io.
+"""Reviews: who a user is, and what they may do, in authentication.k8s.io and authorization.k8s.io.
 
 Mirrors pkg/registry/authentication and pkg/registry/authorization.
 """
@@ -23,28 +23,28 @@ from bayplan.devcluster.apiserver.status import (
 
 
 def review_access(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:
-    """Answers a SubjectAccessReview or LocalSubjectAccessReview, whether somebody may do something."""
+    """Answers a SubjectAccessReview or LocalSubjectAccessReview: whether a user may do something."""
     spec = _spec(document)
-    errors = _wrong_questions(spec)
+    errors = _check_attributes(spec)
     name, groups = spec.get("user", ""), tuple(spec.get("groups") or ())
     if not name and not groups:
         errors.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
     if info.resource == "localsubjectaccessreviews":
-        errors += _wrong_places(spec, info.namespace)
-    _refuse(info, errors)
-    asked = User(name, groups, spec.get("uid", ""), spec.get("extra") or {})
-    return _judged(backend, info, asked, spec)
+        errors += _check_namespace(spec, info.namespace)
+    _reject(info, errors)
+    subject = User(name, groups, spec.get("uid", ""), spec.get("extra") or {})
+    return _decide(backend, info, subject, spec)
 
 
 def review_own_access(backend: Backend, info: RequestInfo, user: User, document: Object) -> Object:
-    """Answers a SelfSubjectAccessReview, whether the asker may do something."""
+    """Answers a SelfSubjectAccessReview: whether the caller may do something."""
     spec = _spec(document)
-    _refuse(info, _wrong_questions(spec))
-    return _judged(backend, info, user, spec)
+    _reject(info, _check_attributes(spec))
+    return _decide(backend, info, user, spec)
 
 
 def review_own_rules(backend: Backend, info: RequestInfo, user: User, document: Object) -> Object:
-    """Answers a SelfSubjectRulesReview, what the asker may do in a namespace."""
+    """Answers a SelfSubjectRulesReview: what the caller may do in a namespace."""
     spec = _spec(document)
     if not spec.get("namespace"):
         raise bad_request("no namespace on request")
@@ -58,12 +58,12 @@ def review_own_rules(backend: Backend, info: RequestInfo, user: User, document: 
 
 
 def review_self(_backend: Backend, info: RequestInfo, user: User, _document: Object) -> Object:
-    """Answers a SelfSubjectReview, who the asker is."""
+    """Answers a SelfSubjectReview: who the caller is."""
     return _head(info) | {"status": {"userInfo": user.info()}}
 
 
 def review_token(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:
-    """Answers a TokenReview, whose token it is."""
+    """Answers a TokenReview: whose token it is."""
     spec = _spec(document)
     if not spec.get("token"):
         raise bad_request("token is required for TokenReview in authentication")
@@ -85,7 +85,7 @@ _KINDS = {
 }
 
 
-def _wrong_questions(spec: Object) -> list[FieldError]:
+def _check_attributes(spec: Object) -> list[FieldError]:
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if of_resource is not None and of_path is not None:
         what = "cannot be specified in combination with resourceAttributes"
@@ -96,32 +96,32 @@ def _wrong_questions(spec: Object) -> list[FieldError]:
     return []
 
 
-def _wrong_places(spec: Object, namespace: str) -> list[FieldError]:
+def _check_namespace(spec: Object, namespace: str) -> list[FieldError]:
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if of_path is not None:
         return [invalid_value("spec.nonResourceAttributes", of_path, "disallowed on this kind of request")]
-    asked = (of_resource or {}).get("namespace", "")
-    if asked != namespace:
-        return [invalid_value("spec.resourceAttributes.namespace", asked, "must match metadata.namespace")]
+    wanted = (of_resource or {}).get("namespace", "")
+    if wanted != namespace:
+        return [invalid_value("spec.resourceAttributes.namespace", wanted, "must match metadata.namespace")]
     return []
 
 
-def _refuse(info: RequestInfo, errors: list[FieldError]) -> None:
-    """Raises 422 for a question that is none."""
+def _reject(info: RequestInfo, errors: list[FieldError]) -> None:
+    """Raises 422 if there are errors."""
     if not errors:
         return
-    told = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    text = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
     causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     details: dict[str, Any] = {"group": info.group, "kind": _KINDS[info.resource], "causes": causes}
-    message = f"{_KINDS[info.resource]}.{info.group} {quoted('')} is invalid: {told}"
+    message = f"{_KINDS[info.resource]}.{info.group} {quoted('')} is invalid: {text}"
     raise StatusError(422, "Invalid", message, details)
 
 
-def _judged(backend: Backend, info: RequestInfo, user: User, spec: Object) -> Object:
-    asked = spec.get("resourceAttributes")
-    if asked is not None:
+def _decide(backend: Backend, info: RequestInfo, user: User, spec: Object) -> Object:
+    of_resource = spec.get("resourceAttributes")
+    if of_resource is not None:
         fields = ("verb", "group", "resource", "subresource", "namespace", "name")
-        attributes = Attributes(*(asked.get(field) or "" for field in fields))
+        attributes = Attributes(*(of_resource.get(field) or "" for field in fields))
     else:
         path = spec["nonResourceAttributes"]
         attributes = Attributes(path.get("verb") or "", path=path.get("path") or "")

@@ -1,4 +1,4 @@
-"""What a subresource is: verbs, each a function from a request to the object in the response."""
+"""The type of a subresource."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 Verb = Callable[[Backend, Resource, Request], Object]
-"""Carries out a request for a subresource of the resource. Raises StatusError."""
+"""Carries out a request for a subresource, and returns the object in the response. Raises StatusError."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The resources that store nothing: reviews, and bindings."""
+"""The resources without stored objects: reviews, and bindings."""
 
 from __future__ import annotations
 

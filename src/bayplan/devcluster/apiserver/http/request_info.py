@@ -1,4 +1,7 @@
-"""What a request asks for, read off its method and path. Mirrors apiserver's pkg/endpoints/request/requestinfo.go."""
+"""The verb, resource and object of a request, from its method and path.
+
+Mirrors apiserver's pkg/endpoints/request/requestinfo.go.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """Names as in the audit log and in RBAC rules. `resource` is empty for a path that is no resource's."""
+    """The names as in audit logs and RBAC rules. `resource` is "" for a non-resource path."""
 
     verb: str
     path: str
@@ -25,7 +28,7 @@ class RequestInfo:
 
 
 def read_request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """Returns what a request asks for."""
+    """Parses the method and the path of a request; `query` tells a list from a watch."""
     return _read(method, path, query.get("watch", "") in {"1", "true", "True"})
 
 

@@ -22,8 +22,8 @@ from bayplan.devcluster.apiserver.status import (
     forbidden,
     internal,
     invalid,
-    must_say_version,
     not_found,
+    version_required,
 )
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
@@ -212,7 +212,7 @@ class RestStorage:
             raise conflict(resource.kind, name, why)
         based_on = metadata.get("resourceVersion", "")
         if not based_on and not resource.allow_unconditional_update:
-            raise must_say_version(resource.kind, name)
+            raise version_required(resource.kind, name)
         if based_on and based_on != was["resourceVersion"]:
             raise conflict(resource.kind, name, MODIFIED)
 

@@ -1,7 +1,7 @@
-"""The server's storage: objects as encoded bytes under a resource version, and a bounded history of changes per kind.
+"""The store, in place of etcd: encoded objects with a resource version, and a bounded history of changes per kind.
 
-An object is encoded once, when it is written; get, list and every watch join those same bytes, and whoever wants to
-look inside decodes a fresh copy. So nothing that is stored is ever shared or mutated. State lives in memory.
+An object is encoded once, when it is written. Gets, lists and watches send these bytes; all other code decodes a new
+copy, so stored objects are never shared or mutated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NONE: dict[str, str] = {}
 
 
 class Entry:
-    """One version of one object: what lists and watches select by, and the object's bytes."""
+    """One version of one object: its bytes, and what lists and watches select by."""
 
     __slots__ = (
         "converted",
@@ -34,7 +34,7 @@ class Entry:
 
     def __init__(self, obj: Object, version: int, fields: dict[str, str]) -> None:
         metadata = obj["metadata"]
-        if version:  # a dry run's object keeps the version that it had, if it had one
+        if version:  # the object of a dry run keeps its version
             metadata["resourceVersion"] = str(version)
         self.version = version
         self.name: str = metadata["name"]
@@ -48,20 +48,20 @@ class Entry:
         self.raw: bytes = encode(obj)
         """The object without `kind` and `apiVersion`, as a JSON object that is not empty."""
         self.converted: tuple[object, bytes] | None = None
-        """A conversion, and what it made of the object: the last one that somebody asked for."""
+        """The schema of the latest conversion, and the converted object: a cache."""
 
     def load(self) -> Object:
-        """A fresh copy of the object, without `kind` and `apiVersion`."""
+        """Returns a copy of the object, without `kind` and `apiVersion`."""
         obj: Object = decode(self.raw)
         return obj
 
     def at(self, version: int) -> Entry:
-        """The same state under another version."""
+        """Returns the same state with another version."""
         return Entry(self.load(), version, self.fields)
 
 
-LINES_KEPT = 1000
-"""For how many changes of a kind the lines of watches are kept; older ones are rendered anew for who lags behind."""
+CACHED_LINES = 1000
+"""Changes per kind whose watch events stay cached; slow watches render older ones again."""
 
 
 class Change:
@@ -74,12 +74,12 @@ class Change:
         """ADDED, MODIFIED or DELETED."""
         self.version = entry.version
         self.entry = entry
-        """What the object became; for DELETED, its last state under the version of the deletion."""
+        """The new state; for DELETED, the last state with the version of the deletion."""
         self.previous = previous
         self.line: bytes | None = None
-        """The change as a line of a watch, once somebody watches."""
+        """The change as a watch event: a cache."""
         self.converted: tuple[object, bytes] | None = None
-        """A conversion, and the line of the object that it made."""
+        """The schema of the latest conversion, and the event with the converted object: a cache."""
 
 
 class Collection:
@@ -88,14 +88,14 @@ class Collection:
     def __init__(self, capacity: int) -> None:
         self.objects: dict[str, Entry] = {}
         self.compacted = 0
-        """The highest version whose successor may be missing from the history."""
+        """The highest version after which changes may be missing from the history."""
         self._capacity = capacity
         self._history: list[Change] = []
         self._keys: list[str] = []
         self._waiters: list[asyncio.Future[None]] = []
 
     def select(self, namespace: str = "", after: str = "") -> list[Entry]:
-        """The objects of a namespace (of all with ""), by key, those behind the key `after` only."""
+        """Returns the objects of a namespace ("" for all) whose keys are greater than `after`, in the order of keys."""
         keys = self._keys
         start, end = 0, len(keys)
         if namespace:
@@ -106,7 +106,7 @@ class Collection:
         return [objects[key] for key in keys[start:end]]
 
     def record(self, change: Change) -> None:
-        """Makes a change the newest: in the objects, in the history, and known to who waits."""
+        """Applies a change to the objects, adds it to the history, and wakes the waiting watches."""
         entry, previous = change.entry, change.previous
         if change.type == "DELETED":
             del self.objects[entry.key]
@@ -117,32 +117,32 @@ class Collection:
             self.objects[entry.key] = entry
         history = self._history
         history.append(change)
-        if len(history) > LINES_KEPT:
-            stale = history[-LINES_KEPT - 1]
+        if len(history) > CACHED_LINES:
+            stale = history[-CACHED_LINES - 1]
             stale.line = stale.converted = None
         if len(history) > self._capacity + self._capacity // 4:
             self.compact(len(history) - self._capacity)
         self.wake()
 
     def compact(self, count: int | None = None) -> None:
-        """Forgets the oldest `count` changes, by default all: watches from before get 410."""
+        """Drops the oldest `count` changes, by default all; watches from earlier versions get 410."""
         count = len(self._history) if count is None else count
         if count:
             self.compacted = self._history[count - 1].version
             del self._history[:count]
 
     def since(self, version: int, limit: int | None = None) -> list[Change]:
-        """The changes after a version, the oldest `limit` of them."""
+        """Returns the changes after a version, at most the oldest `limit`."""
         start = bisect_right(self._history, version, key=_version_of)
         return self._history[start:] if limit is None else self._history[start : start + limit]
 
     @property
     def newest(self) -> int:
-        """The version of the last change that is held, 0 if none is."""
+        """The version of the latest change in the history, 0 if it is empty."""
         return self._history[-1].version if self._history else 0
 
     async def wait(self, seconds: float) -> None:
-        """Returns at the next change, or when the time is up."""
+        """Waits for the next change, but not longer than `seconds`."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
@@ -152,7 +152,7 @@ class Collection:
                 self._waiters.remove(waiter)
 
     def wake(self) -> None:
-        """Lets everybody who waits look again."""
+        """Makes all calls of `wait` return."""
         if not self._waiters:
             return
         waiters, self._waiters = self._waiters, []
@@ -166,31 +166,31 @@ def _version_of(change: Change) -> int:
 
 
 def key_of(namespace: str, name: str) -> str:
-    """The key of an object in its collection, and the order of lists."""
+    """Returns the key of an object in its collection, which lists are sorted by."""
     return f"{namespace}/{name}" if namespace else name
 
 
 class Store:
-    """The collections, and the one counter of versions above them."""
+    """The collections, by resource, and the counter of versions that they share."""
 
     def __init__(self, history: int = 50_000) -> None:
         self.version = 1
         self.dependents: dict[str, set[tuple[str, str]]] = {}
-        """(resource, key) of the objects that an owner reference ties to the object with this uid."""
+        """By uid of the owner: (resource, key) of its dependents."""
         self.uids: dict[str, tuple[str, str]] = {}
-        """(resource, key) of every object that exists, by uid."""
+        """By uid: (resource, key) of every object."""
         self._history = history
         self._collections: dict[str, Collection] = {}
 
     def collection(self, resource: str) -> Collection:
-        """The collection of a resource (`pods`, `leases.coordination.k8s.io`)."""
+        """Returns the collection of a resource (`pods`, `leases.coordination.k8s.io`), new ones too."""
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(self._history)
         return found
 
     def put(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
-        """Stores the object under a new version, in place of the one of its key if there is one."""
+        """Stores an object with a new version, and replaces the object with the same key, if there is one."""
         collection = self.collection(resource)
         self.version += 1
         entry = Entry(obj, self.version, fields)
@@ -200,7 +200,7 @@ class Store:
         return entry
 
     def remove(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
-        """Removes an object that is stored; `obj` is its last state. The answer carries the deletion's version."""
+        """Removes a stored object; `obj` is its last state. The returned entry has the version of the deletion."""
         collection = self.collection(resource)
         self.version += 1
         entry = Entry(obj, self.version, fields)
@@ -222,16 +222,16 @@ class Store:
 
     def _disown(self, resource: str, entry: Entry) -> None:
         for uid in entry.owners:
-            tied = self.dependents[uid]
-            tied.discard((resource, entry.key))
-            if not tied:
+            dependents = self.dependents[uid]
+            dependents.discard((resource, entry.key))
+            if not dependents:
                 del self.dependents[uid]
 
     def compact(self) -> None:
-        """Forgets all history, as etcd's compaction does."""
+        """Drops all history, as compaction of etcd does."""
         for collection in self._collections.values():
             collection.compact()
 
     def collections(self) -> list[tuple[str, Collection]]:
-        """Every collection that has been used, by resource."""
+        """Returns all collections with their resources."""
         return list(self._collections.items())

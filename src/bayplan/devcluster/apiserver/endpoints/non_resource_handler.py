@@ -1,4 +1,4 @@
-"""The paths that are no resource's: health, version, discovery, schemas."""
+"""The non-resource paths: health, version, discovery and OpenAPI schemas."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ HEALTH = ("/healthz", "/livez", "/readyz")
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-class Pages:
-    """Documents about the server, made when they are first asked for, and anew when what it serves has changed."""
+class NonResourceHandler:
+    """Carries out requests for non-resource paths.
+
+    Documents are built at their first request, and again after the served resources have changed.
+    """
 
     def __init__(self, served: ServedResources) -> None:
         self._served = served
-        self._made: _Made | None = None
+        self._cached: _Documents | None = None
 
     def handle(self, request: Request, address: str) -> HttpResponse:
-        """Returns the response to a request for a page. Raises StatusError."""
+        """Returns the response to a request for a non-resource path. Raises StatusError."""
         path = request.info.path.rstrip("/") or "/"
         if path.startswith(HEALTH):
             return HttpResponse(200, b"ok", "text/plain")
@@ -46,7 +49,7 @@ class Pages:
             case _ if path.split("/")[1] in {"api", "apis"}:
                 return self._discover(request, path, address)
             case _:
-                return _nowhere()
+                return _page_not_found()
 
     def _paths(self) -> list[str]:
         known = self._documents.discovery.versions()
@@ -58,14 +61,14 @@ class Pages:
         aggregated = form.kind == "APIGroupDiscoveryList" and form.version == "v2" and path in {"/api", "/apis"}
         document = self._documents.discovery.document(path, aggregated=aggregated, address=address)
         if document is None:
-            return _nowhere()
+            return _page_not_found()
         return HttpResponse(200, encode(document), AGGREGATED_TYPE if aggregated else "application/json")
 
     @property
-    def _documents(self) -> _Made:
-        if self._made is None or self._made.revision != self._served.revision:
-            self._made = _Made(self._served)
-        return self._made
+    def _documents(self) -> _Documents:
+        if self._cached is None or self._cached.revision != self._served.revision:
+            self._cached = _Documents(self._served)
+        return self._cached
 
     def _schema_index(self) -> Object:
         paths = {}
@@ -82,15 +85,15 @@ class Pages:
             case ["apis", group, version] if (group, version) in self._documents.discovery.versions():
                 pass
             case _:
-                return _nowhere()
+                return _page_not_found()
         schemas = self._documents.schemas
         if name not in schemas:
             schemas[name] = encode(openapi.version_document(self._documents.discovery.resources(group, version)))
         return HttpResponse(200, schemas[name])
 
 
-class _Made:
-    """What has been made for one revision of the served resources."""
+class _Documents:
+    """The documents for one revision of the served resources."""
 
     def __init__(self, served: ServedResources) -> None:
         self.revision = served.revision
@@ -110,5 +113,5 @@ def _form(accept: str) -> Form:
         return Form()
 
 
-def _nowhere() -> HttpResponse:
+def _page_not_found() -> HttpResponse:
     return HttpResponse(404, b"404 page not found\n", "text/plain")

@@ -21,7 +21,7 @@ EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=
 
 
 def subresources_of(resource: Resource) -> Mapping[str, Subresource]:
-    """The subresources of a resource by name, except `status`."""
+    """Returns the subresources of a resource by name, except `status`."""
     if resource.custom is not None:
         return {"scale": custom_scale(resource.custom.scale)} if resource.custom.scale is not None else {}
     return _BUILT_IN.get(resource.kind.resource, {})

@@ -17,7 +17,7 @@ from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, acc
 from bayplan.devcluster.apiserver.endpoints.lists import list_objects, read_selection
 from bayplan.devcluster.apiserver.endpoints.rendering import Renderer
 from bayplan.devcluster.apiserver.endpoints.request import Request
-from bayplan.devcluster.apiserver.endpoints.subresources import subresources_of
+from bayplan.devcluster.apiserver.endpoints.subresource_catalog import subresources_of
 from bayplan.devcluster.apiserver.endpoints.virtual_resources import VIRTUAL
 from bayplan.devcluster.apiserver.endpoints.watches import read_watch, watch
 from bayplan.devcluster.apiserver.faults import Faults
@@ -178,7 +178,7 @@ class ResourceHandler:
         return HttpResponse(200, renderer.object(entry), warnings=_warnings(validation))
 
     def _accept_patched(self, request: Request, resource: Resource, old: Object, validation: FieldValidation) -> Object:
-        """Returns the patched object. Raises 422 if the patch makes it invalid for the kind."""
+        """Returns the patched object. Raises 422 if the result is not an object of the kind."""
         document = request.patched(resource.schema, old)
         try:
             return accept(resource.schema, document, validation)
@@ -191,8 +191,8 @@ class ResourceHandler:
         info = request.info
         renderer = self._renderer(request, resource)
         options = read_options(request.query, request.document(OPTIONS))
-        entry, gone = delete(self._storage, resource, info.namespace, info.name, options)
-        if gone and not resource.return_deleted_object:
+        entry, removed = delete(self._storage, resource, info.namespace, info.name, options)
+        if removed and not resource.return_deleted_object:
             kind = resource.kind
             details = {"name": entry.name, **({"group": kind.group} if kind.group else {}), "kind": kind.plural}
             return HttpResponse(200, encode({**_SUCCESS, "details": {**details, "uid": entry.uid}}))
