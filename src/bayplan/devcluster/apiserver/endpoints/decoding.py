@@ -61,7 +61,7 @@ def accept(
         raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): an object is expected")
     for field_name in ("kind", "apiVersion"):
         if not isinstance(document.get(field_name), str | None):
-            why = f"{json.dumps(document[field_name])[:30]} is no text, as {field_name} has to be"
+            why = f"{field_name} must be a string, not {json.dumps(document[field_name])[:30]}"
             raise bad_request(f"the object provided is unrecognized (must be of type {kind.kind}): {why}")
     schema.check_kind(document)
     try:
