@@ -206,9 +206,8 @@ class ApiServer:
         entry = self.storage.create(resource, namespace, obj)
         if status and resource.kind.status and not resource.keeps_status and not resource.server_writes_status:
             old = self.storage.decode(resource, entry)
-            self.storage.update(
-                resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"
-            )
+            new = {**old, "metadata": {**old["metadata"]}, "status": {**old.get("status", {}), **status}}
+            self.storage.update(resource, old, new, subresource="status")
 
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):

@@ -7,7 +7,7 @@ behind the history gets 410. Mirrors apiserver's pkg/storage/cacher and pkg/endp
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
 from bayplan.devcluster.apiserver.encoding import encode
@@ -80,7 +80,7 @@ async def watch(
     options: WatchOptions,
     renderer: Renderer,
     limit: float | None = None,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The lines of a watch, several at once where they are available. It lasts `limit` seconds at most."""
     collection = storage.collection(resource)
     loop = asyncio.get_running_loop()
