@@ -35,7 +35,7 @@ from bayplan.devcluster.apiserver.status import (
 )
 from bayplan.devcluster.apiserver.storage.deletion import OPTIONS, delete, read_options
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.storage.rest_storage import place
+from bayplan.devcluster.apiserver.storage.rest_storage import ensure_matches_url
 from bayplan.devcluster.apiserver.storage.store import key_of
 
 STATUS_VERBS = frozenset({"get", "update", "patch"})
@@ -138,7 +138,7 @@ class ResourceHandler:
         validation = request.validation()
         new = read_object(resource.schema, request.body, request.content_type, validation)
         if resource.allow_create_on_update and not info.subresource and self._is_missing(request, resource):
-            place(resource, info.namespace, new["metadata"], info.name)
+            ensure_matches_url(resource, info.namespace, new["metadata"], info.name)
             self._check_creation(request, resource, new)
             entry = self._storage.create(resource, info.namespace, new, dry_run=request.dry_run())
             return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))
@@ -166,7 +166,7 @@ class ResourceHandler:
             if info.subresource:
                 raise not_found(resource.kind, info.name)
             obj = accept(resource.schema, request.patch(resource.schema), validation)
-            place(resource, info.namespace, obj["metadata"], info.name)
+            ensure_matches_url(resource, info.namespace, obj["metadata"], info.name)
             self._check_creation(request, resource, obj)
             entry = self._storage.create(resource, info.namespace, obj, dry_run=request.dry_run())
             return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))

@@ -25,7 +25,7 @@ from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Change
 
 BOOKMARK_SECONDS = 60.0
-PIECE = 1000
+EVENTS_AT_ONCE = 1000
 """The largest number of events that are sent at once."""
 
 
@@ -89,8 +89,8 @@ async def watch(
     first = True
     if options.initial:
         entries = [entry for entry in candidates(collection, selection) if selection.matches(entry)]
-        for start in range(0, len(entries), PIECE):
-            piece = entries[start : start + PIECE]
+        for start in range(0, len(entries), EVENTS_AT_ONCE):
+            piece = entries[start : start + EVENTS_AT_ONCE]
             yield b"".join([renderer.event("ADDED", entry, columns=entry is entries[0]) for entry in piece])
         first = not entries
         if options.initial_end:
@@ -101,7 +101,7 @@ async def watch(
             error = expired(f"too old resource version: {cursor} ({collection.compacted})")
             yield b'{"type":"ERROR","object":%b}\n' % encode(error.body())
             return
-        changes = collection.since(cursor, PIECE)
+        changes = collection.since(cursor, EVENTS_AT_ONCE)
         if changes:
             lines = [line for change in changes if (line := _line(selection, change, renderer, first))]
             cursor = changes[-1].version

@@ -81,7 +81,7 @@ class RestStorage:
         """
         kind = resource.kind
         metadata = obj["metadata"]
-        place(resource, namespace, metadata)
+        ensure_matches_url(resource, namespace, metadata)
         if metadata.get("resourceVersion"):
             raise internal("resourceVersion should not be set on objects to be created")
         if kind.namespaced:
@@ -165,7 +165,7 @@ class RestStorage:
         strategy = resource.strategy
         metadata, was = new["metadata"], old["metadata"]
         name = was["name"]
-        place(resource, was.get("namespace", ""), metadata, name)
+        ensure_matches_url(resource, was.get("namespace", ""), metadata, name)
         self._check_version(resource, metadata, was)
         for system_field in (
             "uid",
@@ -259,7 +259,7 @@ def _is_removable(resource: Resource, obj: Object) -> bool:
     return not obj["metadata"].get("deletionGracePeriodSeconds")
 
 
-def place(resource: Resource, namespace: str, metadata: Object, name: str = "") -> None:
+def ensure_matches_url(resource: Resource, namespace: str, metadata: Object, name: str = "") -> None:
     """Sets the namespace and the name from the URL. Raises 400 if the body has different ones."""
     if resource.kind.namespaced:
         if metadata.get("namespace", namespace) != namespace:

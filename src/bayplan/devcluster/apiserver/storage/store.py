@@ -206,7 +206,7 @@ class Store:
         entry = Entry(obj, self.version, fields)
         previous = collection.objects[entry.key]
         self.uids.pop(entry.uid, None)
-        self._disown(resource, previous)
+        self._remove_from_dependents(resource, previous)
         collection.record(Change("DELETED", entry, previous))
         return entry
 
@@ -216,11 +216,11 @@ class Store:
         elif previous.owners == entry.owners:
             return
         else:
-            self._disown(resource, previous)
+            self._remove_from_dependents(resource, previous)
         for uid in entry.owners:
             self.dependents.setdefault(uid, set()).add((resource, entry.key))
 
-    def _disown(self, resource: str, entry: Entry) -> None:
+    def _remove_from_dependents(self, resource: str, entry: Entry) -> None:
         for uid in entry.owners:
             dependents = self.dependents[uid]
             dependents.discard((resource, entry.key))
