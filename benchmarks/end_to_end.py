@@ -24,9 +24,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
 from bayplan.api.quantity import milli_value, parse
-from bayplan.client import HttpClient, connect
+from bayplan.client import HttpClient, connect, kinds
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-benchmark"
@@ -49,7 +48,7 @@ async def main() -> None:
         client = await stack.enter_async_context(connect(kubeconfig))
         arguments = ["run", "--kubeconfig", str(kubeconfig), "--scheduler-name", SCHEDULER]
         processes["bayplan run"] = await _start(stack, *arguments)
-        nodes = len((await client.list(NODE, limit=0)).items)
+        nodes = len((await client.list(kinds.NODE, limit=0)).items)
         watcher = Watcher(options.pods)
         watching = asyncio.create_task(watcher.run(client))
         await _schedules(client, watcher)
@@ -80,9 +79,9 @@ class Watcher:
 
     async def run(self, client: HttpClient) -> None:
         """Watch until cancelled."""
-        version = (await client.list(POD, NAMESPACE, limit=1)).resource_version
+        version = (await client.list(kinds.POD, NAMESPACE, limit=1)).resource_version
         while True:
-            events = client.watch(POD, NAMESPACE, resource_version=version)
+            events = client.watch(kinds.POD, NAMESPACE, resource_version=version)
             async with aclosing(events):
                 async for event in events:
                     version = event.resource_version or version
@@ -104,7 +103,7 @@ class Watcher:
 
 async def _schedules(client: HttpClient, watcher: Watcher) -> None:
     """A first pod shows that the scheduler is there and knows the cluster."""
-    await client.request("POST", POD.path(NAMESPACE), body=_pod("first"))
+    await client.request("POST", kinds.POD.path(NAMESPACE), body=_pod("first"))
     await _until(lambda: "first" in watcher.bound, 600, "the scheduler is up")
 
 
@@ -114,7 +113,7 @@ async def _create(client: HttpClient, number: int, watcher: Watcher, at_once: in
     async def create() -> None:
         for name in names:
             watcher.created[name] = time.monotonic()
-            await client.request("POST", POD.path(NAMESPACE), body=_pod(name))
+            await client.request("POST", kinds.POD.path(NAMESPACE), body=_pod(name))
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(at_once):
@@ -129,12 +128,12 @@ async def _report(client: HttpClient, watcher: Watcher, began: float, created: f
     print(f"  bound            {number / (ended - began):7.0f} pods/s")
     print(f"  the last one was bound {ended - created:.1f} s after the last was created")
     print(f"  from creation to binding: p50 {1000 * cuts[49]:.0f} ms, p99 {1000 * cuts[98]:.0f} ms")
-    pods = (await client.list(POD, NAMESPACE, limit=0)).items
+    pods = (await client.list(kinds.POD, NAMESPACE, limit=0)).items
     waiting = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
     taken = Counter(pod.spec.nodeName for pod in pods)
     room = {
         node.metadata.name: milli_value(parse(node.status.allocatable["cpu"])) // milli_value(parse(CPU))
-        for node in (await client.list(NODE, limit=0)).items
+        for node in (await client.list(kinds.NODE, limit=0)).items
     }
     overfull = [name for name, number in taken.items() if number > room.get(name, 0)]
     lost, twice = number + 1 - len(pods), len(watcher.moved)

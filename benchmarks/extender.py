@@ -26,10 +26,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 
-from bayplan import Nodes, PodInfo, Rejections, filter_plugin
-from bayplan.api.kinds import NODE
-from bayplan.client import connect
-from bayplan.cluster.nodes import NodeInfo
+from bayplan import NodeInfo, Nodes, PodInfo, Rejections, filter_plugin
+from bayplan.client import connect, kinds
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 LABEL = "kubernetes.io/hostname"
@@ -65,7 +63,7 @@ async def main() -> None:
         cluster = ["cluster", "--nodes", str(options.nodes), "--kubeconfig", str(kubeconfig)]
         await stack.enter_async_context(_running(*cluster))
         client = await stack.enter_async_context(connect(kubeconfig))
-        nodes = [json.loads(raw) for raw in (await client.list(NODE, limit=0, decode=bytes)).items]
+        nodes = [json.loads(raw) for raw in (await client.list(kinds.NODE, limit=0, decode=bytes)).items]
         names = [node["metadata"]["name"] for node in nodes]
         bodies = {
             "names": json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names}).encode(),

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from statistics import median
 
-from bayplan.cluster.pod_info import PodInfo
+from bayplan import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.calling import call
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
 from bayplan.scheduling import Rotation, Templates, decide
 from bayplan.service.metrics.measuring import Metrics
-from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
 BATCH = 1000

@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, TransportError, connect, kinds
 
 NAME = "polling-scheduler"
 
@@ -68,8 +67,8 @@ class PollingScheduler:
 
     async def round(self) -> None:
         """Offer every pod that waits a node."""
-        waiting = await self._client.list(POD, field_selector=f"spec.schedulerName={NAME},spec.nodeName=")
-        nodes = await self._client.list(NODE)
+        waiting = await self._client.list(kinds.POD, field_selector=f"spec.schedulerName={NAME},spec.nodeName=")
+        nodes = await self._client.list(kinds.NODE)
         for pod in waiting.items:
             node = self._choose_node(pod, self._choose_available(pod, nodes.items))
             if node is None:

@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.kinds import CORE_EVENT, NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect, kinds
 
 NAME = "random-scheduler"
 RETRY_SECONDS = 1.0
@@ -47,7 +46,7 @@ class RandomScheduler:
         self._client = client
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         mine = f"spec.schedulerName={NAME},spec.nodeName="
-        self._pods: Reflector[Pod] = Reflector(client, POD, self, field_selector=mine)
+        self._pods: Reflector[Pod] = Reflector(client, kinds.POD, self, field_selector=mine)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -69,7 +68,7 @@ class RandomScheduler:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._queue.put_nowait, key)
 
     async def _schedule(self, pod: Pod) -> bool:
-        nodes = (await self._client.list(NODE)).items
+        nodes = (await self._client.list(kinds.NODE)).items
         feasible = [node for node in nodes if all(passes(pod, node) for passes in FILTERS)]
         if not feasible:
             log.info("no node passed the filters")
@@ -103,7 +102,7 @@ class RandomScheduler:
             "lastTimestamp": now,
             "count": 1,
         }
-        await self._client.create(CORE_EVENT, event)
+        await self._client.create(kinds.CORE_EVENT, event)
 
     def added(self, new: Pod) -> None:
         """A pod waits for us."""

@@ -15,8 +15,7 @@ import random
 
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect, kinds
 
 RETRY_SECONDS = 1.0
 
@@ -29,7 +28,9 @@ class Reconciler:
     def __init__(self, client: Client, scheduler_name: str) -> None:
         self._client = client
         self._work: asyncio.Queue[str] = asyncio.Queue()
-        self._pods: Reflector[Pod] = Reflector(client, POD, self, field_selector=f"spec.schedulerName={scheduler_name}")
+        self._pods: Reflector[Pod] = Reflector(
+            client, kinds.POD, self, field_selector=f"spec.schedulerName={scheduler_name}"
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -49,7 +50,7 @@ class Reconciler:
         """Do what is left to do for a pod; return in how many seconds to look at it again, None for not at all."""
         if pod is None or pod.metadata.deletionTimestamp or pod.spec.nodeName:
             return None
-        nodes = (await self._client.list(NODE)).items
+        nodes = (await self._client.list(kinds.NODE)).items
         if not nodes:
             return RETRY_SECONDS
         node = random.choice(nodes).metadata.name

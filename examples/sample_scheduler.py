@@ -13,7 +13,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bayplan import CycleState, Nodes, Plugin, PodInfo
+from bayplan import CycleState, Nodes, Plugin, PodInfo, run
 
 log = logging.getLogger("bayplan.sample")  # loggers below `bayplan` follow -v
 
@@ -46,7 +46,5 @@ class Sample(Plugin):
 
 
 if __name__ == "__main__":
-    from bayplan.cli.run import run
-
     configuration = Path(__file__).with_name("sample-scheduler-config.yaml")
     run(["--config", str(configuration), "--plugin", __file__, "-v", *sys.argv[1:]])

@@ -11,7 +11,7 @@ nowhere else. Among the rest, chance decides. A pod that no node takes waits, wi
 import random
 import sys
 
-from bayplan import filter_plugin, score_plugin
+from bayplan import filter_plugin, run, score_plugin
 
 
 @filter_plugin
@@ -35,6 +35,4 @@ def chance(pod, node):
 
 
 if __name__ == "__main__":
-    from bayplan.cli.run import run
-
     run(["--plugin", __file__, *sys.argv[1:]])
