@@ -28,7 +28,7 @@ async def test_an_error_of_the_server_is_logged_and_the_loop_goes_on(playground)
     await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
     async with playground.running(str(EXAMPLE), "--interval", "0.1") as output:
         await witness.until(lambda: len(witness.pods) == 3 and all(map(witness.node_of, witness.pods)))
-        assert "this round came to nothing: 403: not today" in output
+        assert "round failed: 403: not today" in output
         assert "500" in output
 
 

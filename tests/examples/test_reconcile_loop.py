@@ -22,5 +22,5 @@ async def test_what_fails_is_tried_again(playground):
     await playground.create(*manifest("nginx.yaml", "reconcile-scheduler"))
     async with playground.running(EXAMPLE) as output:
         await witness.until(lambda: len(witness.pods) == 3 and all(map(witness.node_of, witness.pods)))
-        assert "409 Conflict: injected fault; trying again" in output
+        assert "409 Conflict: injected fault; retrying" in output
     assert fault.hits == 4
