@@ -101,5 +101,5 @@ def test_demo_picture_is_an_svg_with_bound_pods():
 
 def test_make_help_lists_the_main_targets():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    said = set(re.findall(r"make ([a-z-]+)", done.stdout))
-    assert {"help", "install", "demo", "test", "lint", "conformance", "perf"} <= said <= TARGETS
+    listed = set(re.findall(r"make ([a-z-]+)", done.stdout))
+    assert {"help", "install", "demo", "test", "lint", "conformance", "perf"} <= listed <= TARGETS
