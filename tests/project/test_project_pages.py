@@ -73,6 +73,14 @@ def test_links_lead_to_existing_files_and_headings(page):
             assert not anchor or anchor in anchors(linked), target
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/devcluster.md"])
+def test_source_files_in_pages_for_contributors_exist(page):
+    named = re.findall(r"`([\w/*-]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    assert named
+    assert [name for name in named if not any(path.match(name) for path in files)] == []
+
+
 @pytest.mark.parametrize("source", re.findall(r"`((?:src|tests|benchmarks|examples|deploy)/[\w./-]+)`", README))
 def test_paths_in_the_readme_exist(source):
     assert (ROOT / source).exists()
