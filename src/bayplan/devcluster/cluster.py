@@ -15,7 +15,7 @@ from bayplan.api.kinds import NODE
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.clock import RunningClock, TimerClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
-from bayplan.devcluster.apiserver.tls import Tls
+from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted

@@ -11,7 +11,7 @@ from typing import Any
 
 from bayplan.api.field_errors import quoted
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import StatusError
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

@@ -30,7 +30,7 @@ from bayplan.devcluster.apiserver.authorization.users import (
 )
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, conflict, invalid, not_found
-from bayplan.devcluster.apiserver.store import Entry, Store, key_of
+from bayplan.devcluster.apiserver.storage.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 """The issuer, and for whom tokens are that do not say."""
