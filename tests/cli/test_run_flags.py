@@ -113,7 +113,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
-        "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
+        "bayplan run: warning: --kube-api-content-type has no effect: Bayplan always uses JSON",
         (
             "bayplan run: warning: --log-flush-frequency, --log-json-info-buffer-size have no effect: log lines are "
             "written at once, to standard error"

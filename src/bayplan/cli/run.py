@@ -98,10 +98,10 @@ def _refuse(*lines: str) -> NoReturn:
 
 
 def _write_configuration(prepared: Preparation, path: Path) -> None:
-    from bayplan.config.writing import written
+    from bayplan.config.writing import to_yaml
 
     try:
-        path.write_text(written(prepared.configuration, prepared.catalog), encoding="utf-8")
+        path.write_text(to_yaml(prepared.configuration, prepared.catalog), encoding="utf-8")
     except OSError as error:
         _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 
@@ -191,7 +191,7 @@ def _endpoints(
     import yaml
 
     from bayplan.client import HttpClient, load_kubeconfig
-    from bayplan.config.writing import written
+    from bayplan.config.writing import to_yaml
     from bayplan.service.serving.endpoints import Endpoints
 
     def connect_with(kubeconfig: str) -> Callable[[], HttpClient]:
@@ -202,7 +202,7 @@ def _endpoints(
         scheduler,
         connect_with(prepared.serving.authentication_kubeconfig),
         connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
-        configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
+        configuration=lambda: yaml.safe_load(to_yaml(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
         leadership=leadership,
         selection=prepared.metrics,
