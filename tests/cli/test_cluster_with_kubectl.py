@@ -1,4 +1,4 @@
-"""kubectl against the embedded cluster, for what takes controllers and kubelets."""
+"""kubectl with the embedded cluster, for commands that need controllers and kubelets."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Kubectl:
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(kubeconfig.parent), "KUBECONFIG": str(kubeconfig)}
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What kubectl prints; it must succeed."""
+        """Run kubectl, which must succeed, and return its output."""
         process = await asyncio.create_subprocess_exec(
             "kubectl",
             *arguments,
@@ -72,7 +72,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
 
 async def bind_pods(cluster: DevCluster) -> None:
-    """Bind every pod that has no node, to the nodes in turn, until cancelled."""
+    """Bind all pods without a node, to the nodes in turn, until cancelled."""
     nodes = itertools.cycle(f"node-{number}" for number in range(4))
     while True:
         for pod in list(cluster.informers.of(POD).objects.values()):
@@ -85,7 +85,7 @@ async def bind_pods(cluster: DevCluster) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
+async def test_a_deployment_rolls_out_scales_and_rolls_back(kubectl: Kubectl):
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
     assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
     await kubectl("set", "image", "deployment/web", "nginx=nginx:2")
@@ -103,7 +103,7 @@ async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
     assert (await kubectl.json("get", "replicasets,pods"))["items"] == []
 
 
-async def test_cron_jobs_fire_and_can_be_started_by_hand(kubectl: Kubectl):
+async def test_cron_jobs_run_on_schedule_and_by_hand(kubectl: Kubectl):
     await kubectl("apply", "-f", "-", stdin=CRON_JOB)
     await kubectl("create", "job", "by-hand", "--from=cronjob/tick")
     await kubectl("wait", "--for=condition=complete", "job/by-hand", "--timeout=30s")
@@ -125,7 +125,7 @@ async def test_cordoned_nodes_drain_within_the_budget(kubectl: Kubectl):
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl):
+async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     await kubectl("create", "namespace", "team")
     await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
     await kubectl("delete", "namespace", "team", "--timeout=30s")

@@ -87,7 +87,7 @@ async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
             await cluster.create(*pods("p", 20))
             frozen.signal(signal.SIGCONT)
             assert await frozen.ended() == 1
-            assert frozen.said("the lease was lost: another instance may decide now")
+            assert frozen.said("the lease was lost: another instance may lead now")
             await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
             lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1

@@ -87,7 +87,7 @@ async def test_a_token_that_is_not_accepted_any_more(cluster):
 async def test_a_user_who_may_not_do_anything(control_plane):
     plane, *_ = control_plane
     line = await refusal("--kubeconfig", plane.user("nobody"))
-    assert 'the API server does not let us list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
+    assert 'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
 
 
 async def test_a_certificate_that_is_not_trusted(tmp_path):
@@ -219,7 +219,10 @@ async def test_two_profiles_of_one_configuration_decide_each_in_its_way(cluster,
     assert cluster.witness.node_of("default/apart") not in nodes
     assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
     assert run.lines == [
-        f"bayplan run: warning: plugin 'nowhere' is in no profile of {config}: enable it in plugins.multiPoint"
+        (
+            f"bayplan run: warning: plugin 'nowhere' is not enabled in any profile of {config}: "
+            "enable it in plugins.multiPoint"
+        )
     ]
 
 
@@ -316,7 +319,7 @@ async def test_extenders_of_a_configuration_are_asked(cluster, tmp_path):
 
 async def test_a_server_without_a_kubeconfig_is_asked_without_credentials(cluster):
     line = await refusal("--master", cluster.access.server, HOME="/nonexistent")
-    assert "the API server does not let us list nodes" in line or "certificate is not trusted" in line
+    assert "cannot list nodes" in line or "certificate is not trusted" in line
 
 
 async def test_in_json_every_line_about_a_pod_has_it_as_a_field(cluster):
@@ -375,7 +378,7 @@ async def test_the_first_signal_lets_bindings_finish(cluster, proxied_kubeconfig
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
-    assert run.said("stopping: waiting for what is being bound")
+    assert run.said("stopping after in-flight bindings have finished")
     await cluster.witness.until(lambda: cluster.witness.events_of("default/last", "Scheduled"))
     check_invariants(cluster.witness, NAME)
 
@@ -387,7 +390,7 @@ async def test_the_second_signal_ends_it_at_once(cluster, proxied_kubeconfig, pr
         await cluster.create(pod("late"))
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
-        await cluster.witness.until(lambda: run.said("stopping: waiting for what is being bound"))
+        await cluster.witness.until(lambda: run.said("stopping after in-flight bindings have finished"))
         run.signal(signal.SIGTERM)
         assert await run.ended(within=2) != 0
     assert not any("Traceback" in line for line in run.lines)

@@ -15,7 +15,7 @@ from tests.service.conftest import make_runtime
 from bayplan import turns
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import encode
-from bayplan.cli.run_logging import ASKED_FOR, JsonLines
+from bayplan.cli.run_logging import REQUESTED, JsonLines
 from bayplan.client import ApiError, InProcessClient, TransportError
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -58,7 +58,7 @@ def document(obj):
 @pytest.fixture
 def said(caplog):
     """The lines that were logged, and forgotten by asking."""
-    caplog.set_level(logging.INFO, ASKED_FOR)
+    caplog.set_level(logging.INFO, REQUESTED)
 
     def lines():
         found = [record.getMessage() for record in caplog.records]
