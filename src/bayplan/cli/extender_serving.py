@@ -23,7 +23,7 @@ from bayplan.config import (
     read_configuration,
 )
 from bayplan.extender.paths import DEFAULT_PATHS, PREEMPT
-from bayplan.extender.plugins import ExtenderProfiles, plugins_alone, plugins_of
+from bayplan.extender.plugins import ExtenderProfiles, profile_of_plugins, profiles_of
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.handle import Handle
@@ -97,9 +97,9 @@ def _unused(reading: Reading, path: str | None) -> Iterator[str]:
 def _builder(reading: Reading | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
     def build(handle: Handle) -> ExtenderProfiles:
         if reading is None:
-            return plugins_alone(plugins, handle)
+            return profile_of_plugins(plugins, handle)
         try:
-            return plugins_of(reading.configuration, reading.plugins, handle)
+            return profiles_of(reading.configuration, reading.plugins, handle)
         except ConfigurationError as error:
             document = reading.document
             raise ConfigurationError(document.in_order(error.faults), document.source, document.line_of) from None
@@ -168,7 +168,7 @@ async def _run(
 
 def _announcement(running: RunningExtender, settings: ServerSettings, tls_config: Mapping[str, str] | None) -> str:
     url, verbs, watches = running.server.url, running.verbs, running.watched is not None
-    remarks = running.profiles.not_asked()
+    remarks = running.profiles.unused_points()
     if PREEMPT not in verbs and PREEMPT in running.profiles.verbs(connected=True):
         remarks.append("preempt and bind need a connection to the cluster: use --kubeconfig FILE or --watch")
     snippet = extenders_snippet(
