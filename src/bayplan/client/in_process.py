@@ -16,10 +16,11 @@ import msgspec
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, POD, Kind
 from bayplan.api.labels import parse_field_selector, parse_label_selector
 from bayplan.api.objects import encode
-from bayplan.client.client import JSON, Client, Params, PatchType
+from bayplan.client.client import JSON, Client, PatchType
 from bayplan.client.errors import ApiError, TransportError
 from bayplan.client.history import Document, History, Scope
 from bayplan.client.patches import merge
+from bayplan.client.transport import Params
 
 CREATED = "2026-01-01T00:00:00Z"
 """The creationTimestamp of every object: a test that needs another sets it."""
