@@ -14,6 +14,7 @@ import msgspec
 import yaml
 
 from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.encoding import decode
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object
@@ -24,7 +25,6 @@ from bayplan.devcluster.apiserver.status import (
     cannot_be_handled,
     unsupported_media_type,
 )
-from bayplan.devcluster.apiserver.store import decode
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ Mirrors BeforeDelete and Delete of apiserver's pkg/registry/rest and pkg/registr
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -32,7 +33,7 @@ class DeleteOptions:
     dry_run: bool = False
 
 
-def read_options(parameters: dict[str, str], given: Object) -> DeleteOptions:
+def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
     """The options of a delete, from its body where it says something and else from the query. Raises 400."""
     grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
     policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))

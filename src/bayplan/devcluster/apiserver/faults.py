@@ -6,12 +6,9 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from bayplan.devcluster.apiserver.http.messages import ConnectionDropped
 from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.status import StatusError
-
-
-class ConnectionDropped(Exception):
-    """The connection is to be closed without an answer."""
 
 
 @dataclass(slots=True)

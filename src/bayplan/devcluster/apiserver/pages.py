@@ -6,13 +6,13 @@ from functools import cached_property
 
 from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.discovery import VERSION, Discovery
-from bayplan.devcluster.apiserver.handler import Answer
+from bayplan.devcluster.apiserver.encoding import encode
+from bayplan.devcluster.apiserver.http.messages import HttpResponse
 from bayplan.devcluster.apiserver.negotiation import Form, negotiate
 from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError, method_not_allowed
-from bayplan.devcluster.apiserver.store import encode
 
 HEALTH = ("/healthz", "/livez", "/readyz")
 AGGREGATED_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -25,24 +25,24 @@ class Pages:
         self._served = served
         self._made: _Made | None = None
 
-    def answer(self, request: Request, address: str) -> Answer:
+    def answer(self, request: Request, address: str) -> HttpResponse:
         """The answer to a request for a page. Raises StatusError."""
         path = request.info.path.rstrip("/") or "/"
         if path.startswith(HEALTH):
-            return Answer(200, b"ok", "text/plain")
+            return HttpResponse(200, b"ok", "text/plain")
         if request.info.verb != "get":
             raise method_not_allowed()
         match path:
             case "/version":
-                return Answer(200, encode(VERSION))
+                return HttpResponse(200, encode(VERSION))
             case "/openapi/v2":
-                return Answer(200, self._documents.swagger)
+                return HttpResponse(200, self._documents.swagger)
             case "/openapi/v3":
-                return Answer(200, encode(self._schema_index()))
+                return HttpResponse(200, encode(self._schema_index()))
             case _ if path.startswith("/openapi/v3/"):
                 return self._schema(path.removeprefix("/openapi/v3/"))
             case "/":
-                return Answer(200, encode({"paths": self._paths()}))
+                return HttpResponse(200, encode({"paths": self._paths()}))
             case _ if path.split("/")[1] in {"api", "apis"}:
                 return self._discover(request, path, address)
             case _:
@@ -53,13 +53,13 @@ class Pages:
         versions = [f"/apis/{group}/{version}" if group else f"/api/{version}" for group, version in known]
         return sorted(["/api", "/apis", "/openapi/v2", "/openapi/v3", "/version", *HEALTH, *versions])
 
-    def _discover(self, request: Request, path: str, address: str) -> Answer:
+    def _discover(self, request: Request, path: str, address: str) -> HttpResponse:
         form = _form(request.accept)
         aggregated = form.kind == "APIGroupDiscoveryList" and form.version == "v2" and path in {"/api", "/apis"}
         document = self._documents.discovery.document(path, aggregated=aggregated, address=address)
         if document is None:
             return _nowhere()
-        return Answer(200, encode(document), AGGREGATED_TYPE if aggregated else "application/json")
+        return HttpResponse(200, encode(document), AGGREGATED_TYPE if aggregated else "application/json")
 
     @property
     def _documents(self) -> _Made:
@@ -74,7 +74,7 @@ class Pages:
             paths[name] = {"serverRelativeURL": f"/openapi/v3/{name}?hash=embedded"}
         return {"paths": paths}
 
-    def _schema(self, name: str) -> Answer:
+    def _schema(self, name: str) -> HttpResponse:
         parts = name.split("/")
         match parts:
             case ["api", version] if ("", version) in self._documents.discovery.versions():
@@ -86,7 +86,7 @@ class Pages:
         schemas = self._documents.schemas
         if name not in schemas:
             schemas[name] = encode(openapi.version_document(self._documents.discovery.resources(group, version)))
-        return Answer(200, schemas[name])
+        return HttpResponse(200, schemas[name])
 
 
 class _Made:
@@ -110,5 +110,5 @@ def _form(accept: str) -> Form:
         return Form()
 
 
-def _nowhere() -> Answer:
-    return Answer(404, b"404 page not found\n", "text/plain")
+def _nowhere() -> HttpResponse:
+    return HttpResponse(404, b"404 page not found\n", "text/plain")

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import binascii
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from bayplan.api.labels import (
     parse_label_selector,
 )
 from bayplan.devcluster.apiserver.decoding import json_error
+from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.rendering import Renderer
 from bayplan.devcluster.apiserver.resources import Resource
@@ -36,7 +37,7 @@ from bayplan.devcluster.apiserver.status import (
     internal,
     not_supported,
 )
-from bayplan.devcluster.apiserver.store import Change, Collection, Entry, encode, key_of
+from bayplan.devcluster.apiserver.store import Change, Collection, Entry, key_of
 
 BOOKMARK_SECONDS = 60.0
 PIECE = 1000
@@ -60,7 +61,7 @@ class Selection:
         )
 
 
-def read_selection(resource: Resource, namespace: str, name: str, parameters: dict[str, str]) -> Selection:
+def read_selection(resource: Resource, namespace: str, name: str, parameters: Mapping[str, str]) -> Selection:
     """The selectors of a request. Raises 400."""
     try:
         labels = parse_label_selector(parameters.get("labelSelector", ""))
@@ -78,7 +79,7 @@ def read_selection(resource: Resource, namespace: str, name: str, parameters: di
 
 
 def list_objects(
-    registry: Registry, resource: Resource, selection: Selection, parameters: dict[str, str]
+    registry: Registry, resource: Resource, selection: Selection, parameters: Mapping[str, str]
 ) -> tuple[list[Entry], Object]:
     """The selected objects, or a page of them, and the list's metadata. Raises StatusError."""
     limit = _integer(parameters.get("limit", ""))
@@ -129,7 +130,7 @@ def _integer(text: str) -> int:
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
 
 
-def _check_version(registry: Registry, collection: Collection, parameters: dict[str, str]) -> None:
+def _check_version(registry: Registry, collection: Collection, parameters: Mapping[str, str]) -> None:
     """Whether the list can be as new, or exactly as old, as it is asked to be. Raises 4xx or 504."""
     text, match = parameters.get("resourceVersion", ""), parameters.get("resourceVersionMatch", "")
     version = read_version(text)
@@ -216,7 +217,7 @@ class WatchOptions:
     """How long it lasts at most."""
 
 
-def read_watch(registry: Registry, parameters: dict[str, str], seconds: float) -> WatchOptions:
+def read_watch(registry: Registry, parameters: Mapping[str, str], seconds: float) -> WatchOptions:
     """The options of a watch; `seconds` is how long it lasts when it does not say. Raises StatusError."""
     text, match = parameters.get("resourceVersion", ""), parameters.get("resourceVersionMatch", "")
     wants_initial = parameters.get("sendInitialEvents")

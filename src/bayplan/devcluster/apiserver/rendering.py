@@ -8,13 +8,12 @@ from typing import Any
 import yaml
 
 from bayplan.devcluster.apiserver.clock import Clock
+from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.negotiation import Form
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.store import Change, Entry, decode, encode
+from bayplan.devcluster.apiserver.store import Change, Entry
 from bayplan.devcluster.apiserver.tables import table
-
-JSON_TYPE, YAML_TYPE = "application/json", "application/yaml"
 
 
 class Renderer:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept, read_document
+from bayplan.devcluster.apiserver.http.messages import JSON_TYPE
 from bayplan.devcluster.apiserver.patch import (
     APPLY_PATCH,
     JSON_PATCH,
@@ -15,7 +17,6 @@ from bayplan.devcluster.apiserver.patch import (
     apply_json_patch,
     apply_merge_patch,
 )
-from bayplan.devcluster.apiserver.rendering import JSON_TYPE
 from bayplan.devcluster.apiserver.requests import RequestInfo
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
@@ -54,7 +55,7 @@ class Request:
     """One request."""
 
     info: RequestInfo
-    parameters: dict[str, str]
+    parameters: Mapping[str, str]
     body: bytes = b""
     content_type: str = JSON_TYPE
     accept: str = ""

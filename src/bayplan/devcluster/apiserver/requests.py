@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -23,14 +24,9 @@ class RequestInfo:
     subresource: str = ""
 
 
-def read_request(method: str, target: str) -> tuple[RequestInfo, dict[str, str]]:
-    """The request's address and its query parameters, of which the first of a name counts."""
-    path, _, query = target.partition("?")
-    parameters: dict[str, str] = {}
-    if query:
-        for key, value in parse_qsl(query, keep_blank_values=True):
-            parameters.setdefault(key, value)
-    return _read(method, path, parameters.get("watch", "") in {"1", "true", "True"}), parameters
+def read_request(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
+    """Returns what a request asks for."""
+    return _read(method, path, query.get("watch", "") in {"1", "true", "True"})
 
 
 @lru_cache(maxsize=4096)

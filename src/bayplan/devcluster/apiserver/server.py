@@ -8,14 +8,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import yaml
-from aiohttp import web
 
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
@@ -23,31 +22,40 @@ from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MAST
 from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
-from bayplan.devcluster.apiserver.faults import ConnectionDropped, Faults
+from bayplan.devcluster.apiserver.faults import Faults
 from bayplan.devcluster.apiserver.garbage import GarbageCollector
-from bayplan.devcluster.apiserver.handler import Answer, Handler
+from bayplan.devcluster.apiserver.handler import Handler
+from bayplan.devcluster.apiserver.http.listener import HttpListener
+from bayplan.devcluster.apiserver.http.messages import (
+    JSON_TYPE,
+    YAML_TYPE,
+    ConnectionDropped,
+    HttpRequest,
+    HttpResponse,
+)
+from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.apiserver.negotiation import negotiate
 from bayplan.devcluster.apiserver.pages import Pages
 from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.rendering import JSON_TYPE, YAML_TYPE, to_yaml
+from bayplan.devcluster.apiserver.rendering import to_yaml
 from bayplan.devcluster.apiserver.requesting import Request
 from bayplan.devcluster.apiserver.requests import read_request
-from bayplan.devcluster.apiserver.response import DirectResponse
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.served import Served
-from bayplan.devcluster.apiserver.status import StatusError, too_large
-from bayplan.devcluster.apiserver.store import Store, encode
-from bayplan.devcluster.apiserver.tls import Tls
+from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.devcluster.apiserver.store import Store
 
 _log = logging.getLogger(__name__)
 
-BODY_LIMIT = 3 * 1024 * 1024
+IN_MEMORY_URL = "http://in-memory"
+"""The URL of a server that does not listen."""
 
 
 class ApiServer:
-    """An embedded kube-apiserver on one address.
+    """An embedded kube-apiserver on one address, or in memory only.
 
-    `port` 0 takes a free one. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
+    `handle` carries out requests, whether it listens or not; without `listen` it opens no socket. `port` 0 takes a
+    free port. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
     everybody may do everything, with them whoever has one. With `rbac`, roles and bindings decide that, and a cluster's
     own are there from the start: a user that is given by name has no groups but `system:authenticated` then, and
     `ADMIN` is somebody who may do everything. With `alpha` there are PodGroups and Workloads of scheduling.k8s.io too,
@@ -59,6 +67,7 @@ class ApiServer:
     def __init__(
         self,
         *,
+        listen: bool = True,
         host: str = "127.0.0.1",
         port: int = 0,
         tls: Tls | None = None,
@@ -78,15 +87,12 @@ class ApiServer:
         self.registry = Registry(self.store, self.clock, Served(catalog(alpha=alpha)), self.access)
         self._handler = Handler(self.registry, self.faults)
         self._pages = Pages(self.registry.served)
-        self._host = host
-        self._port = port
+        self._listener = HttpListener(self.handle, host, port, tls) if listen else None
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)
         self._garbage = GarbageCollector(self.registry)
         self._collecting: asyncio.Task[None] | None = None
-        self._runner: web.ServerRunner | None = None
-        self._watches: set[asyncio.Task[Any]] = set()
         self._create_initial_objects()
         if rbac:
             self.load(bootstrap_policy(alpha=alpha))
@@ -103,46 +109,26 @@ class ApiServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Begins to serve. Raises OSError if the address is taken."""
-        server = web.Server(self._serve, request_factory=_request, access_log=None, handler_cancellation=False)
-        self._runner = web.ServerRunner(server, shutdown_timeout=0.2)
-        await self._runner.setup()
-        context = self._tls.server_context() if self._tls is not None else None
-        site = web.TCPSite(self._runner, self._host, self._port, ssl_context=context)
-        await site.start()
-        self._port = self._runner.addresses[0][1]
+        """Starts background work and, with `listen`, serves. Raises OSError if the address is in use."""
+        if self._listener is not None:
+            await self._listener.start()
         self._collecting = asyncio.create_task(self._garbage.run(), name="garbage collector")
         self._collecting.add_done_callback(_report)
 
     async def stop(self) -> None:
-        """Ends all watches, lets other requests finish, and closes the socket."""
+        """Ends all watches, waits for other requests to finish, and closes the socket."""
         self.faults.clear()
         if self._collecting is not None:
             self._collecting.cancel()
             await asyncio.gather(self._collecting, return_exceptions=True)
             self._collecting = None
-        for task in self._watches:
-            task.cancel()
-        if self._runner is not None:
-            server = self._runner.server
-            for site in list(self._runner.sites):
-                await site.stop()
-            for _ in range(
-                3
-            ):  # asyncio takes so many turns to bring up what it was accepting; only then can it be closed
-                await asyncio.sleep(0)
-            transports = [connection.transport for connection in server.connections] if server is not None else []
-            await self._runner.cleanup()
-            self._runner = None
-            for transport in transports:
-                if transport is not None:
-                    transport.abort()  # a TLS client that says no goodbye would keep it open
-            await asyncio.sleep(0)  # so that the transports have gone when the loop goes
+        if self._listener is not None:
+            await self._listener.stop()
 
     @property
     def url(self) -> str:
-        """Where it serves, once it has started."""
-        return f"{'http' if self._tls is None else 'https'}://{self._host}:{self._port}"
+        """The URL that it serves on; valid once it has started."""
+        return self._listener.url if self._listener is not None else IN_MEMORY_URL
 
     def kubeconfig(self) -> str:
         """A kubeconfig for this server, as YAML, with its certificate authority and the first of its tokens."""
@@ -162,67 +148,39 @@ class ApiServer:
         text: str = yaml.safe_dump(config, sort_keys=False)
         return text
 
-    async def _serve(self, http: web.BaseRequest) -> web.StreamResponse:
-        """One request of one connection."""
-        info, parameters = read_request(http.method, http.raw_path)
+    async def handle(self, request: HttpRequest) -> HttpResponse:
+        """Carries out a request and returns the response, an error as its Status.
+
+        Raises ConnectionDropped where a fault closes the connection instead.
+        """
+        query, headers = request.query, request.headers
+        info = read_request(request.method, request.path, query)
         fault = None
         try:
-            user = self.access.authenticate(http.headers.get("Authorization", ""))
-            user = self.access.admit(user, info, parameters, http.headers.items())
+            user = self.access.authenticate(headers.get("Authorization", ""))
+            user = self.access.admit(user, info, query, headers.items())
             if self.faults.active:
                 fault = await self.faults.before(info)
-            body = await http.read()
-            headers = http.headers
-            request = Request(
-                info,
-                parameters,
-                body,
-                headers.get("Content-Type", JSON_TYPE),
-                headers.get("Accept", ""),
-                user,
-            )
-            answer = self._answer(request)
-            if answer.stream is None and "yaml" in request.accept and negotiate(request.accept).yaml:
-                answer = replace(answer, body=to_yaml(answer.body), content_type=YAML_TYPE)
-            if fault is not None and fault.drop == "after":
-                raise ConnectionDropped
+            content_type, accepted = headers.get("Content-Type", JSON_TYPE), headers.get("Accept", "")
+            response = self._respond(Request(info, query, request.body, content_type, accepted, user))
+            if response.stream is None and "yaml" in accepted and negotiate(accepted).yaml:
+                response = replace(response, body=to_yaml(response.body), content_type=YAML_TYPE)
         except StatusError as error:
-            answer = _failure(error)
-        except web.HTTPRequestEntityTooLarge:
-            answer = _failure(too_large())
+            response = HttpResponse.of_error(error)
         except ConnectionDropped:
-            if http.transport is not None:
-                http.transport.abort()
-            return web.Response(status=500)
+            raise
         except Exception:  # noqa: BLE001 - a fault of the server's own becomes an answer, and a line in its log
-            _log.exception("%s %s failed", http.method, http.path_qs)
+            _log.exception("%s %s failed", request.method, request.path)
             message = "Internal error occurred: the request failed inside the embedded API server, see its log"
-            answer = _failure(StatusError(500, "InternalError", message))
-        if answer.stream is not None:
-            return await self._stream(http, answer.stream)
-        return DirectResponse(http, answer)
+            response = HttpResponse.of_error(StatusError(500, "InternalError", message))
+        if fault is not None and fault.drop == "after":
+            raise ConnectionDropped
+        return response
 
-    def _answer(self, request: Request) -> Answer:
+    def _respond(self, request: Request) -> HttpResponse:
         if request.info.resource:
             return self._handler.answer(request)
-        return self._pages.answer(request, self._advertise or f"{self._host}:{self._port}")
-
-    async def _stream(self, http: web.BaseRequest, pieces: AsyncIterator[bytes]) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": JSON_TYPE})
-        response.enable_chunked_encoding()
-        task = asyncio.current_task()
-        assert task is not None  # a request is always served by a task
-        self._watches.add(task)
-        try:
-            await response.prepare(http)
-            async for piece in pieces:
-                await response.write(piece)
-        except (ConnectionResetError, asyncio.CancelledError):
-            if http.transport is not None:
-                http.transport.abort()
-        finally:
-            self._watches.discard(task)
-        return response
+        return self._pages.answer(request, self._advertise or self.url.rpartition("/")[2])
 
     # What is there from the start
 
@@ -293,13 +251,3 @@ INITIAL_OBJECTS: tuple[Object, ...] = (
 def _report(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.error("the %s has broken", task.get_name(), exc_info=task.exception())
-
-
-def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]) -> web.BaseRequest:
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_LIMIT)
-
-
-def _failure(error: StatusError) -> Answer:
-    retry_after = (error.details or {}).get("retryAfterSeconds", 0)
-    return Answer(error.code, encode(error.body()), retry_after=retry_after)

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver import openapi
+from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
 from bayplan.devcluster.apiserver.schema import Object, model_of, normalize
 from bayplan.devcluster.apiserver.status import cannot_be_handled
-from bayplan.devcluster.apiserver.store import decode, encode
 
 
 class Shape(Protocol):

@@ -9,19 +9,8 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left, bisect_right, insort
 
-import msgspec
-
+from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.schema import Object
-
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder()
-
-encode = _encoder.encode
-"""A JSON value as compact bytes."""
-
-decode = _decoder.decode
-"""Bytes as plain dicts and lists. Raises msgspec.DecodeError."""
-
 
 _NONE: dict[str, str] = {}
 

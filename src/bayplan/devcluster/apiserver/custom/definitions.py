@@ -14,10 +14,11 @@ from bayplan.devcluster.apiserver.custom.conditions import is_true, set_conditio
 from bayplan.devcluster.apiserver.custom.resource import resources_of
 from bayplan.devcluster.apiserver.custom.validation import validate_definition, validate_definition_update
 from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete
+from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.registry import Registry
 from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.store import Entry, encode
+from bayplan.devcluster.apiserver.store import Entry
 from bayplan.devcluster.apiserver.tables.columns import NAME, Column
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
