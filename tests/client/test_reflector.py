@@ -11,8 +11,10 @@ import pytest
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
-from bayplan.client import ApiError, Backoff, Client, ConfigError, InProcessClient, Reflector, TransportError
+from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
 from bayplan.client.reflector import LONGEST_TURN, QUIET_PAUSE
+from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)
 
@@ -387,12 +389,7 @@ async def test_others_get_their_turn_while_much_is_handed_over(sleeps):
 
 
 async def test_scope_and_the_store(sleeps):
-    client = InProcessClient(
-        [
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"x": "y"}}},
-            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "b"}},
-        ]
-    )
+    client = make_client(make_node("a", labels={"x": "y"}), make_node("b"))
     reflector = Reflector(client, NODE, Recorder(), label_selector="x=y", sleep=sleeps)
     task = asyncio.create_task(reflector.run())
     await asyncio.wait_for(reflector.synced.wait(), 5)

@@ -6,7 +6,7 @@ Everything but the network is real: the client's retries and decoding, and the s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,7 +14,6 @@ from urllib.parse import quote
 
 import msgspec
 
-from bayplan.api.objects import encode
 from bayplan.client import Client, TransportError
 from bayplan.client.transport import Request, Response
 from bayplan.devcluster.apiserver import ApiServer, ConnectionDropped, Faults, HttpRequest, HttpResponse
@@ -113,7 +112,7 @@ class _Stream:
 
     def end(self, *, broken: bool) -> None:
         self._ended, self._broken = True, broken
-        if self._wait is not None:
+        if self._wait is not None and not self._wait.expired():
             self._wait.reschedule(0)
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
@@ -141,13 +140,9 @@ class _Stream:
 
 
 class InMemoryClient(Client):
-    """A client of `server`, or of a new API server that holds `objects`: typed objects, or documents.
+    """A client of `server`. The `options` are those of `Client`."""
 
-    The `options` are those of `Client`.
-    """
-
-    def __init__(self, objects: Iterable[Any] = (), *, server: ApiServer | None = None, **options: Any) -> None:
-        self.server = server or ApiServer(listen=False, alpha=True)
-        self.server.load(msgspec.json.decode(encode(obj)) for obj in objects)
-        self.transport = InMemoryTransport(self.server)
+    def __init__(self, server: ApiServer, **options: Any) -> None:
+        self.server = server
+        self.transport = InMemoryTransport(server)
         super().__init__(self.transport, **options)
