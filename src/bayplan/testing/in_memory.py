@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api.kinds import NODE
+from bayplan.api.kinds import NAMESPACE, NODE, Kind
 from bayplan.devcluster.apiserver import ApiServer, Clock
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.testing.documents import as_sent
+from bayplan.testing.documents import as_sent, document_of, key_of
 
 
 def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> InMemoryClient:
@@ -25,30 +25,36 @@ def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> In
 
 
 def load(server: ApiServer, *objects: Any) -> None:
-    """Creates objects in any form that `as_sent` takes, with their status, and the namespaces that they are in.
+    """Creates objects in any form that `document_of` takes, with their status, and the namespaces that they are in.
 
-    The server validates them and assigns uids and times. Nodes accept pods at once: their not-ready taint is removed.
-    Raises StatusError for an object that the server rejects.
+    The server validates them and sets defaults. They keep their uids and creation times, as from a backup, and nodes
+    accept pods at once: they don't carry the taint of new nodes. Raises StatusError for an object that is rejected.
     """
-    namespaces = server.store.collection("namespaces").objects
+    namespaces = server.store.collection(NAMESPACE.resource).objects
     for obj in objects:
-        kind, document = as_sent(obj, status=True)
+        kind, document = document_of(obj)
         namespace = document["metadata"].get("namespace")
         if namespace and namespace not in namespaces:
             server.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
-        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, **document}])
-        if kind is NODE:
-            _remove_taint(server, document)
+        _, new = as_sent(obj, status=True)
+        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, **new}])
+        _restore(server, kind, document)
 
 
-def stored(server: ApiServer, resource: str) -> list[dict[str, Any]]:
-    """The objects of a resource (`pods`, `leases.coordination.k8s.io`), by namespace and name."""
-    return [entry.load() for entry in server.store.collection(resource).select()]
+def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
+    """Gives a new object what only the server may set."""
+    store = server.store
+    entry = store.collection(kind.resource).objects[key_of(kind, document)]
+    restored = entry.load()
+    for name in ("uid", "creationTimestamp"):
+        if name in document["metadata"]:
+            restored["metadata"][name] = document["metadata"][name]
+    if kind is NODE:
+        restored["spec"]["taints"] = (document.get("spec") or {}).get("taints") or []
+    store.remove(kind.resource, entry.load(), entry.fields)
+    store.put(kind.resource, restored, entry.fields)
 
 
-def _remove_taint(server: ApiServer, document: dict[str, Any]) -> None:
-    nodes = server.registry.served.of_kind("v1", "Node")
-    assert nodes is not None
-    node = server.registry.load(nodes, "", document["metadata"]["name"])
-    taints = (document.get("spec") or {}).get("taints") or []
-    server.registry.update(nodes, node, {**node, "spec": {**node["spec"], "taints": taints}})
+def stored(server: ApiServer, kind: Kind) -> list[dict[str, Any]]:
+    """The objects of a kind as documents, ordered by namespace and name."""
+    return [entry.load() for entry in server.store.collection(kind.resource).select()]

@@ -207,9 +207,8 @@ class ApiServer:
         entry = self.registry.create(resource, namespace, obj)
         if status and resource.kind.status and not resource.keeps_status and not resource.own_status:
             old = self.registry.decoded(resource, entry)
-            self.registry.update(
-                resource, old, {**old, "status": {**old.get("status", {}), **status}}, subresource="status"
-            )
+            new = {**old, "metadata": {**old["metadata"]}, "status": {**old.get("status", {}), **status}}
+            self.registry.update(resource, old, new, subresource="status")
 
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
