@@ -95,7 +95,10 @@ def make_pod(
     container = {
         "name": "main",
         "image": image,
-        "resources": {"requests": {**requests, **(resources or {})}},
+        "resources": {
+            "requests": {**requests, **(resources or {})},
+            **({"limits": dict(resources)} if resources else {}),  # extended resources and huge pages need both
+        },
         "ports": [{"containerPort": port, "hostPort": port, "protocol": "TCP"} for port in host_ports],
     }
     document = {

@@ -46,7 +46,7 @@ def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
     store = server.store
     entry = store.collection(kind.resource).objects[key_of(kind, document)]
     restored = entry.load()
-    for name in ("uid", "creationTimestamp"):
+    for name in ("uid", "creationTimestamp", "deletionTimestamp"):
         if name in document["metadata"]:
             restored["metadata"][name] = document["metadata"][name]
     if kind is NODE:
@@ -57,4 +57,5 @@ def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
 
 def stored(server: ApiServer, kind: Kind) -> list[dict[str, Any]]:
     """The objects of a kind as documents, ordered by namespace and name."""
-    return [entry.load() for entry in server.store.collection(kind.resource).select()]
+    header = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return [header | entry.load() for entry in server.store.collection(kind.resource).select()]
