@@ -77,6 +77,10 @@ class InMemoryTransport:
         stream = _Stream(cast("AsyncGenerator[bytes, None]", response.stream), self._streams)
         return Response(response.status, headers, chunks=stream.chunks())
 
+    def sent(self, verb: str, resource: str | None = None) -> list[SentRequest]:
+        """The requests with a verb of RBAC (`create`, `patch`, ...), for one resource (`pods`) or any."""
+        return [each for each in self.requests if each.info.verb == verb and resource in {None, each.info.resource}]
+
     def end_streams(self, *, broken: bool = False) -> None:
         """Ends all watches: as a server does in its own time, or as a `broken` connection does."""
         for stream in tuple(self._streams):

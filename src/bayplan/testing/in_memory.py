@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api.kinds import NAMESPACE, NODE, Kind
+from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
 from bayplan.devcluster.apiserver import ApiServer, Clock
+from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
 from bayplan.devcluster.in_memory import InMemoryClient
-from bayplan.testing.documents import as_sent, document_of, key_of
+from bayplan.testing.documents import document_of
 
 
 def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> InMemoryClient:
@@ -25,34 +26,48 @@ def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> In
 
 
 def load(server: ApiServer, *objects: Any) -> None:
-    """Creates objects in any form that `document_of` takes, with their status, and the namespaces that they are in.
+    """Creates objects in any form that `document_of` takes, and the namespaces that they are in.
 
-    The server validates them and sets defaults. They keep their uids and creation times, as from a backup, and nodes
-    accept pods at once: they don't carry the taint of new nodes. Raises StatusError for an object that is rejected.
+    The server sets defaults and validates them. As if restored from a backup, they keep their status, their uids and
+    times, and nodes accept pods at once: they don't carry the taint of new nodes. A priority without a class gets a
+    PriorityClass of its own. Raises StatusError for an object that the server rejects.
     """
-    namespaces = server.store.collection(NAMESPACE.resource).objects
     for obj in objects:
         kind, document = document_of(obj)
-        namespace = document["metadata"].get("namespace")
-        if namespace and namespace not in namespaces:
-            server.load([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
-        _, new = as_sent(obj, status=True)
-        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, **new}])
+        if namespace := document["metadata"].get("namespace"):
+            _ensure(server, NAMESPACE, namespace)
+        spec = document.get("spec") or {}
+        if kind in {POD, POD_GROUP} and spec.get("priority") and not spec.get("priorityClassName"):
+            value = spec["priority"]
+            document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
+            _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)
         _restore(server, kind, document)
 
 
+def _ensure(server: ApiServer, kind: Kind, name: str, **fields: Any) -> None:
+    if name not in server.store.collection(kind.resource).objects:
+        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **fields}])
+
+
 def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
-    """Gives a new object what only the server may set."""
-    store = server.store
-    entry = store.collection(kind.resource).objects[key_of(kind, document)]
-    restored = entry.load()
-    for name in ("uid", "creationTimestamp", "deletionTimestamp"):
-        if name in document["metadata"]:
-            restored["metadata"][name] = document["metadata"][name]
+    registry = server.registry
+    resource = registry.served.of_kind(kind.api_version, kind.kind)
+    assert resource is not None, f"the server has no {kind.kind}"
+    metadata = document["metadata"]
+    new = {**document, "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"}}
+    namespace = metadata.get("namespace", "default") if kind.namespaced else ""
+    created = registry.create(resource, namespace, accept(resource.shape, new, FieldValidation("Strict")), dry_run=True)
+    restored = registry.decoded(resource, created)
+    restored["metadata"] |= {name: metadata[name] for name in _ASSIGNED if name in metadata}
+    if status := document.get("status"):
+        restored["status"] = restored.get("status", {}) | status
     if kind is NODE:
         restored["spec"]["taints"] = (document.get("spec") or {}).get("taints") or []
-    store.remove(kind.resource, entry.load(), entry.fields)
-    store.put(kind.resource, restored, entry.fields)
+    registry.write(resource, restored)
+
+
+_ASSIGNED = ("uid", "creationTimestamp", "deletionTimestamp")
+"""Metadata that only the server assigns, else."""
 
 
 def stored(server: ApiServer, kind: Kind) -> list[dict[str, Any]]:
