@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import random
 import time
@@ -363,6 +364,16 @@ async def test_what_the_last_try_failed_by(sleeps, steps, problem):
         assert reflector.problem == problem
 
 
+@pytest.fixture
+def no_garbage_collection():
+    """For tests that measure short times: a full collection takes longer."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("no_garbage_collection")
 async def test_others_get_their_turn_while_much_is_handed_over(sleeps):
     loop = asyncio.get_running_loop()
     gaps = []

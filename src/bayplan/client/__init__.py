@@ -1,6 +1,4 @@
-"""A Kubernetes API client: transport, credentials, typed verbs, reflectors, and an in-process double of it for tests.
-Usable without the rest of Bayplan.
-"""
+"""A Kubernetes API client: transports, credentials, typed verbs and reflectors. Usable without the rest of Bayplan."""
 
 from typing import TYPE_CHECKING
 
@@ -14,10 +12,10 @@ if TYPE_CHECKING:
     from bayplan.client.connection import connect
     from bayplan.client.errors import ApiError, ConfigError, TransportError
     from bayplan.client.http import HttpClient
-    from bayplan.client.in_process import InProcessClient, Request
     from bayplan.client.kubeconfig import load_kubeconfig
     from bayplan.client.reflector import Handler, Reflector
     from bayplan.client.store import Store
+    from bayplan.client.transport import Request, Response, Transport
 
 __all__ = [
     "ApiError",
@@ -27,12 +25,13 @@ __all__ = [
     "ConfigError",
     "Handler",
     "HttpClient",
-    "InProcessClient",
     "Page",
     "PatchType",
     "Reflector",
     "Request",
+    "Response",
     "Store",
+    "Transport",
     "TransportError",
     "WatchEvent",
     "connect",
@@ -47,10 +46,10 @@ _HOMES = {
     "connection": ("connect",),
     "errors": ("ApiError", "ConfigError", "TransportError"),
     "http": ("HttpClient",),
-    "in_process": ("InProcessClient", "Request"),
     "kubeconfig": ("load_kubeconfig",),
     "reflector": ("Handler", "Reflector"),
     "store": ("Store",),
+    "transport": ("Request", "Response", "Transport"),
 }
 __getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
 """aiohttp and the kubeconfig reader take longer than a short command."""

@@ -65,6 +65,7 @@ class Client:
         self._backoff = backoff
         self._sleep = sleep
         self._rng = rng or random.Random()
+        self._closed = False
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """The object, of type `kind.type`."""
@@ -253,7 +254,7 @@ class Client:
                     raise self._api_error(response)
                 return response.body
             except TransportError as error:
-                if not attempts_left or (error.sent and method != "GET"):
+                if self._closed or not attempts_left or (error.sent and method != "GET"):
                     raise
                 await self._sleep(next(waits))
             except ApiError as error:
@@ -279,6 +280,7 @@ class Client:
 
     async def close(self) -> None:
         """Closes all connections. Requests in flight and later requests fail with TransportError."""
+        self._closed = True
         await self._transport.close()
 
     async def __aenter__(self) -> Self:

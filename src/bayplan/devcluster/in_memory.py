@@ -14,8 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from bayplan.client import Client, TransportError
-from bayplan.client.transport import Request, Response
+from bayplan.client import Client, Request, Response, TransportError
 from bayplan.devcluster.apiserver import ApiServer, ConnectionDropped, Faults, HttpRequest, HttpResponse
 from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
 from bayplan.devcluster.apiserver.status import StatusError
