@@ -13,9 +13,10 @@ import pytest
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
-from bayplan.client.reflector import LONGEST_TURN, QUIET_PAUSE
+from bayplan.client.reflector import QUIET_PAUSE
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
+from bayplan.turns import LONGEST_TURN
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)
 
