@@ -1,10 +1,13 @@
-"""A Kubernetes API client: transports, credentials, typed verbs and reflectors. Usable without the rest of Bayplan."""
+"""A Kubernetes API client: transport, credentials, typed verbs and reflectors. Public, and usable on its own."""
 
 from typing import TYPE_CHECKING
 
+from bayplan.api import kinds
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
+    from bayplan.api.custom_objects import kind_of
+    from bayplan.api.kinds import Kind
     from bayplan.client.access import ClusterAccess
     from bayplan.client.answers import Page, WatchEvent
     from bayplan.client.backoff import Backoff
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from bayplan.client.kubeconfig import load_kubeconfig
     from bayplan.client.reflector import Handler, Reflector
     from bayplan.client.store import Store
-    from bayplan.client.transport import Request, Response, Transport
 
 __all__ = [
     "ApiError",
@@ -25,31 +27,39 @@ __all__ = [
     "ConfigError",
     "Handler",
     "HttpClient",
+    "Kind",
     "Page",
     "PatchType",
     "Reflector",
-    "Request",
-    "Response",
     "Store",
-    "Transport",
     "TransportError",
     "WatchEvent",
     "connect",
+    "kind_of",
+    "kinds",
     "load_kubeconfig",
 ]
 
-_HOMES = {
-    "access": ("ClusterAccess",),
-    "answers": ("Page", "WatchEvent"),
-    "backoff": ("Backoff",),
-    "client": ("Client", "PatchType"),
-    "connection": ("connect",),
-    "errors": ("ApiError", "ConfigError", "TransportError"),
-    "http": ("HttpClient",),
-    "kubeconfig": ("load_kubeconfig",),
-    "reflector": ("Handler", "Reflector"),
-    "store": ("Store",),
-    "transport": ("Request", "Response", "Transport"),
-}
-__getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
-"""aiohttp and the kubeconfig reader take longer than a short command."""
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.api.custom_objects": ("kind_of",),
+        "bayplan.api.kinds": ("Kind",),
+        "bayplan.client.access": ("ClusterAccess",),
+        "bayplan.client.answers": ("Page", "WatchEvent"),
+        "bayplan.client.backoff": ("Backoff",),
+        "bayplan.client.client": ("Client", "PatchType"),
+        "bayplan.client.connection": ("connect",),
+        "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
+        "bayplan.client.http": ("HttpClient",),
+        "bayplan.client.kubeconfig": ("load_kubeconfig",),
+        "bayplan.client.reflector": ("Handler", "Reflector"),
+        "bayplan.client.store": ("Store",),
+    },
+)
+"""aiohttp and the kubeconfig reader take longer to import than a short command takes to run."""
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

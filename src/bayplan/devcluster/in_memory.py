@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from bayplan.client import Client, Request, Response, TransportError
+from bayplan.client import Client, TransportError
+from bayplan.client.transport import Request, Response
 from bayplan.devcluster.apiserver import ApiServer, ConnectionDropped, Faults, HttpRequest, HttpResponse
-from bayplan.devcluster.apiserver.requests import RequestInfo, read_request
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo, read_request_info
 from bayplan.devcluster.apiserver.status import StatusError
 
 
@@ -59,7 +60,7 @@ class InMemoryTransport:
             raise TransportError("the client is closed", sent=False)
         path = quote(request.path, safe="/:@!$&'()*+,;=~")
         query = {name: str(value) for name, value in request.params.items()}
-        info = read_request(request.method, path, query)
+        info = read_request_info(request.method, path, query)
         self.requests.append(SentRequest(info, request))
         await asyncio.sleep(0)  # as over a socket, others get their turn before the response
         if not self.reachable:

@@ -10,7 +10,7 @@ from typing import Any
 
 from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
 from bayplan.devcluster.apiserver import ApiServer, Clock
-from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.testing.documents import document_of
 
@@ -50,20 +50,20 @@ def _ensure(server: ApiServer, kind: Kind, name: str, **fields: Any) -> None:
 
 
 def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
-    registry = server.registry
-    resource = registry.served.of_kind(kind.api_version, kind.kind)
+    storage = server.storage
+    resource = storage.served.of_kind(kind.api_version, kind.kind)
     assert resource is not None, f"the server has no {kind.kind}"
     metadata = document["metadata"]
     new = {**document, "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"}}
     namespace = metadata.get("namespace", "default") if kind.namespaced else ""
-    created = registry.create(resource, namespace, accept(resource.shape, new, FieldValidation("Strict")), dry_run=True)
-    restored = registry.decoded(resource, created)
+    created = storage.create(resource, namespace, accept(resource.schema, new, FieldValidation("Strict")), dry_run=True)
+    restored = storage.decode(resource, created)
     restored["metadata"] |= {name: metadata[name] for name in _ASSIGNED if name in metadata}
     if status := document.get("status"):
         restored["status"] = restored.get("status", {}) | status
     if kind is NODE:
         restored["spec"]["taints"] = (document.get("spec") or {}).get("taints") or []
-    registry.write(resource, restored)
+    storage.write(resource, restored)
 
 
 _ASSIGNED = ("uid", "creationTimestamp", "deletionTimestamp")

@@ -1,6 +1,7 @@
-"""The embedded API server: storage, verbs, watch, admission and discovery, faithful to kube-apiserver 1.36.
+"""The embedded API server: storage, verbs, watches, admission and discovery, faithful to kube-apiserver 1.36.
 
-Imports `api` alone, so that it cannot share the mistakes of its clients. State lives in memory.
+A request goes through `http`, `authorization` and `endpoints` to `storage`, which applies the strategies of `kinds`.
+All state is in memory. The package imports only `bayplan.api`, so it cannot share the mistakes of its clients.
 """
 
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User

@@ -8,7 +8,7 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
 encode = _encoder.encode
-"""Returns a JSON value as compact bytes."""
+"""Encodes a JSON value as compact bytes."""
 
 decode = _decoder.decode
-"""Returns bytes as plain dicts and lists. Raises msgspec.DecodeError."""
+"""Decodes bytes to plain dicts and lists. Raises msgspec.DecodeError."""

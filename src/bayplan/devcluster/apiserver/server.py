@@ -1,7 +1,4 @@
-"""The server: sockets, TLS, credentials, and the loop that hands each request to the handler.
-
-`ApiServer` is an asynchronous context manager: while it is entered, it serves. State lives in memory and ends with it.
-"""
+"""The server: puts its parts together, and passes each request through authentication, faults and handlers."""
 
 from __future__ import annotations
 
@@ -19,12 +16,14 @@ import yaml
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MASTERS, User
-from bayplan.devcluster.apiserver.catalog import catalog
 from bayplan.devcluster.apiserver.clock import Clock, SystemClock
-from bayplan.devcluster.apiserver.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
+from bayplan.devcluster.apiserver.endpoints.non_resource_handler import NonResourceHandler
+from bayplan.devcluster.apiserver.endpoints.rendering import to_yaml
+from bayplan.devcluster.apiserver.endpoints.request import Request
+from bayplan.devcluster.apiserver.endpoints.resource_handler import ResourceHandler
 from bayplan.devcluster.apiserver.faults import Faults
-from bayplan.devcluster.apiserver.garbage import GarbageCollector
-from bayplan.devcluster.apiserver.handler import Handler
 from bayplan.devcluster.apiserver.http.listener import HttpListener
 from bayplan.devcluster.apiserver.http.messages import (
     JSON_TYPE,
@@ -33,17 +32,17 @@ from bayplan.devcluster.apiserver.http.messages import (
     HttpRequest,
     HttpResponse,
 )
+from bayplan.devcluster.apiserver.http.negotiation import negotiate
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.apiserver.negotiation import negotiate
-from bayplan.devcluster.apiserver.pages import Pages
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.rendering import to_yaml
-from bayplan.devcluster.apiserver.requesting import Request
-from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.kinds.admission import admit
+from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.served import Served
 from bayplan.devcluster.apiserver.status import StatusError
-from bayplan.devcluster.apiserver.store import Store
+from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollector
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.storage.served_resources import ServedResources
+from bayplan.devcluster.apiserver.storage.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -52,16 +51,18 @@ IN_MEMORY_URL = "http://in-memory"
 
 
 class ApiServer:
-    """An embedded kube-apiserver on one address, or in memory only.
+    """An embedded kube-apiserver, which serves while its asynchronous context is entered.
 
-    `handle` carries out requests, whether it listens or not; without `listen` it opens no socket. `port` 0 takes a
-    free port. With `tls` it serves HTTPS. `tokens` maps bearer tokens to users; without tokens
-    everybody may do everything, with them whoever has one. With `rbac`, roles and bindings decide that, and a cluster's
-    own are there from the start: a user that is given by name has no groups but `system:authenticated` then, and
-    `ADMIN` is somebody who may do everything. With `alpha` there are PodGroups and Workloads of scheduling.k8s.io too,
-    as a kube-apiserver has them by its gate GenericWorkload. `clock` gives the times that it writes, `history` is how
-    many changes of a kind are kept for watches to resume from, `advertise` the address that discovery tells if it is
-    not the one served.
+    All state is in memory. `handle` carries out a request. Unless `listen` is false, the server also listens on `host`
+    and `port` (0 for a free port), with `tls` over HTTPS.
+
+    `tokens` maps bearer tokens to users. Without tokens, every request is allowed; with tokens, every request that has
+    one. With `rbac`, roles and bindings decide, and the server starts with the default ones of a cluster; a user that
+    `tokens` gives by name then has only the group `system:authenticated`, and `ADMIN` is a user with all rights.
+
+    `alpha` adds PodGroup and Workload of scheduling.k8s.io, as kube-apiserver's feature gate GenericWorkload does.
+    `clock` provides the times in objects. `history` is the number of changes per kind that watches can resume from.
+    `advertise` is the address in discovery, if it is not the one that the server listens on.
     """
 
     def __init__(
@@ -84,20 +85,20 @@ class ApiServer:
         groups = (AUTHENTICATED,) if rbac else (MASTERS, AUTHENTICATED)
         users = {token: User(who, groups) if isinstance(who, str) else who for token, who in (tokens or {}).items()}
         self.access = Access(self.store, self.clock, users, rbac=rbac)
-        self.registry = Registry(self.store, self.clock, Served(catalog(alpha=alpha)), self.access)
-        self._handler = Handler(self.registry, self.faults)
-        self._pages = Pages(self.registry.served)
+        self.storage = RestStorage(
+            self.store, self.clock, ServedResources(catalog(alpha=alpha)), admit=admit, controllers=CONTROLLERS
+        )
+        self._resources = ResourceHandler(Backend(self.storage, self.access), self.faults)
+        self._non_resources = NonResourceHandler(self.storage.served)
         self._listener = HttpListener(self.handle, host, port, tls) if listen else None
         self._advertise = advertise
         self._tls = tls
         self._first_token = next(iter(users), None)
-        self._garbage = GarbageCollector(self.registry)
+        self._garbage = GarbageCollector(self.storage, FINALIZE)
         self._collecting: asyncio.Task[None] | None = None
         self._create_initial_objects()
         if rbac:
             self.load(bootstrap_policy(alpha=alpha))
-
-    # Serving
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -113,7 +114,7 @@ class ApiServer:
         if self._listener is not None:
             await self._listener.start()
         self._collecting = asyncio.create_task(self._garbage.run(), name="garbage collector")
-        self._collecting.add_done_callback(_report)
+        self._collecting.add_done_callback(_log_failure)
 
     async def stop(self) -> None:
         """Ends all watches, waits for other requests to finish, and closes the socket."""
@@ -131,7 +132,7 @@ class ApiServer:
         return self._listener.url if self._listener is not None else IN_MEMORY_URL
 
     def kubeconfig(self) -> str:
-        """A kubeconfig for this server, as YAML, with its certificate authority and the first of its tokens."""
+        """Returns a kubeconfig for this server as YAML, with its certificate authority and the first of its tokens."""
         cluster: Object = {"server": self.url}
         if self._tls is not None:
             cluster["certificate-authority-data"] = base64.b64encode(self._tls.authority).decode()
@@ -149,12 +150,12 @@ class ApiServer:
         return text
 
     async def handle(self, request: HttpRequest) -> HttpResponse:
-        """Carries out a request and returns the response, an error as its Status.
+        """Carries out a request and returns the response; an error is a response with a Status.
 
-        Raises ConnectionDropped where a fault closes the connection instead.
+        Raises ConnectionDropped if a fault closes the connection.
         """
         query, headers = request.query, request.headers
-        info = read_request(request.method, request.path, query)
+        info = read_request_info(request.method, request.path, query)
         fault = None
         try:
             user = self.access.authenticate(headers.get("Authorization", ""))
@@ -169,7 +170,7 @@ class ApiServer:
             response = HttpResponse.of_error(error)
         except ConnectionDropped:
             raise
-        except Exception:  # noqa: BLE001 - a fault of the server's own becomes an answer, and a line in its log
+        except Exception:  # noqa: BLE001 - an error of the server itself becomes a response, and is logged
             _log.exception("%s %s failed", request.method, request.path)
             message = "Internal error occurred: the request failed inside the embedded API server, see its log"
             response = HttpResponse.of_error(StatusError(500, "InternalError", message))
@@ -179,36 +180,34 @@ class ApiServer:
 
     def _respond(self, request: Request) -> HttpResponse:
         if request.info.resource:
-            return self._handler.answer(request)
-        return self._pages.answer(request, self._advertise or self.url.rpartition("/")[2])
-
-    # What is there from the start
+            return self._resources.handle(request)
+        return self._non_resources.handle(request, self._advertise or self.url.rpartition("/")[2])
 
     def load(self, documents: Iterable[Object]) -> None:
-        """Creates objects, Lists of objects too. Raises StatusError for the first that cannot be created."""
+        """Creates objects and the items of Lists. Raises StatusError for the first that cannot be created."""
         for document in documents:
             items = document.get("items") if str(document.get("kind", "")).endswith("List") else None
             for item in items if items is not None else [document]:
                 self._load(item)
 
     def load_file(self, path: Path) -> None:
-        """Creates the objects of a file of YAML or JSON documents."""
+        """Creates the objects in a file of YAML or JSON documents. Raises StatusError."""
         with path.open(encoding="utf-8") as file:
             self.load(document for document in yaml.safe_load_all(file) if document)
 
     def _load(self, document: Object) -> None:
-        resource = self.registry.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
+        resource = self.storage.served.of_kind(str(document.get("apiVersion", "")), str(document.get("kind", "")))
         if resource is None:
             message = f"no kind {document.get('kind')!r} is registered for version {document.get('apiVersion')!r}"
             raise StatusError(400, "BadRequest", message)
-        obj = accept(resource.shape, document, FieldValidation("Strict"))
+        obj = accept(resource.schema, document, FieldValidation("Strict"))
         namespace = obj["metadata"].get("namespace", "default") if resource.kind.namespaced else ""
         status = obj.get("status")
-        entry = self.registry.create(resource, namespace, obj)
-        if status and resource.kind.status and not resource.keeps_status and not resource.own_status:
-            old = self.registry.decoded(resource, entry)
+        entry = self.storage.create(resource, namespace, obj)
+        if status and resource.kind.status and not resource.keeps_status and not resource.server_writes_status:
+            old = self.storage.decode(resource, entry)
             new = {**old, "metadata": {**old["metadata"]}, "status": {**old.get("status", {}), **status}}
-            self.registry.update(resource, old, new, subresource="status")
+            self.storage.update(resource, old, new, subresource="status")
 
     def _create_initial_objects(self) -> None:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
@@ -244,9 +243,9 @@ INITIAL_OBJECTS: tuple[Object, ...] = (
         "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "targetPort": 6443}]},
     },
 )
-"""What a cluster has before anybody has created anything, besides its namespaces."""
+"""The objects of a new cluster, besides its namespaces."""
 
 
-def _report(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        _log.error("the %s has broken", task.get_name(), exc_info=task.exception())
+        _log.error("the %s failed", task.get_name(), exc_info=task.exception())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 
 from bayplan.devcluster.apiserver.encoding import encode
@@ -43,7 +43,7 @@ class HttpResponse:
     warnings: list[str] = field(default_factory=list)
     retry_after: int = 0
     """Seconds; 0 for no Retry-After header."""
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
 
     @classmethod
     def of_error(cls, error: StatusError) -> HttpResponse:

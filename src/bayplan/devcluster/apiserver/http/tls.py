@@ -1,4 +1,4 @@
-"""A certificate authority of one's own, and a certificate for the server from it."""
+"""A private certificate authority, and the server's certificate from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LIFETIME = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Certificates and the server's key, as PEM. The authority's key is forgotten once it has signed."""
+    """Certificates and the server's key, as PEM. The authority's key is not kept."""
 
     authority: bytes
     certificate: bytes
@@ -28,7 +28,7 @@ class Tls:
 
     @classmethod
     def create(cls, hosts: Sequence[str] = ("127.0.0.1", "localhost")) -> Tls:
-        """New certificates for a server at these addresses and names, valid for a year."""
+        """Creates certificates for a server with these addresses and names, valid for a year."""
         now = datetime.now(UTC)
         authority_key = ec.generate_private_key(ec.SECP256R1())
         authority_name = _name("bayplan-ca")
@@ -55,9 +55,9 @@ class Tls:
         return cls(authority.public_bytes(pem), certificate.public_bytes(pem), key_pem)
 
     def server_context(self) -> ssl.SSLContext:
-        """What the server's socket needs."""
+        """Returns the TLS context of the server's socket."""
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        with tempfile.TemporaryDirectory() as folder:  # the standard library reads certificates from files only
+        with tempfile.TemporaryDirectory() as folder:  # the standard library reads certificates only from files
             file = Path(folder) / "server.pem"
             file.touch(mode=0o600)
             file.write_bytes(self.key + self.certificate)
