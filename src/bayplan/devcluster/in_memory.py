@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -74,7 +74,7 @@ class InMemoryTransport:
         headers = dict(response.headers())
         if response.stream is None:
             return Response(response.status, headers, response.body)
-        stream = _Stream(cast("AsyncGenerator[bytes, None]", response.stream), self._streams)
+        stream = _Stream(response.stream, self._streams)
         return Response(response.status, headers, chunks=stream.chunks())
 
     def sent(self, verb: str, resource: str | None = None) -> list[SentRequest]:
