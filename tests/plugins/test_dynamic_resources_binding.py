@@ -8,43 +8,39 @@ import pytest
 from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.api.labels import FieldSelector, LabelSelector
-from bayplan.client import ApiError, TransportError
-from bayplan.client.history import Scope
-from bayplan.client.in_process import InProcessClient
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
+CLAIM_STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
+CONFLICT = {"answer": 409, "reason": "Conflict", "message": "the object has been modified"}
+REFUSED = {"answer": 403, "reason": "Forbidden", "message": "no"}
 
 
-def conflict():
-    return ApiError(409, "Conflict", "the object has been modified")
-
-
-def refused():
-    return ApiError(403, "Forbidden", "no")
+def fail(client, fault, times=1, name=None):
+    """Let updates of claims fail."""
+    client.server.faults.add(Fault(verb="update", resource="resourceclaims", name=name, times=times, **fault))
 
 
 def world(*objects, slices=("a", "b"), classes=None, args=None, clock=None, nodes=()):
     """The same objects on a server and in the cluster."""
     documents = [each for each in objects if isinstance(each, dict)]
     there = [classes or device_class(), resource_slice("s", *slices, node="n1")]
-    pods = [
-        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
-    ]
-    client = InProcessClient([*there, *documents, *pods])
+    client = make_client(*there, *objects)
     cluster = Devices([*nodes, *there, *documents], client, args or DynamicResourcesArgs(), clock or Clock())
+    tell(cluster, client)
     return cluster, client
 
 
 def tell(cluster, client):
     """The watch brings the claims that the server has."""
-    for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+    for document in stored(client.server, RESOURCE_CLAIM):
         _, key, each = known(document)
         cluster.state.objects[RESOURCE_CLAIM].set(key, each)
 
@@ -56,9 +52,9 @@ async def bind(cluster, pod, node="n1"):
 
 def written(client):
     return [
-        (request.verb, request.kind.kind, request.subresource)
-        for request in client.requests
-        if request.verb not in {"get", "list", "watch"}
+        (sent.info.verb, sent.info.resource, sent.info.subresource)
+        for sent in client.transport.requests
+        if sent.info.verb not in {"get", "list", "watch"}
     ]
 
 
@@ -79,17 +75,18 @@ async def test_an_allocation_is_written_with_its_reservation():
 
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_claim_that_has_devices_is_only_reserved():
-    cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
+    status = allocated("a", node="n1", reserved=["other"], allocationTimestamp="2026-01-01T00:00:00Z")
+    cluster, client = world(claim("c", request(), status=status))
     assert await bind(cluster, pod_with("c", name="p")) is None
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert [each.uid for each in now.status.reservedFor] == ["other", pod_with("c", name="p").uid]
-    assert written(client) == [("update", "ResourceClaim", "status")]
+    assert written(client) == [("update", "resourceclaims", "status")]
 
 
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_reservation_that_is_refused():
     cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
-    client.fail("update", RESOURCE_CLAIM, refused())
+    fail(client, REFUSED)
     status = await bind(cluster, pod_with("c"))
     assert (status.code, status.message) == (Code.ERROR, "add reservation to claim default/c: no")
 
@@ -97,7 +94,7 @@ async def test_a_reservation_that_is_refused():
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
     cluster, client = world(claim("c", request()))
-    client.fail("update", RESOURCE_CLAIM, conflict(), times=2)
+    fail(client, CONFLICT, times=2)
     assert await bind(cluster, pod_with("c")) is None
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
 
@@ -105,18 +102,16 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
 @pytest.mark.parametrize(
     ("times", "error", "metadata", "told"),
     [
+        pytest.param(5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"),
+        pytest.param(1, REFUSED, {}, "add finalizer to claim default/c: no", id="refused"),
         pytest.param(
-            5, conflict(), {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"
-        ),
-        pytest.param(1, refused(), {}, "add finalizer to claim default/c: no", id="refused"),
-        pytest.param(
-            1, refused(), PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
+            1, REFUSED, PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
         ),
         pytest.param(
             1,
-            TransportError("connection lost", sent=True),
+            {"drop": "before"},
             PROTECTED,
-            "add allocation and reservation to claim default/c: connection lost",
+            f"add allocation and reservation to claim default/c: PUT {CLAIM_STATUS}: the server closed the connection",
             id="no answer",
         ),
     ],
@@ -124,7 +119,7 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_write_that_fails_gives_the_devices_back(times, error, metadata, told):
     cluster, client = world(claim("c", request(), **metadata), claim("d", request(count=2)))
-    client.fail("update", RESOURCE_CLAIM, error, times=times)
+    fail(client, error, times=times)
     pod = pod_with("c")
     status = await bind(cluster, pod)
     assert (status.code, status.message) == (Code.ERROR, told)
@@ -136,7 +131,7 @@ async def test_a_write_that_fails_gives_the_devices_back(times, error, metadata,
 async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     cluster, client = world(claim("c", request()), claim("d", request()))
     pod = pod_with("c", "d")
-    client.fail("update", RESOURCE_CLAIM, refused(), name="d")
+    fail(client, REFUSED, name="d")
     status = await bind(cluster, pod)
     assert (status.code, status.message) == (Code.ERROR, "add finalizer to claim default/d: no")
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
@@ -145,7 +140,7 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert not now.status.reservedFor
     assert now.status.allocation is not None
-    assert (await client.get(RESOURCE_CLAIM, "d", "default")).status is None
+    assert (await client.get(RESOURCE_CLAIM, "d", "default")).status.allocation is None
 
 
 @pytest.mark.parametrize(
@@ -159,8 +154,8 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_claim_that_changed_in_the_middle(meanwhile, told):
     cluster, _ = world(claim("c", request()))
-    other = InProcessClient([claim("c", request(), **meanwhile)])
-    other.fail("update", RESOURCE_CLAIM, conflict())
+    other = make_client(claim("c", request(), **meanwhile))
+    fail(other, CONFLICT)
     cluster.handle.client = other
     status = await bind(cluster, pod_with("c"))
     assert (status.code, status.message) == (Code.ERROR, told)
@@ -213,7 +208,7 @@ async def test_devices_are_waited_for(becomes, told):
     assert (status and status.message) == told
     (event,) = cluster.handle.events
     assert event.note == "waiting for binding conditions for device on node n1"
-    assert client.requests
+    assert client.transport.requests
 
 
 @pytest.mark.parametrize(
@@ -238,8 +233,10 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
 
 @pytest.mark.feature("DynamicResources: deallocation")
 async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
-    cluster, client = world(claim("c", status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")])
-    client.fail("update", RESOURCE_CLAIM, refused())
+    cluster, client = world(
+        claim("c", request(), status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")]
+    )
+    fail(client, REFUSED)
     pod = pod_with("c")
     cluster.ask(pod)
     cluster.plugin.post_filter(cluster.cycle, pod, None, None)
@@ -317,13 +314,13 @@ async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_b
     pod = pod_with("c")
     assert await bind(cluster, pod) is None
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    client.requests.clear()
+    client.transport.requests.clear()
     if failures:
-        client.fail("update", RESOURCE_CLAIM, refused(), times=failures)
+        fail(client, REFUSED, times=failures)
     cluster.reserve(pod)
     again = asyncio.create_task(cluster.plugin.pre_bind(cluster.cycle, pod, "n1"))
     await asyncio.sleep(0)
-    assert not client.requests
+    assert not client.transport.requests
     await settled(cluster)
     assert await again is None
     assert [verb for verb, _, _ in written(client)] == uses

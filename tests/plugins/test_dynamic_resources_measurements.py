@@ -4,14 +4,12 @@ import pytest
 from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import RESOURCE_CLAIM
-from bayplan.api.labels import FieldSelector, LabelSelector
-from bayplan.client import ApiError
-from bayplan.client.history import Scope
-from bayplan.client.in_process import InProcessClient
+from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
 
 
 def measured(cluster):
@@ -25,11 +23,8 @@ def measured(cluster):
 
 def world(clock, *objects, classes=None, devices=("a", "b")):
     there = [classes or device_class(), resource_slice("s", *devices, node="n1")]
-    pods = [
-        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
-    ]
     documents = [each for each in objects if isinstance(each, dict)]
-    client = InProcessClient([*there, *documents, *pods])
+    client = make_client(*there, *objects)
     cluster = Devices([*there, *documents], client, DynamicResourcesArgs(bindingTimeout="20s"), clock)
     cluster.handle.measurements = PluginMeasurements()
     return cluster, client
@@ -89,14 +84,14 @@ async def test_claims_for_extended_resources(status) -> None:
     cluster, client = world(clock, pod, classes=device_class(extendedResourceName="example.com/gpu"))
 
     def tell():
-        for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+        for document in stored(client.server, RESOURCE_CLAIM):
             _, key, each = known(document)
             cluster.state.objects[RESOURCE_CLAIM].set(key, each)
 
     clock.on_sleep.append(tell)
     cluster.reserve(pod)
     if status == "failure":
-        client.fail("create", RESOURCE_CLAIM, ApiError(403, "Forbidden", "no"), times=1)
+        client.server.faults.add(Fault(verb="create", resource="resourceclaims", answer=403, times=1))
     answer = await cluster.plugin.pre_bind(cluster.cycle, pod, "n1")
     assert (answer is None) is (status == "success")
     counts, _ = measured(cluster)

@@ -52,7 +52,6 @@ __getattr__ = lazily(
         "bayplan.client.connection": ("connect",),
         "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
         "bayplan.client.http": ("HttpClient",),
-        "bayplan.client.in_process": ("InProcessClient", "Request"),
         "bayplan.client.kubeconfig": ("load_kubeconfig",),
         "bayplan.client.reflector": ("Handler", "Reflector"),
         "bayplan.client.store": ("Store",),
