@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from bayplan.client.errors import ApiError, ConfigError, TransportError
     from bayplan.client.http import HttpClient
     from bayplan.client.kubeconfig import load_kubeconfig
+    from bayplan.client.list_watch import ListWatch, Sink
     from bayplan.client.reflector import Handler, Reflector
-    from bayplan.client.store import Store
 
 __all__ = [
     "ApiError",
@@ -28,10 +28,11 @@ __all__ = [
     "Handler",
     "HttpClient",
     "Kind",
+    "ListWatch",
     "Page",
     "PatchType",
     "Reflector",
-    "Store",
+    "Sink",
     "TransportError",
     "WatchEvent",
     "connect",
@@ -53,8 +54,8 @@ __getattr__ = lazily(
         "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
         "bayplan.client.http": ("HttpClient",),
         "bayplan.client.kubeconfig": ("load_kubeconfig",),
+        "bayplan.client.list_watch": ("ListWatch", "Sink"),
         "bayplan.client.reflector": ("Handler", "Reflector"),
-        "bayplan.client.store": ("Store",),
     },
 )
 """aiohttp and the kubeconfig reader take longer to import than a short command takes to run."""
