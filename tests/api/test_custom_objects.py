@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import custom_kind
 from bayplan.api.objects import UndecodableObject, convert, decode, encode
 
 POD_GROUPS = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -111,6 +112,9 @@ class Clock:
         self.time += self.steps
         return self.time
 
+    def now(self):
+        return datetime.fromtimestamp(self(), UTC)
+
     async def sleep(self, seconds):
         self.time += seconds
         for action in self.on_sleep:
@@ -133,7 +137,9 @@ class Devices:
             put(self.state, *known(each))
         self.handle = OfflineHandle(self.state)
         self.handle.client = self.client
-        self.plugin = DynamicResources(self.handle, self.args, self.clock, self.clock, self.clock.sleep)
+        self.handle.now = self.clock.now
+        self.handle.monotonic = self.clock
+        self.plugin = DynamicResources(self.handle, self.args, self.clock.sleep)
         self.cycle = CycleState()
 
     def ask(self, pod, node="n1"):

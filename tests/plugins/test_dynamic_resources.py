@@ -6,6 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from bayplan.framework.status import SKIP, Code
+from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.testing.builders import make_node, make_pod
 from devices import (
     DRIVER,
     Clock,
@@ -19,10 +23,6 @@ from devices import (
     request,
     resource_slice,
 )
-
-from bayplan.framework.status import SKIP, Code
-from bayplan.plugins.arguments import DynamicResourcesArgs
-from bayplan.testing.builders import make_node, make_pod
 
 NONE = "cannot allocate all claims"
 MATCH = {"matchAttribute": f"{DRIVER}/numa"}

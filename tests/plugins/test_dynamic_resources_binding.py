@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.api.labels import FieldSelector, LabelSelector
@@ -17,6 +16,7 @@ from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
+from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from devices import Devices, allocated, claim, device_class, pod_with, request
 from lightkube.models.resource_v1 import ResourceClaim
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
 from bayplan.api.objects import convert
-from bayplan.cluster.device_classes import ExtendedResources
+from bayplan.devices.classes import ExtendedResources
 from bayplan.framework.events import Hint
 from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.extended_resources import device_requests
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import known
+from devices import Devices, allocated, claim, device_class, pod_with, request
 
 
 def typed(document):

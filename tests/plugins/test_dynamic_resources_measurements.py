@@ -1,7 +1,6 @@
 """DynamicResources: what metrics are told of claims that are created, and of devices that are waited for."""
 
 import pytest
-from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.api.labels import FieldSelector, LabelSelector
@@ -12,6 +11,7 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
+from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 
 def measured(cluster):

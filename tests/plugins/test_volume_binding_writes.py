@@ -18,6 +18,7 @@ from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome
 from bayplan.scheduling.cycle import decide
+from bayplan.service.clock import SystemClock
 from bayplan.service.handle import SchedulerHandle
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
@@ -37,7 +38,7 @@ class World:
         self.client = InProcessClient(objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(state, self.client, None, None, None, None)
+        self.handle = SchedulerHandle(state, self.client, None, None, None, SystemClock())
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles

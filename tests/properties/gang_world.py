@@ -7,8 +7,8 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import NODE, POD, POD_GROUP
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
 from bayplan.api.labels import parse_field_selector, parse_label_selector
 from bayplan.client import ApiError
 from bayplan.client.history import Scope

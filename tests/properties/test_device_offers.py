@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.cel.selectors import Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.objects import convert
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
-from bayplan.cluster.device_slices import DeviceSlices, Slice
 from bayplan.cluster.state import ClusterState
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import Selectors
+from bayplan.devices.claims import allocation_of, results_of
+from bayplan.devices.slices import DeviceSlices, Slice
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters

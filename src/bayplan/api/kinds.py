@@ -6,6 +6,7 @@ Mirrors what a kube-apiserver 1.36 tells in discovery.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -153,3 +154,35 @@ POD_GROUP = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=
 
 ALPHA_KINDS: tuple[Kind, ...] = (WORKLOAD, POD_GROUP)
 """Those that a kube-apiserver serves only if its feature gates say so: here GenericWorkload."""
+
+_REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
+
+
+def kind_of(reference: str) -> Kind:
+    """The kind that a name such as `Pod`, or a reference `plural.version.group`, denotes. Raises ValueError."""
+    for kind in KINDS:
+        if kind.kind == reference:
+            return kind
+    return custom_kind(reference)
+
+
+def custom_kind(reference: str, *, namespaced: bool = True) -> Kind:
+    """The custom kind with the reference `plural.version.group`: `podgroups.v1alpha1.scheduling.x-k8s.io`.
+
+    Its objects are `CustomObject`s. Raises ValueError for a malformed reference.
+    """
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ValueError(
+            f"{reference!r} is no kind: expected one that Bayplan knows, as in Pod, or plural.version.group, as in "
+            "podgroups.v1alpha1.scheduling.x-k8s.io"
+        )
+    return Kind(
+        group=match["group"],
+        version=match["version"],
+        kind=reference,  # only the server knows the kind's own name
+        plural=match["plural"],
+        singular=match["plural"],
+        namespaced=namespaced,
+        model="",
+    )

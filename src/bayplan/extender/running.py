@@ -83,7 +83,7 @@ async def running_extender(
     else:
         clock = SystemClock()
         recorder = EventRecorder(client, clock)
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
+        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from datetime import datetime
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import Client
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
@@ -17,6 +15,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.measurements import Measurements, Unmeasured
 from bayplan.service.background import StartedWork
+from bayplan.service.clock import Clock
 from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.waiting_pods import WaitingPods
 
@@ -31,7 +30,7 @@ class SchedulerHandle:
         waiting_pods: WaitingPods,
         recorder: EventRecorder,
         activate: Callable[[Iterable[PodInfo]], None],
-        now: Callable[[], datetime],
+        clock: Clock,
         measurements: Measurements | None = None,
     ) -> None:
         self.client = client
@@ -40,7 +39,8 @@ class SchedulerHandle:
         self.started = StartedWork()
         """What plugins start, for the scheduler to run."""
         self.start = self.started.start
-        self.now = now
+        self.now = clock.now
+        self.monotonic = clock.monotonic
         self.measurements: Measurements = measurements or Unmeasured()
         self.watched: set[Kind] = {POD, NODE}
         self._state = state

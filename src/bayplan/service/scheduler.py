@@ -10,8 +10,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import Client, Reflector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -110,7 +109,7 @@ class Scheduler:
             self.waiting,
             self._recorder,
             self._activate,
-            self._clock.now,
+            self._clock,
             self.metrics.of_plugins,
         )
         self.profiles = build_profiles(self._handle)

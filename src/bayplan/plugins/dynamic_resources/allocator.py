@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
-from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
-from bayplan.cluster.claim_allocations import Taken
-from bayplan.cluster.device_slices import DeviceId, SliceDevice
+from bayplan.devices.allocations import Taken
+from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
+from bayplan.devices.claims import key_of
+from bayplan.devices.limits import MAX_RESULTS
+from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
-from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
 from bayplan.plugins.dynamic_resources.pools import Pool
-
-MAX_RESULTS = 32
-"""Devices that a claim can have. Mirrors resourceapi.AllocationResultsMaxSize."""
 
 _PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
@@ -147,19 +146,19 @@ class Search:
             least += min(each.count for each in alternatives)
         if least > MAX_RESULTS:
             raise AllocationError(
-                f"claim {_key(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+                f"claim {key_of(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             )
         constraints = []
         for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
             constraint = constraint_of(spec)
             if constraint is None:
                 problem = "empty constraint (unsupported constraint type?)"
-                raise AllocationError(f"claim {_key(claim)}, constraint #{number}: {problem}")
+                raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")
             constraints.append(constraint)
         self._constraints.append(constraints)
 
     def _want(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> _Wanted:
-        where = f"claim {_key(claim)}, request {demand.name}"
+        where = f"claim {key_of(claim)}, request {demand.name}"
         for number, selector in enumerate(demand.selectors):
             if selector.cel is None:
                 raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
@@ -205,7 +204,7 @@ class Search:
         of_class = f"class {device_class.metadata.name if device_class.metadata else ''}"
         if not self._match(of_class, device_class.spec.selectors or (), device):
             return False
-        if not self._match(f"claim {_key(self._claims[claim_index])}", wanted.demand.selectors, device):
+        if not self._match(f"claim {key_of(self._claims[claim_index])}", wanted.demand.selectors, device):
             return False
         if not device.parent.per_device:
             return True
@@ -218,7 +217,7 @@ class Search:
         for number, selector in enumerate(selectors):
             expression = selector.cel.expression if selector.cel is not None else ""
             try:
-                if not self._supply.selectors.matches(expression, facts_of(device)):
+                if not self._supply.selectors.matches(expression, device.facts):
                     return False
             except CompileError as error:
                 raise AllocationError(f"{whose}: selector #{number}: CEL compile error: {error}") from None
@@ -345,8 +344,8 @@ class Search:
                 continue
             if must:
                 raise AllocationError(
-                    f"claim {_key(self._claims[claim])}, request {demand.name}: cannot add device {device.id} because "
-                    "a claim constraint would not be satisfied"
+                    f"claim {key_of(self._claims[claim])}, request {demand.name}: cannot add device {device.id} "
+                    "because a claim constraint would not be satisfied"
                 )
             for added in constraints[:index]:
                 added.remove(*names, device)
@@ -382,18 +381,3 @@ class Search:
             total[name] -= amount
         if not any(total.values()):
             del self._consuming[device]
-
-
-def facts_of(device: SliceDevice) -> DeviceFacts:
-    """What expressions see of a device."""
-    facts: DeviceFacts | None = device.cache.get(DeviceFacts)
-    if facts is None:
-        spec = device.spec
-        facts = DeviceFacts.of(device.id.driver, device.allows_multiple, spec.attributes, spec.capacity)
-        device.cache[DeviceFacts] = facts
-    return facts
-
-
-def _key(claim: ResourceClaim) -> str:
-    metadata = claim.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata is not None else ""

@@ -6,16 +6,15 @@ Mirrors PreBind and bindClaim of dynamicresources.go.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from datetime import UTC, datetime
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
-from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
@@ -36,7 +35,6 @@ from bayplan.plugins.dynamic_resources.conditions import (
     ready_for_binding,
 )
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
-from bayplan.plugins.dynamic_resources.pod_claims import key_of, reservations, reserved_for, uid_of
 from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
@@ -47,7 +45,7 @@ _WAITED_FOR = "scheduler_dra_bindingconditions_allocations_total"
 
 
 class ClaimBinding:
-    """Writes what was decided for a pod's claims. `sleep` and the clocks are the plugin's."""
+    """Writes what was decided for a pod's claims. `sleep` takes seconds."""
 
     def __init__(
         self,
@@ -55,8 +53,6 @@ class ClaimBinding:
         claims: ObjectStore,
         allocations: ClaimAllocations,
         timeout: float,
-        clock: Callable[[], float],
-        now: Callable[[], float],
         sleep: Sleep,
     ) -> None:
         self._handle = handle
@@ -64,7 +60,7 @@ class ClaimBinding:
         self._allocations = allocations
         self._pending = claims.view(PendingWrites)
         self._timeout = timeout
-        self._clock, self._now, self._sleep = clock, now, sleep
+        self._sleep = sleep
 
     async def bind(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
         """Write everything, one claim after the other. What a failure leaves undone, Unreserve undoes."""
@@ -74,7 +70,7 @@ class ClaimBinding:
         try:
             for index, decided_on in enumerate(state.claims):
                 claim = state.claims[index] = await self._settled(client, decided_on)
-                if not reserved_for(claim, pod):
+                if not is_reserved_for(claim, pod.uid):
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
@@ -115,7 +111,7 @@ class ClaimBinding:
                 raise ClaimChanged(f"claim {key_of(current)} got deallocated elsewhere in the meantime")
             if status.allocation.allocationTimestamp is None:
                 status.allocation = copy.copy(status.allocation)
-                status.allocation.allocationTimestamp = datetime.fromtimestamp(int(self._now()), UTC)
+                status.allocation.allocationTimestamp = self._handle.now().replace(microsecond=0)
             what = "reservation" if allocation is None else "allocation and reservation"
             with telling(f"add {what} to claim {key_of(current)}"):
                 return await update_status(client, current)
@@ -135,12 +131,12 @@ class ClaimBinding:
 
     async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
         """Let everybody see what was written before the watch tells of it; a new claim has to appear there first."""
-        deadline = self._clock() + (_APPEARANCE_SECONDS if patient else 0.0)
+        deadline = self._handle.monotonic() + (_APPEARANCE_SECONDS if patient else 0.0)
         while key_of(claim) not in self._claims:
-            if self._clock() >= deadline:
+            if self._handle.monotonic() >= deadline:
                 return
             await self._sleep(1.0)
-        if _version(claim) > _version(self._claims[key_of(claim)]):
+        if version_of(claim) > version_of(self._claims[key_of(claim)]):
             self._claims.assume(key_of(claim), claim)
 
     async def _wait(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
@@ -149,9 +145,9 @@ class ClaimBinding:
             return None
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-        began = self._clock()
+        began = self._handle.monotonic()
         result, problem = await self._ready(state, began + self._timeout)
-        self._measure(state, pod, result, self._clock() - began)
+        self._measure(state, pod, result, self._handle.monotonic() - began)
         return Status.error(problem) if problem else None
 
     async def _ready(self, state: PodDevices, deadline: float) -> tuple[str, str]:
@@ -160,9 +156,9 @@ class ClaimBinding:
             end = self._end(state)
             if end is not None:
                 return end
-            if self._clock() >= deadline:
+            if self._handle.monotonic() >= deadline:
                 return "timeout", "device binding timeout: context deadline exceeded"
-            await self._sleep(min(_POLL_SECONDS, max(deadline - self._clock(), 0.0)))
+            await self._sleep(min(_POLL_SECONDS, max(deadline - self._handle.monotonic(), 0.0)))
 
     def _end(self, state: PodDevices) -> tuple[str, str] | None:
         """The same as it is now; None while devices are not ready yet."""
@@ -175,7 +171,7 @@ class ClaimBinding:
             if failure:
                 return "failure", failure
             if not ready_for_binding(current):
-                if binding_timed_out(current, self._timeout, self._now()):
+                if binding_timed_out(current, self._timeout, self._handle.now()):
                     name = current.metadata.name if current.metadata is not None else ""
                     return "timeout", f"device binding timeout: claim={name}"
                 return None
@@ -239,8 +235,3 @@ async def _tell_pod(
     with telling(f"update pod {pod.key} ExtendedResourceClaimStatus"):
         patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
     return patched
-
-
-def _version(claim: ResourceClaim) -> int:
-    version = claim.metadata.resourceVersion if claim.metadata is not None else None
-    return int(version) if version and version.isdigit() else 0

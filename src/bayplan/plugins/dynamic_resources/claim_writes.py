@@ -12,11 +12,8 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore
+from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
-from bayplan.plugins.dynamic_resources.pod_claims import key_of
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that is allocated from being deleted."""
 
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
 """Seconds between attempts after conflicts. Mirrors retry.DefaultRetry of client-go."""

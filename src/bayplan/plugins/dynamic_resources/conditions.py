@@ -5,10 +5,12 @@ Mirrors isClaimReadyForBinding and isClaimTimeout of dynamicresources.go.
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from lightkube.models.meta_v1 import Condition
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
 
-from bayplan.cluster.claim_allocations import allocation_of, results_of
+from bayplan.devices.claims import allocation_of, results_of
 
 
 def binding_failure(claim: ResourceClaim) -> str:
@@ -48,14 +50,14 @@ def has_binding_conditions(claim: ResourceClaim) -> bool:
     return any(result.bindingConditions for result in results_of(allocation_of(claim)))
 
 
-def binding_timed_out(claim: ResourceClaim, seconds: float, now: float) -> bool:
-    """Whether the devices should have been ready by now and are not. `now`: seconds since 1970."""
+def binding_timed_out(claim: ResourceClaim, seconds: float, now: datetime) -> bool:
+    """Whether the devices should have been ready by now and are not."""
     allocation = allocation_of(claim)
     if allocation is None or allocation.allocationTimestamp is None or ready_for_binding(claim):
         return False
     if all(result.bindingConditions is None for result in results_of(allocation)):
         return False
-    return allocation.allocationTimestamp.timestamp() + seconds < now
+    return allocation.allocationTimestamp + timedelta(seconds=seconds) < now
 
 
 def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, Condition] | None:

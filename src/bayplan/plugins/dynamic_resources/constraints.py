@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from lightkube.models.resource_v1 import DeviceConstraint
 
-from bayplan.cluster.device_slices import SliceDevice
+from bayplan.devices.slices import SliceDevice
 
 _KINDS = ("string", "int", "bool", "version")
 

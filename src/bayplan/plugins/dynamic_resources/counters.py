@@ -5,8 +5,8 @@ Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which te
 
 from __future__ import annotations
 
-from bayplan.cluster.claim_allocations import ClaimAllocations, Taken
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, SliceDevice
+from bayplan.devices.allocations import ClaimAllocations, Taken
+from bayplan.devices.slices import DeviceSlices, PoolId, SliceDevice
 from bayplan.plugins.dynamic_resources.pools import Pool
 
 _Sets = dict[str, dict[str, int]]
@@ -28,7 +28,7 @@ class CountersLeft:
             found = {name: dict(counters) for name, counters in pool.counter_sets.items()}
             elsewhere = (device for each in pool.elsewhere for device in each.devices)
             for device in (*pool.devices, *elsewhere):
-                if device.counters and taken.touches(device.id):
+                if device.counters and taken.includes(device.id):
                     _subtract(found, device)
             if not self._slices.is_ambiguous(pool.id):
                 self._left[pool.id] = found

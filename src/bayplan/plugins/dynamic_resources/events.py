@@ -8,10 +8,10 @@ from functools import partial
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import UnusableClaim, allocation_of, uid_of
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, uid_of
+from bayplan.plugins.dynamic_resources.pod_claims import claims_of
 
 _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
@@ -31,7 +31,7 @@ def after_claim_change(
     """A claim helps that gave its devices back, or one of the pod's own that is new or whose status changed."""
     try:
         own = {uid_of(claim) for claim in claims_of(pod, claims)}
-    except NoClaim:
+    except UnusableClaim:
         return Hint.SKIP
     if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
         return Hint.QUEUE
@@ -47,6 +47,6 @@ def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: Pod
         return Hint.SKIP
     try:
         claims_of(new, claims)
-    except NoClaim:
+    except UnusableClaim:
         return Hint.SKIP
     return Hint.QUEUE

@@ -22,10 +22,10 @@ from lightkube.models.resource_v1 import (
 
 from bayplan.api import quantity
 from bayplan.cluster.columns import Rows
-from bayplan.cluster.device_classes import ExtendedResources, may_be_backed_by_devices
-from bayplan.cluster.extended_claims import ANNOTATION
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
+from bayplan.devices.extended_claims import ANNOTATION
 from bayplan.framework.status import Status
 
 IN_MEMORY_NAME = "<extended-resources>"

@@ -13,14 +13,14 @@ from functools import partial
 
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, Sleep, delete, status_of, update_status
 from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
-from bayplan.plugins.dynamic_resources.pod_claims import key_of, reservations, reserved_for, uid_of
 from bayplan.plugins.dynamic_resources.state import PodDevices
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class GivingUp:
         for claim in state.claims[: state.own]:
             if self._allocations.end(uid_of(claim)):
                 self._claims.restore(key_of(claim))
-            if client is not None and allocation_of(claim) is not None and reserved_for(claim, pod):
+            if client is not None and allocation_of(claim) is not None and is_reserved_for(claim, pod.uid):
                 self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
         extended = state.extended_claim
         if extended is None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from lightkube.models.core_v1 import Node
 
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Int64, grown
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, Slice
 from bayplan.cluster.node_table import NodeTable
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.slices import DeviceSlices, PoolId, Slice
 from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools, pool_elsewhere, slices_for
 
 

@@ -8,19 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
-from bayplan.api.cel.selectors import Selectors
 from bayplan.api.objects import encode
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Int32, Int64, Rows, grown
-from bayplan.cluster.device_slices import DeviceSlices
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import Selectors
+from bayplan.devices.limits import MAX_ALTERNATIVES
+from bayplan.devices.requests import alternatives_of
+from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
-from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
 

@@ -5,7 +5,6 @@ claims prefer. A claim is allocated when its pod gets its node, and written when
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import numpy as np
@@ -14,14 +13,16 @@ from lightkube.models.resource_v1 import ResourceClaim
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
 from bayplan.cluster.columns import Bool, Int64, Rows
-from bayplan.cluster.device_classes import ExtendedResources
-from bayplan.cluster.device_slices import DeviceSlices
-from bayplan.cluster.extended_claims import ExtendedResourceClaims
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
+from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.extended_claims import ExtendedResourceClaims
+from bayplan.devices.requests import alternatives_of, requests_of
+from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
@@ -32,7 +33,6 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.binding import ClaimBinding
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
-from bayplan.plugins.dynamic_resources.device_requests import alternatives_of, requests_of
 from bayplan.plugins.dynamic_resources.extended_resources import (
     CANNOT_FIT,
     STALE,
@@ -44,7 +44,7 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
 )
 from bayplan.plugins.dynamic_resources.giving_up import GivingUp
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
-from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, has_claims, key_of, uid_of
+from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 
 NOT_FOUND = Status.error("claim allocation not found for node")
@@ -56,8 +56,7 @@ _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
 class DynamicResources(Plugin):
     """Mirrors plugins/dynamicresources/dynamicresources.go, with the features that are on by default.
 
-    What a node can give is found by a search of its own, which `offers` remembers. `clock` is monotonic, `now` the time
-    of day (the handle's, if not given), both in seconds.
+    A search per node finds the devices for the claims; `Offers` keeps its results. `sleep` takes seconds.
     """
 
     name = "DynamicResources"
@@ -69,8 +68,6 @@ class DynamicResources(Plugin):
         self,
         handle: Handle,
         args: DynamicResourcesArgs = _DEFAULT_ARGUMENTS,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._claims = handle.objects(RESOURCE_CLAIM)
@@ -78,14 +75,12 @@ class DynamicResources(Plugin):
         self._allocations = self._claims.view(ClaimAllocations)
         self._made = self._claims.view(ExtendedResourceClaims)
         self._extended = self._classes.view(ExtendedResources)
-        self._now = now or (lambda: handle.now().timestamp())
+        self._now = handle.now
         slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         timeout = durations.parse(args.filterTimeout)
-        self._offers = Offers(slices, self._allocations, self._classes, clock, timeout)
+        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout)
         self._binding_timeout = durations.parse(args.bindingTimeout)
-        self._binding = ClaimBinding(
-            handle, self._claims, self._allocations, self._binding_timeout, clock, self._now, sleep
-        )
+        self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
         self._giving_up = GivingUp(handle, self._claims, self._allocations, sleep)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
@@ -94,7 +89,7 @@ class DynamicResources(Plugin):
             return None
         try:
             claims_of(pod, self._claims)
-        except NoClaim as problem:
+        except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         return None
 
@@ -107,10 +102,10 @@ class DynamicResources(Plugin):
             return SKIP
         try:
             state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
-        except NoClaim as problem:
+        except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         if by_devices:
-            claim = self._made.of(pod) or new_claim(pod)  # one that an earlier attempt left behind
+            claim = self._made.of(pod.uid) or new_claim(pod)  # one that an earlier attempt left behind
             state.claims.append(claim)
             state.extended, state.extended_uid, state.extended_requests = True, uid_of(claim), wanted
         if not state.claims:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, Slice, SliceDevice
+from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
 
 
 @dataclass(slots=True)

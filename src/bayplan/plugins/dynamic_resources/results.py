@@ -14,9 +14,9 @@ from lightkube.models.resource_v1 import (
 
 from bayplan.api.quantity import NANO
 from bayplan.api.selectors import NAME_FIELD
-from bayplan.cluster.claim_allocations import results_of
+from bayplan.devices.claims import results_of
+from bayplan.devices.requests import requests_of
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, Grant, Granted
-from bayplan.plugins.dynamic_resources.device_requests import requests_of
 
 
 def allocation_result(granted: Granted, node_name: str) -> AllocationResult:

@@ -8,8 +8,8 @@ from lightkube.models.core_v1 import ContainerExtendedResourceRequest
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api.selectors import NodeSelector
-from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.nodes import Nodes
+from bayplan.devices.claims import allocation_of
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import Supply
 

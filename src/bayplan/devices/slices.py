@@ -1,0 +1,230 @@
+"""Resource slices as the allocation of devices needs them: parsed once, by node and by pool.
+
+Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how structured.NewAllocator sorts slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from lightkube.models.core_v1 import NodeSelector as NodeSelectorObject
+from lightkube.models.resource_v1 import Device, DeviceTaint, ResourceSlice
+
+from bayplan.api import quantity
+from bayplan.api.selectors import NodeSelector, parse_node_selector
+from bayplan.devices.cel.device import DeviceFacts
+from bayplan.devices.observable import Observable
+
+K = TypeVar("K")
+Counters = Mapping[str, Mapping[str, int]]
+"""Nano-units by counter set and counter."""
+
+
+class PoolId(NamedTuple):
+    """A pool of devices."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceId(NamedTuple):
+    """A device of the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class Place:
+    """Where something is: on one node, on all, on those that match a selector, or nowhere that is known."""
+
+    __slots__ = ("all_nodes", "node_name", "selector")
+
+    def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelectorObject | None) -> None:
+        self.node_name = node_name or ""
+        self.all_nodes = bool(all_nodes)
+        self.selector: NodeSelector | None = parse_node_selector(selector) if selector is not None else None
+
+    @property
+    def known(self) -> bool:
+        """Whether it says anything."""
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
+
+    def includes(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is there. Raises ValueError for a selector that cannot be read. Mirrors NodeMatches."""
+        if self.node_name:
+            return self.node_name == name
+        if self.all_nodes:
+            return True
+        if self.selector is None:
+            return False
+        if self.selector.errors:
+            raise ValueError(f"failed to parse node selector: {self.selector.errors[0]}")
+        return self.selector.matches(labels, name)
+
+
+class SliceDevice:
+    """A device of a slice. `counters`: what it consumes of the pool's counter sets, in nano-units."""
+
+    def __init__(self, spec: Device, parent: Slice) -> None:
+        self.spec = spec
+        self.parent = parent
+        self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
+        self.allows_multiple = bool(spec.allowMultipleAllocations)
+        self.is_taken_whole = not self.allows_multiple and not any(
+            each.get("requestPolicy") for each in (spec.capacity or {}).values()
+        )
+        """Whether all of its capacity goes to whoever gets it, without further conditions."""
+        self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
+        self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
+        self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
+
+    @cached_property
+    def facts(self) -> DeviceFacts:
+        """The device as CEL selectors see it."""
+        return DeviceFacts.of(self.id.driver, self.allows_multiple, self.spec.attributes, self.spec.capacity)
+
+    @cached_property
+    def place(self) -> Place:
+        """Where the device is, if its slice leaves that to each device."""
+        return Place(self.spec.nodeName, self.spec.allNodes, self.spec.nodeSelector)
+
+    def attribute(self, name: str) -> Mapping[str, Any] | None:
+        """An attribute by its full name, `domain/id`; those of the driver's own domain may leave that out."""
+        found = self.attributes.get(name)
+        if found is None:
+            domain, slash, key = name.partition("/")
+            if slash and domain == self.id.driver:
+                found = self.attributes.get(key)
+        return found
+
+
+class Slice:
+    """A slice of a pool: devices, or counter sets that devices of the pool share."""
+
+    def __init__(self, obj: ResourceSlice) -> None:
+        spec = obj.spec
+        self.obj = obj
+        self.name: str = (obj.metadata.name if obj.metadata else None) or ""
+        self.pool = PoolId(spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation or 0
+        self.slice_count = spec.pool.resourceSliceCount or 0
+        self.per_device = bool(spec.perDeviceNodeSelection)
+        self.place = Place(spec.nodeName, spec.allNodes, spec.nodeSelector)
+        self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
+            (each.name, _amounts(each.counters)) for each in spec.sharedCounters or ()
+        )
+        self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
+
+    def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node needs to know of the slice. Raises ValueError for a selector that cannot be read."""
+        if self.counter_sets:
+            return True
+        if self.place.known:
+            try:
+                return self.place.includes(name, labels)
+            except ValueError as error:
+                raise ValueError(f"failed to perform node selection for slice {self.name}: {error}") from None
+        if self.per_device:
+            try:
+                return any(device.place.includes(name, labels) for device in self.devices)
+            except ValueError as error:
+                raise ValueError(
+                    f"failed to perform node selection for a device in slice {self.name}: {error}"
+                ) from None
+        return False
+
+
+class DeviceSlices:
+    """All slices, followed one by one as they change. A view of the store of slices."""
+
+    def __init__(self, slices: Observable) -> None:
+        self.by_node: dict[str, dict[str, Slice]] = {}
+        """Those with devices of one node, by the names of the node and of the slice."""
+        self.shared: dict[str, Slice] = {}
+        """Those with devices of several nodes, by name."""
+        self.by_pool: dict[PoolId, dict[str, Slice]] = {}
+        """All, by pool and name."""
+        self.counting: dict[PoolId, dict[str, Slice]] = {}
+        """Those with counters and no devices, by pool and name."""
+        self._slices: dict[str, Slice] = {}
+        self._pools_named: dict[str, set[PoolId]] = {}
+        self._stale: dict[str, ResourceSlice | None] = {}
+        self._listeners: list[Callable[[Slice], None]] = []
+        slices.listen(self._changed)
+
+    def listen(self, listener: Callable[[Slice], None]) -> None:
+        """Have a listener told, at a refresh, of every slice that came or went."""
+        self._listeners.append(listener)
+
+    def refresh(self) -> None:
+        """Take over what changed. Raises ValueError for a slice that cannot be read."""
+        while self._stale:
+            name, obj = next(iter(self._stale.items()))
+            new = Slice(obj) if obj is not None else None
+            del self._stale[name]
+            old = self._slices.pop(name, None)
+            if old is not None:
+                self._remove(old)
+            if new is not None:
+                self._add(new)
+            for each in (old, new):
+                if each is not None:
+                    for listener in self._listeners:
+                        listener(each)
+
+    def namesakes(self, pool: PoolId) -> Collection[PoolId]:
+        """The pools that have a pool's name, whatever their drivers are; itself among them as long as it exists."""
+        return self._pools_named.get(pool.pool, ())
+
+    def is_ambiguous(self, pool: PoolId) -> bool:
+        """Whether another pool has the same name, or slices of several generations are there."""
+        slices = self.by_pool.get(pool, {}).values()
+        return len(self.namesakes(pool)) > 1 or len({each.generation for each in slices}) > 1
+
+    def _changed(self, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
+        changed = now if now is not None else before
+        if changed is not None and changed.metadata is not None:
+            self._stale[changed.metadata.name or ""] = now
+
+    def _add(self, new: Slice) -> None:
+        self._slices[new.name] = new
+        self._pools_named.setdefault(new.pool.pool, set()).add(new.pool)
+        self.by_pool.setdefault(new.pool, {})[new.name] = new
+        if new.counter_sets:
+            self.counting.setdefault(new.pool, {})[new.name] = new
+        elif new.place.node_name:
+            self.by_node.setdefault(new.place.node_name, {})[new.name] = new
+        else:
+            self.shared[new.name] = new
+
+    def _remove(self, old: Slice) -> None:
+        _drop(self.by_pool, old.pool, old.name)
+        if old.pool not in self.by_pool:
+            self._pools_named[old.pool.pool].remove(old.pool)
+            if not self._pools_named[old.pool.pool]:
+                del self._pools_named[old.pool.pool]
+        if old.counter_sets:
+            _drop(self.counting, old.pool, old.name)
+        elif old.place.node_name:
+            _drop(self.by_node, old.place.node_name, old.name)
+        else:
+            del self.shared[old.name]
+
+
+def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:
+    del index[key][name]
+    if not index[key]:
+        del index[key]
+
+
+def _amounts(counters: Mapping[str, Any] | None) -> dict[str, int]:
+    return {name: quantity.parse(str(counter.get("value", "0"))) for name, counter in (counters or {}).items()}
