@@ -72,7 +72,7 @@ def test_what_is_typed_stays_itself():
 
 
 def test_a_wrong_reference_is_told():
-    with pytest.raises(ValueError, match="'quotas' is no kind"):
+    with pytest.raises(ValueError, match="'quotas' is not a kind"):
         document_of(("quotas", {}))
 
 
