@@ -1,4 +1,4 @@
-"""What a claim requests, in one shape: requests of devices, and the alternatives of a request.
+"""The device requests of a claim: a common form for requests and their alternatives.
 
 Mirrors requestAccessor of structured/internal/*/allocator_*.go.
 """
@@ -25,7 +25,7 @@ EXACT_COUNT, ALL = "ExactCount", "All"
 
 @dataclass(frozen=True, slots=True)
 class DeviceDemand:
-    """A request of devices, or one alternative of a request, whose name `parent` is then ("" otherwise)."""
+    """A request for devices, or an alternative of the request `parent` ("" for a request itself)."""
 
     name: str
     parent: str
@@ -39,26 +39,26 @@ class DeviceDemand:
 
     @property
     def full_name(self) -> str:
-        """As results name it: `request` or `request/alternative`."""
+        """The name in allocation results: `request` or `request/alternative`."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
     def base_name(self) -> str:
-        """The name of the request that it is, or is an alternative of."""
+        """The name of the request, without the alternative."""
         return self.parent or self.name
 
     @property
     def alternative(self) -> str:
-        """The name of the alternative, if it is one."""
+        """The name of the alternative, "" for a request."""
         return self.name if self.parent else ""
 
     def tolerates(self, taint: DeviceTaint) -> bool:
-        """Whether one of its tolerations tolerates a taint. Mirrors resourceclaim.ToleratesTaint."""
+        """Whether any of the tolerations tolerates a taint. Mirrors resourceclaim.ToleratesTaint."""
         return any(_tolerates(toleration, taint) for toleration in self.tolerations)
 
 
 def demands_of(request: DeviceRequest) -> tuple[DeviceDemand, ...]:
-    """The alternatives of a request, in the order of preference; the request itself where it has none."""
+    """The alternatives of a request in order of preference, or the request itself if it has none."""
     if request.firstAvailable:
         return tuple(_demand(each.name, request.name, each) for each in request.firstAvailable)
     if request.exactly is None:
@@ -72,7 +72,7 @@ def requests_of(claim: ResourceClaim) -> Sequence[DeviceRequest]:
 
 
 def alternatives_of(claim: ResourceClaim) -> Iterator[tuple[int, str]]:
-    """Every alternative of a claim's requests: its place among them, and its full name."""
+    """All alternatives of a claim's requests: their index in the request, and their full name."""
     for request in requests_of(claim):
         if request.exactly is None:
             for index, each in enumerate(request.firstAvailable or ()):

@@ -1,4 +1,4 @@
-"""Resource slices as the allocation of devices needs them: parsed once, by node and by pool.
+"""Resource slices, parsed once and indexed by node and pool.
 
 Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how structured.NewAllocator sorts slices.
 """
@@ -23,7 +23,7 @@ Counters = Mapping[str, Mapping[str, int]]
 
 
 class PoolId(NamedTuple):
-    """A pool of devices."""
+    """The identity of a pool."""
 
     driver: str
     pool: str
@@ -33,7 +33,7 @@ class PoolId(NamedTuple):
 
 
 class DeviceId(NamedTuple):
-    """A device of the cluster."""
+    """The identity of a device."""
 
     driver: str
     pool: str
@@ -44,7 +44,7 @@ class DeviceId(NamedTuple):
 
 
 class Place:
-    """Where something is: on one node, on all, on those that match a selector, or nowhere that is known."""
+    """The nodes of a slice or a device: one node, all nodes, those that match a selector, or unspecified."""
 
     __slots__ = ("all_nodes", "node_name", "selector")
 
@@ -54,12 +54,12 @@ class Place:
         self.selector: NodeSelector | None = parse_node_selector(selector) if selector is not None else None
 
     @property
-    def known(self) -> bool:
-        """Whether it says anything."""
+    def specified(self) -> bool:
+        """Whether any of the three is set."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
     def includes(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node is there. Raises ValueError for a selector that cannot be read. Mirrors NodeMatches."""
+        """Whether a node is one of them. Raises ValueError for an invalid selector. Mirrors NodeMatches."""
         if self.node_name:
             return self.node_name == name
         if self.all_nodes:
@@ -72,17 +72,17 @@ class Place:
 
 
 class SliceDevice:
-    """A device of a slice. `counters`: what it consumes of the pool's counter sets, in nano-units."""
+    """A device of a slice. `counters` is its consumption of the pool's counter sets, in nano-units."""
 
     def __init__(self, spec: Device, parent: Slice) -> None:
         self.spec = spec
         self.parent = parent
         self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
         self.allows_multiple = bool(spec.allowMultipleAllocations)
-        self.is_taken_whole = not self.allows_multiple and not any(
+        self.is_exclusive = not self.allows_multiple and not any(
             each.get("requestPolicy") for each in (spec.capacity or {}).values()
         )
-        """Whether all of its capacity goes to whoever gets it, without further conditions."""
+        """Whether one claim gets its entire capacity, without request policies."""
         self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
         self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
         self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
@@ -94,11 +94,11 @@ class SliceDevice:
 
     @cached_property
     def place(self) -> Place:
-        """Where the device is, if its slice leaves that to each device."""
+        """The nodes of the device, for slices with per-device node selection."""
         return Place(self.spec.nodeName, self.spec.allNodes, self.spec.nodeSelector)
 
     def attribute(self, name: str) -> Mapping[str, Any] | None:
-        """An attribute by its full name, `domain/id`; those of the driver's own domain may leave that out."""
+        """An attribute by its full name `domain/id`. Attributes of the driver's own domain can omit the domain."""
         found = self.attributes.get(name)
         if found is None:
             domain, slash, key = name.partition("/")
@@ -108,7 +108,7 @@ class SliceDevice:
 
 
 class Slice:
-    """A slice of a pool: devices, or counter sets that devices of the pool share."""
+    """A slice of a pool: devices, or counter sets that the pool's devices share."""
 
     def __init__(self, obj: ResourceSlice) -> None:
         spec = obj.spec
@@ -125,10 +125,10 @@ class Slice:
         self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
 
     def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Whether a node needs to know of the slice. Raises ValueError for a selector that cannot be read."""
+        """Whether the slice has devices or counters for a node. Raises ValueError for an invalid selector."""
         if self.counter_sets:
             return True
-        if self.place.known:
+        if self.place.specified:
             try:
                 return self.place.includes(name, labels)
             except ValueError as error:
@@ -144,17 +144,17 @@ class Slice:
 
 
 class DeviceSlices:
-    """All slices, followed one by one as they change. A view of the store of slices."""
+    """All slices of the cluster, updated incrementally."""
 
     def __init__(self, slices: Observable) -> None:
         self.by_node: dict[str, dict[str, Slice]] = {}
-        """Those with devices of one node, by the names of the node and of the slice."""
+        """Slices for a single node, by node name and slice name."""
         self.shared: dict[str, Slice] = {}
-        """Those with devices of several nodes, by name."""
+        """Slices for several nodes, by name."""
         self.by_pool: dict[PoolId, dict[str, Slice]] = {}
-        """All, by pool and name."""
+        """All slices, by pool and name."""
         self.counting: dict[PoolId, dict[str, Slice]] = {}
-        """Those with counters and no devices, by pool and name."""
+        """Slices with counter sets instead of devices, by pool and name."""
         self._slices: dict[str, Slice] = {}
         self._pools_named: dict[str, set[PoolId]] = {}
         self._stale: dict[str, ResourceSlice | None] = {}
@@ -162,11 +162,11 @@ class DeviceSlices:
         slices.listen(self._changed)
 
     def listen(self, listener: Callable[[Slice], None]) -> None:
-        """Have a listener told, at a refresh, of every slice that came or went."""
+        """Call `listener`, during `refresh`, with every slice that was added or removed."""
         self._listeners.append(listener)
 
     def refresh(self) -> None:
-        """Take over what changed. Raises ValueError for a slice that cannot be read."""
+        """Apply pending changes. Raises ValueError for an invalid slice."""
         while self._stale:
             name, obj = next(iter(self._stale.items()))
             new = Slice(obj) if obj is not None else None
@@ -182,11 +182,11 @@ class DeviceSlices:
                         listener(each)
 
     def namesakes(self, pool: PoolId) -> Collection[PoolId]:
-        """The pools that have a pool's name, whatever their drivers are; itself among them as long as it exists."""
+        """All existing pools with the name of `pool`, of any driver, including `pool` itself."""
         return self._pools_named.get(pool.pool, ())
 
     def is_ambiguous(self, pool: PoolId) -> bool:
-        """Whether another pool has the same name, or slices of several generations are there."""
+        """Whether another pool has the same name, or the pool has slices of several generations."""
         slices = self.by_pool.get(pool, {}).values()
         return len(self.namesakes(pool)) > 1 or len({each.generation for each in slices}) > 1
 

@@ -1,7 +1,7 @@
-"""What selectors cost: the figures are those of upstream's own tests, less what constants cost there.
+"""The costs of expressions, compared with upstream's own tests minus the cost of constants there.
 
-Upstream measures most of them without making lists, maps and conversions of constants beforehand, as it does for
-selectors: each such literal costs 10, 30 or 1 there, and nothing here.
+Upstream's tests measure most expressions without constant folding, which it applies to selectors: each list, map and
+conversion of constants costs 10, 30 or 1 there and nothing here.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ COSTS = {
     "[1,2,3,4,5].map(x, [x, x]).all(y, y.all(y, y == 1))": 171 - 2 * LIST,
     "[1,2,3,4,5].map(x, x).map(x, x) + [1]": 173 - 4 * LIST,
     "[1,2,3].all(i, i in [1,2,3].map(j, j + j))": 86 - 3 * LIST,
-    # What is folded or shared: names of types, doubled signs, elements that are constant.
+    # Folded: type names, double negation and constant elements.
     "type(1) == int": 1,
     "--size('a') == 1": 2,
     "[1, 2].map(x, 7)": 1 + 2 * 2,
@@ -142,7 +142,7 @@ COSTS = {
 
 NAMES = "device.attributes['dra.example.com']"
 SIZES = "device.capacity['dra.example.com']"
-# What upstream estimates at most, in k8s.io/dynamic-resource-allocation/cel/compile_test.go, and what it comes to here.
+# Upstream's estimated maximum (k8s.io/dynamic-resource-allocation/cel/compile_test.go), and the actual cost.
 ON_A_DEVICE = {
     "true": (0, 0),
     "'no-such-domain' in device.attributes": (3, 3),
@@ -171,8 +171,8 @@ ON_A_DEVICE = {
         )
     ): (52, 52),
 }
-# A unit for a name and for each qualifier that is looked at; none for a branch's own name, nor for has().
-CHAINS = {
+# One unit for a variable and for each qualifier; none for the variable of a conditional's branch, nor for has().
+ATTRIBUTES = {
     f"{NAMES}[device.driver] == 'x'": 6,
     f"has({NAMES}.name)": 3,
     f"{NAMES}.?absent.orValue(true)": 3,
@@ -198,7 +198,7 @@ DIGITS = "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]"
 
 
 def _nested(then):
-    """With a list that holds another ten times, that holds another ten times, and so on."""
+    """With lists nested twelve levels deep, each of which contains the next one ten times."""
     loops = "cel.bind(a, dyn([a, a, a, a, a, a, a, a, a, a]), "
     return f"cel.bind(a, dyn([1]), {loops * 12} {then}{')' * 13}"
 
@@ -214,20 +214,20 @@ def _evaluated(expression, limit=MAX_COST):
 
 @pytest.mark.feature("DynamicResources: selectors")
 @pytest.mark.parametrize(("expression", "cost"), COSTS.items())
-def test_what_an_expression_costs(expression, cost):
+def test_expression_cost(expression, cost):
     assert _evaluated(expression) == cost
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "most", "cost"), [(each, *costs) for each, costs in ON_A_DEVICE.items()])
-def test_what_a_selector_costs(expression, most, cost):
+@pytest.mark.parametrize(("expression", "maximum", "cost"), [(each, *costs) for each, costs in ON_A_DEVICE.items()])
+def test_selector_cost(expression, maximum, cost):
     meter = Meter()
     Selector(expression).matches(DEVICE, meter)
-    assert meter.spent == cost <= most
+    assert meter.spent == cost <= maximum
 
 
-@pytest.mark.parametrize(("expression", "cost"), CHAINS.items())
-def test_what_a_chain_costs(expression, cost):
+@pytest.mark.parametrize(("expression", "cost"), ATTRIBUTES.items())
+def test_attribute_cost(expression, cost):
     meter = Meter()
     assert Selector(expression).matches(DEVICE, meter)
     assert meter.spent == cost
@@ -242,7 +242,7 @@ def test_what_a_chain_costs(expression, cost):
         (f"'a'.replace({NAMES}.absent, 'b') == 'a'", 5),
     ],
 )
-def test_what_a_failure_costs(expression, cost):
+def test_failure_cost(expression, cost):
     meter = Meter()
     with pytest.raises(RuntimeFailure, match="no such key: absent"):
         Selector(expression).matches(DEVICE, meter)
@@ -250,7 +250,7 @@ def test_what_a_failure_costs(expression, cost):
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-def test_the_limit():
+def test_cost_limit():
     expression = f"{DIGITS}.all(a, {DIGITS}.all(b, {DIGITS}.all(c, a + b + c >= 0)))"
     needed = _evaluated(expression)
     selector = Selector(expression)
@@ -259,7 +259,7 @@ def test_the_limit():
         selector.matches(DEVICE, Meter(needed - 1))
 
 
-def test_what_costs_too_much_is_absorbed_by_nothing():
+def test_exceeded_cost_limit_is_not_absorbed_by_or():
     expression = f"true || {DIGITS}.all(a, {DIGITS}.all(b, true)) || true"
     assert Selector(expression).matches(DEVICE, Meter(10))
     with pytest.raises(RuntimeFailure, match="cost limit exceeded"):
@@ -284,6 +284,6 @@ def test_what_costs_too_much_is_absorbed_by_nothing():
         f"cel.bind(a, '{'x' * 1000}'.split(''), a.join(a.join(a.join(a.join(a.join())))).size() == 1)",
     ],
 )
-def test_what_would_take_all_memory(expression):
+def test_memory_use_is_limited(expression):
     with pytest.raises(RuntimeFailure, match="operation cancelled: actual cost limit exceeded"):
         Selector(expression).matches(DEVICE)

@@ -1,6 +1,6 @@
-"""Functions and macros of selectors: each overload with a good case, and what fails."""
+"""Functions and macros of selectors: a valid case for each overload, and failures."""
 
-# ruff: noqa: E501 - an expression reads better on a line
+# ruff: noqa: E501 - an expression is easier to read on one line
 
 from __future__ import annotations
 
@@ -367,24 +367,24 @@ def _lines(table):
 
 @pytest.mark.feature("DynamicResources: selectors")
 @pytest.mark.parametrize("expression", [pytest.param(line, id=f"{name}: {line}") for name, line in _lines(TRUE)])
-def test_what_holds(expression):
+def test_expression_is_true(expression):
     assert SELECTORS.matches(expression, DEVICE)
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "told"), FAILS.items())
-def test_what_fails_on_a_device(expression, told):
+@pytest.mark.parametrize(("expression", "message"), FAILS.items())
+def test_evaluation_fails(expression, message):
     with pytest.raises(RuntimeFailure) as caught:
         SELECTORS.matches(expression, DEVICE)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "told"), REFUSED.items())
-def test_what_does_not_compile(expression, told):
+@pytest.mark.parametrize(("expression", "message"), REFUSED.items())
+def test_compilation_fails(expression, message):
     with pytest.raises(CompileError) as caught:
         SELECTORS.matches(expression, DEVICE)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 _EVALUATED = {"_?_:_", "_[_]", "_[?_]", ".or", ".orValue", "cel.@mapInsert"}
@@ -396,6 +396,6 @@ def test_every_function_has_a_case():
     assert {name for name in names if f"{name}(" not in written} == set()
 
 
-def test_every_function_is_there():
+def test_every_function_is_implemented():
     declared = {name.removeprefix(".") for name in set(FUNCTIONS) - _EVALUATED}
     assert declared == set(IMPLEMENTATIONS)

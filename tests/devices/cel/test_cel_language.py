@@ -1,6 +1,6 @@
-"""The language of selectors: what can be written, and what is refused of it."""
+"""The syntax and the types of selectors."""
 
-# ruff: noqa: E501 - an expression reads better on a line
+# ruff: noqa: E501 - an expression is easier to read on one line
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ true // all of this is left out: && false
     "true\n  // not this\n  && true",
 ]
 
-REFUSED = {
+REJECTED = {
     "namespace == 1": "reserved identifier: namespace",
     "as(1)": "reserved identifier: as",
     "device.in == 1": "undefined field 'in'",
@@ -99,18 +99,18 @@ TYPES = {
 
 @pytest.mark.feature("DynamicResources: selectors")
 @pytest.mark.parametrize("expression", TRUE)
-def test_what_can_be_written(expression):
+def test_valid_expression_is_true(expression):
     assert SELECTORS.matches(expression, DEVICE)
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "told"), REFUSED.items())
-def test_what_is_refused(expression, told):
+@pytest.mark.parametrize(("expression", "message"), REJECTED.items())
+def test_invalid_expression_is_rejected(expression, message):
     with pytest.raises(CompileError) as caught:
         SELECTORS.matches(expression, DEVICE)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("expression", "found"), TYPES.items())
-def test_types(expression, found):
+def test_type_of_expression(expression, found):
     assert check(parse(expression)).declared == found

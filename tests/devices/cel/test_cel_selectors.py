@@ -1,4 +1,4 @@
-"""Device selectors: what expressions say of a device, and what is wrong with those that cannot say anything."""
+"""Device selectors: matching devices, compile errors, runtime failures and caching."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ type(device.attributes['d.org'].numa) == int
 duration('90s') > duration('1m') && timestamp('2026-01-01T00:00:00Z').getFullYear() == 2026
 size('abc') == 3 && string(1) == '1' && int('2') == 2
 """
-REFUSED = {
+REJECTED = {
     "device.driver ==": "syntax error at 1:15",
     "": "syntax error",
     "device.vendor == 'x'": "undefined field 'vendor'",
@@ -116,78 +116,78 @@ FAILS = {
 
 @pytest.mark.feature("DynamicResources: selectors")
 @pytest.mark.parametrize("expression", TRUE.strip().splitlines())
-def test_selected(expression):
+def test_selector_matches_device(expression):
     assert Selectors().matches(expression, DEVICE)
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "told"), [each for each in REFUSED.items() if each[1]])
-def test_what_does_not_compile(expression, told):
+@pytest.mark.parametrize(("expression", "message"), [each for each in REJECTED.items() if each[1]])
+def test_invalid_selector_does_not_compile(expression, message):
     selectors = Selectors()
     for _ in range(2):
         with pytest.raises(CompileError) as caught:
             selectors.matches(expression, DEVICE)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 @pytest.mark.feature("DynamicResources: selectors")
-@pytest.mark.parametrize(("expression", "told"), FAILS.items())
-def test_what_fails_on_a_device(expression, told):
+@pytest.mark.parametrize(("expression", "message"), FAILS.items())
+def test_selector_fails_for_device(expression, message):
     selectors = Selectors()
     for _ in range(2):
         with pytest.raises(RuntimeFailure) as caught:
             selectors.matches(expression, DEVICE)
-        assert told in str(caught.value)
+        assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "message"),
     [
         ({"v": {"version": "one"}}, "attribute v: parse semantic version: 'one' is not a semantic version"),
         ({"l": {"strings": ["a"]}}, "attribute l: unsupported attribute value"),
     ],
 )
-def test_attributes_that_cannot_be_read(attributes, told):
+def test_unreadable_attribute_fails(attributes, message):
     with pytest.raises(RuntimeFailure) as caught:
         Selectors().matches("true", DeviceFacts.of("d.org", False, attributes, None))
-    assert str(caught.value).startswith(told)
+    assert str(caught.value).startswith(message)
 
 
-def test_an_expression_that_is_nested_too_deeply():
+def test_too_deeply_nested_expression_fails():
     with pytest.raises((CompileError, RuntimeFailure)):
         Selectors().matches("[" * 3000 + "]" * 3000 + " == []", DEVICE)
 
 
-def test_a_long_chain_is_not_nested():
+def test_long_chain_of_operators_is_not_nested():
     assert Selectors().matches(" || ".join(["false"] * 2000 + ["true"]), DEVICE)
 
 
 @pytest.mark.parametrize("expression", ["device.driver == 'd.org'", "device.attributes['d.org'].absent"])
-def test_equal_devices_are_asked_about_once(monkeypatch, expression):
+def test_result_is_cached_for_equal_devices(monkeypatch, expression):
     selectors = Selectors()
     again = DeviceFacts.of("d.org", False, dict(reversed(ATTRIBUTES.items())), {"memory": {"value": "40Gi"}})
     same = DeviceFacts.of("d.org", False, ATTRIBUTES, {"memory": {"value": "40Gi"}})
-    answers = [_answer(selectors, expression, again)]
-    monkeypatch.setattr(compiled.Selector, "matches", lambda *_: pytest.fail("asked again"))
-    answers.append(_answer(selectors, expression, same))
-    assert answers[0] == answers[1]
+    results = [_result(selectors, expression, again)]
+    monkeypatch.setattr(compiled.Selector, "matches", lambda *_: pytest.fail("evaluated again"))
+    results.append(_result(selectors, expression, same))
+    assert results[0] == results[1]
 
 
-def _answer(selectors, expression, device):
+def _result(selectors, expression, device):
     try:
         return selectors.matches(expression, device)
     except RuntimeFailure as failure:
         return str(failure)
 
 
-def test_an_expression_is_compiled_once(monkeypatch):
+def test_expression_is_compiled_once(monkeypatch):
     selectors = Selectors()
     selectors.matches("device.driver == 'd.org'", DEVICE)
     monkeypatch.setattr(compiled, "parse", lambda *_: pytest.fail("compiled again"))
     assert not selectors.matches("device.driver == 'd.org'", DeviceFacts.of("e.org", False, None, None))
 
 
-def test_facts_that_differ():
+def test_facts_of_different_devices_differ():
     one = DeviceFacts.of("d.org", False, {"a": {"int": 1}}, None)
     others = [
         DeviceFacts.of("e.org", False, {"a": {"int": 1}}, None),

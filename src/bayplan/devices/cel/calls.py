@@ -1,6 +1,6 @@
-"""How the functions of an expression are called: metered, for the types that they are for, failures being values.
+"""Function calls: checks the argument types, counts the cost, and converts failures to values.
 
-cel-python's evaluator looks all of its functions up in its activation, operators too.
+cel-python's evaluator looks up all functions and operators in its activation.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from celpy.celtypes import ListType, MapType
 from celpy.evaluation import Activation, CELEvalError
 
 from bayplan.devices.cel.celtypes import Type
-from bayplan.devices.cel.costs import PAID_AFTERWARDS, Meter, call_cost, size
+from bayplan.devices.cel.costs import CHARGED_AFTERWARDS, Meter, call_cost, size
 from bayplan.devices.cel.declarations import FUNCTIONS
 from bayplan.devices.cel.library import IMPLEMENTATIONS
 from bayplan.devices.cel.values import CelError, as_cel, type_name
 
 
 class Calls(Activation):
-    """The functions that one evaluation can call."""
+    """The functions of one evaluation."""
 
     def __init__(self, meter: Meter) -> None:
         super().__init__()
         self._meter = meter
 
     def resolve_function(self, name: str) -> Callable[..., Any]:
-        """What a name that cel-python asks for does."""
+        """The function for a name; called by cel-python."""
         return partial(self.call, name)
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """What a function gives, which may be a CELEvalError. Raises CostExceeded.
+        """The result of a function, which can be a CELEvalError. Raises CostExceeded.
 
-        `name` is as it is declared: with a dot before it, if it is a method.
+        `name` is the declared name, with a leading dot for a method.
         """
         failure = next((argument for argument in arguments if isinstance(argument, CELEvalError)), None)
         bare = name.removeprefix(".")
@@ -41,12 +41,12 @@ class Calls(Activation):
             if len(arguments) <= 2:
                 self._meter.spend(call_cost(name, arguments, None))
             return failure
-        if bare not in PAID_AFTERWARDS:
+        if bare not in CHARGED_AFTERWARDS:
             self._meter.spend(call_cost(name, arguments, None))
         if name == "_+_" and isinstance(arguments[0], ListType):
             self._meter.copy(sum(map(size, arguments)))
         result = _called(name, bare, arguments)
-        if bare in PAID_AFTERWARDS:
+        if bare in CHARGED_AFTERWARDS:
             self._meter.spend(call_cost(name, arguments, result))
         return result
 
@@ -65,7 +65,7 @@ def _fit(wanted: Sequence[Type], values: Sequence[Any]) -> bool:
 
 
 def _fits(wanted: Type, value: Any) -> bool:
-    """Whether a value is of a type; of lists and maps, the first element tells, but for lists of lists."""
+    """Whether a value has a type. Only the first element of a list or map is checked, and none of a list of lists."""
     if wanted.dynamic or wanted.free:
         return True
     if wanted.name != type_name(value):

@@ -1,4 +1,4 @@
-"""The types of CEL, and when one can stand for another. Mirrors cel-go's common/types and checker/types.go."""
+"""CEL's types and their assignability. Mirrors cel-go's common/types and checker/types.go."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WORD = re.compile(r"\w+|[(),]")
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type. `name` is what `type()` calls it; a type parameter has one that begins with a question mark."""
+    """A type. `name` is what `type()` returns; the name of a type parameter starts with a question mark."""
 
     name: str
     parameters: tuple[Type, ...] = ()
@@ -39,7 +39,7 @@ class Type:
 
     @property
     def dynamic(self) -> bool:
-        """Whether it is known only when the expression runs."""
+        """Whether the type is known only at run time."""
         return self.name in {"dyn", "google.protobuf.Any"}
 
     def __str__(self) -> str:
@@ -49,7 +49,7 @@ class Type:
 
     @property
     def declared(self) -> str:
-        """The name in full, with those of the parameters."""
+        """The full name, including the type parameters."""
         inner = ", ".join(each.declared for each in self.parameters)
         return f"{self.name}({inner})" if inner else self.name
 
@@ -58,22 +58,22 @@ ANY, BOOL, DYN, INT, STRING = (Type(name) for name in ("google.protobuf.Any", "b
 
 
 def list_of(element: Type) -> Type:
-    """Lists."""
+    """The type of lists of an element type."""
     return Type("list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """Maps."""
+    """The type of maps."""
     return Type("map", (key, value))
 
 
 def optional_of(inner: Type) -> Type:
-    """Optionals."""
+    """The type of optionals."""
     return Type("optional_type", (inner,))
 
 
 def read(text: str) -> tuple[Type, ...]:
-    """Types as declarations write them: `list(A), int`. A single capital letter is a type parameter."""
+    """Parse the types of a declaration, such as `list(A), int`. A single capital letter is a type parameter."""
     levels: list[list[Type]] = [[]]
     for word in _WORD.findall(text):
         if word == "(":
@@ -88,18 +88,18 @@ def read(text: str) -> tuple[Type, ...]:
 
 @dataclass(slots=True)
 class Unifier:
-    """What is known of type parameters so far. `assignable` adds to it when the answer is yes."""
+    """The known bindings of type parameters. A successful `assignable` adds to them."""
 
     known: dict[str, Type] = field(default_factory=dict)
     _made: int = 0
 
     def free(self) -> Type:
-        """A type parameter of which nothing is known."""
+        """A new, unbound type parameter."""
         self._made += 1
         return Type(f"?{self._made}")
 
     def instance(self, types: Sequence[Type]) -> tuple[Type, ...]:
-        """Types whose parameters are replaced by parameters of their own."""
+        """The types with their type parameters replaced by new ones."""
         fresh: dict[str, Type] = {}
 
         def renewed(of: Type) -> Type:
@@ -110,7 +110,7 @@ class Unifier:
         return tuple(map(renewed, types))
 
     def assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether values of some types can stand where others are wanted, or the other way round, all at once."""
+        """Whether all given types can be assigned to the wanted ones, or the other way round."""
         before = dict(self.known)
         if self._all(given, wanted):
             return True
@@ -118,7 +118,7 @@ class Unifier:
         return False
 
     def substitute(self, of: Type, unknown: Type | None = None) -> Type:
-        """The type with what is known put in; parameters of which nothing is known stay, or become `unknown`."""
+        """The type with bound parameters replaced. Unbound parameters stay, or become `unknown`."""
         if of.free:
             return self.substitute(self.known[of.name], unknown) if of.name in self.known else unknown or of
         return Type(of.name, tuple(self.substitute(each, unknown) for each in of.parameters)) if of.parameters else of
@@ -129,7 +129,7 @@ class Unifier:
     def _one(self, given: Type, wanted: Type) -> bool:
         if wanted.free or given.free:
             parameter, other = (wanted, given) if wanted.free else (given, wanted)
-            return self._stands_for(parameter, other)
+            return self._bind(parameter, other)
         if given.dynamic or wanted.dynamic:
             return True
         if "null_type" in {given.name, wanted.name}:
@@ -139,7 +139,7 @@ class Unifier:
             return True
         return given.name == wanted.name and self._all(given.parameters, wanted.parameters)
 
-    def _stands_for(self, parameter: Type, given: Type) -> bool:
+    def _bind(self, parameter: Type, given: Type) -> bool:
         if given == parameter:
             return True
         bound = self.known.get(parameter.name)
@@ -159,7 +159,7 @@ class Unifier:
 
 
 def more_general(one: Type, other: Type) -> Type:
-    """The more general of two types that go together."""
+    """The more general of two compatible types."""
     return one if _covers(one, other) else other
 
 

@@ -1,7 +1,6 @@
-"""What is wrong with an expression before any device is looked at: names, functions and types that cannot be right.
+"""The type checker, which cel-python lacks. It reports the first error of an expression.
 
-cel-python has no type checker. This one finds the types of all parts as cel-go's checker/checker.go does, and refuses
-what its validators refuse; the first problem is told.
+Mirrors cel-go's checker/checker.go and its validators.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ITERABLE = "(must be list, map, or dynamic)"
 
 
 class InvalidExpression(ValueError):
-    """What is wrong."""
+    """A type error. The message describes it."""
 
 
 def check(tree: Tree) -> t.Type:
@@ -41,12 +40,12 @@ def check(tree: Tree) -> t.Type:
 
 
 class _Checker:
-    """Finds the types of the parts of one expression, each in its scope."""
+    """Infers the types of an expression's parts, each in its scope."""
 
     def __init__(self) -> None:
         self.unifier = t.Unifier()
         self._scope = _NAMES
-        self._alike: list[tuple[t.Type, t.Type]] = []
+        self._same_type: list[tuple[t.Type, t.Type]] = []
         self._formatted = False
 
     def type_of(self, tree: Tree) -> t.Type:
@@ -55,8 +54,8 @@ class _Checker:
         return self.unifier.substitute(found)
 
     def check_literals(self) -> None:
-        """That all elements of each list or map that is written out are of one type."""
-        for first, other in self._alike:
+        """Check that the elements of each list and map literal have the same type. Raises InvalidExpression."""
+        for first, other in self._same_type:
             wanted, found = (self.unifier.substitute(each, t.DYN) for each in (first, other))
             if wanted != found:
                 raise InvalidExpression(f"expected type '{wanted}' but found '{found}'")
@@ -109,13 +108,13 @@ class _Checker:
         return t.map_of(self._joined(keys), self._joined(values))
 
     def _joined(self, elements: list[Any]) -> t.Type:
-        """What elements have in common; that they must be alike is looked at when all types are known."""
+        """The common type of elements. `check_literals` checks that they are the same when all types are known."""
         joined: t.Type | None = None
         first: t.Type | None = None
         for element in elements:
             found = self.type_of(element)
             if first is not None and not self._formatted:
-                self._alike.append((first, found))
+                self._same_type.append((first, found))
             first = first or found
             if joined is None:
                 joined = found
@@ -213,7 +212,7 @@ class _Checker:
         return found
 
     def _argument(self, receiver: Tree, name: str, argument: Tree) -> t.Type:
-        """The type of an argument of a method; that of `format` may have elements of all types, which are looked at."""
+        """The type of a method's argument. The list literal of `format` can have elements of different types."""
         if name != "format" or argument.data != "list_lit":
             return self.type_of(argument)
         outer, self._formatted = self._formatted, True
@@ -261,8 +260,8 @@ class _Checker:
         return t.BOOL
 
     def _loop_variables(self, over: t.Type, macro: Macro, arguments: list[Tree]) -> dict[str, t.Type]:
-        told = "argument must be a simple name" if macro.variables == 2 else "argument is not an identifier"
-        names = [_variable(each, told) for each in arguments[: macro.variables]]
+        problem = "argument must be a simple name" if macro.variables == 2 else "argument is not an identifier"
+        names = [_variable(each, problem) for each in arguments[: macro.variables]]
         if len(set(names)) < len(names):
             raise InvalidExpression(f"duplicate variable name: {names[0]}")
         if "__result__" in names:
@@ -293,10 +292,10 @@ def _undeclared(name: str) -> InvalidExpression:
     return InvalidExpression(f"undeclared reference to '{name}' (in container '')")
 
 
-def _variable(tree: Tree, told: str) -> str:
+def _variable(tree: Tree, problem: str) -> str:
     name = identifier(tree)
     if name is None:
-        raise InvalidExpression(told)
+        raise InvalidExpression(problem)
     return name
 
 

@@ -1,5 +1,5 @@
-"""What calls cost. Mirrors cel-go's interpreter/runtimecost.go, ext/lists.go and ext/sets.go, and
-Kubernetes' pkg/cel/library/cost.go.
+"""The cost of calls. Mirrors cel-go's interpreter/runtimecost.go, ext/lists.go and ext/sets.go, and Kubernetes'
+pkg/cel/library/cost.go.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from celpy.celtypes import IntType, ListType, MapType
 from bayplan.devices.cel.values import URL, Format, Optional, Quantity, Semver
 
 MAX_COST = 1_000_000
-"""What one evaluation may cost at most. Mirrors resourceapi.CELSelectorExpressionMaxCost."""
+"""The maximum cost of one evaluation. Mirrors resourceapi.CELSelectorExpressionMaxCost."""
 
 NEW_LIST, NEW_MAP = 10, 30
-PAID_AFTERWARDS = frozenset({"join", "lists.range", "reverse", "slice"})
-"""The functions whose cost depends on what they give. Others are paid for first, and not called if that is too much."""
+CHARGED_AFTERWARDS = frozenset({"join", "lists.range", "reverse", "slice"})
+"""The functions whose cost depends on their result. All others are charged first, and not called above the limit."""
 
-_MOST_COPIED = 10 * MAX_COST
+_MAX_COPIED = 10 * MAX_COST
 
 _Cost = Callable[[Sequence[Any], Any], int]
 _CONSTANT_TIME = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 
 
 class CostExceeded(Exception):
-    """An evaluation that cost too much."""
+    """An evaluation exceeded its cost limit."""
 
 
 class Meter:
-    """What an evaluation has cost so far."""
+    """The cost of an evaluation so far."""
 
     __slots__ = ("_copied", "limit", "spent")
 
@@ -41,38 +41,38 @@ class Meter:
         self._copied = 0
 
     def spend(self, cost: int) -> None:
-        """Raises CostExceeded when it is too much."""
+        """Add a cost. Raises CostExceeded above the limit."""
         self.spent += cost
         if self.spent > self.limit:
             raise CostExceeded
 
     def copy(self, elements: int) -> None:
-        """For lists that are put together, which costs one unit however long they are. Raises CostExceeded.
+        """Count the elements of concatenated lists. Raises CostExceeded above a limit.
 
-        Upstream shares their elements. Here they are copied, and so there is a limit to it.
+        Concatenation costs one unit upstream, which shares the elements. It is limited here because it copies them.
         """
         self._copied += elements
-        if self._copied > _MOST_COPIED:
+        if self._copied > _MAX_COPIED:
             raise CostExceeded
 
 
 def check_length(length: int) -> None:
-    """That what is made is not too long: upstream counts what was given alone. Raises CostExceeded."""
+    """Limit the length of a result, since upstream's costs depend on the arguments only. Raises CostExceeded."""
     if length > MAX_COST:
         raise CostExceeded
 
 
 def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
-    """What a call of a function costs, by the name that it is declared with. `result` is None before the call.
+    """The cost of a call to the function declared as `name`. `result` is None before the call.
 
-    Raises CostExceeded if that takes too long to tell.
+    Raises CostExceeded if the cost itself takes too long to compute.
     """
     of_function = _COSTS.get(name) or _COSTS.get(name.removeprefix("."))
     return 1 if of_function is None else of_function(arguments, result)
 
 
 def size(value: Any) -> int:
-    """How many elements, characters or bytes a value has; 1 for what has none."""
+    """The number of elements, characters or bytes of a value; 1 for scalars."""
     match value:
         case Optional():
             return size(value.value) if value.present else 1
@@ -86,26 +86,26 @@ def size(value: Any) -> int:
 
 
 def _tenths(amount: int, times: int = 1) -> int:
-    """The cost of going through a string, rounded up: in floating-point numbers, as upstream rounds."""
+    """The cost of traversing a string, rounded up in floating point like upstream."""
     return math.ceil(amount * times * 0.1)
 
 
 def _traversal(arguments: Sequence[Any], _: Any) -> int:
-    """The cost of going through all that is in a value."""
-    cost, left, waiting = 0, MAX_COST, [arguments[0]]
-    while waiting:
+    """The cost of traversing a value and everything inside it."""
+    cost, left, stack = 0, MAX_COST, [arguments[0]]
+    while stack:
         left -= 1
         if left < 0:
             raise CostExceeded
-        match waiting.pop():
+        match stack.pop():
             case str() as text:
                 cost += int(len(text.encode(errors="surrogatepass")) * 0.1)
             case bytes() as data:
                 cost += int(len(data) * 0.1)
             case ListType() as elements:
-                waiting += elements
+                stack += elements
             case MapType() as entries:
-                waiting += [part for entry in entries.items() for part in entry]
+                stack += [part for entry in entries.items() for part in entry]
             case _:
                 cost += 1
     return cost
@@ -120,11 +120,11 @@ def _network_containment(arguments: Sequence[Any], _: Any) -> int:
     return _containment(arguments, _) + _tenths(size(arguments[0])) + 1
 
 
-def _through(arguments: Sequence[Any], _: Any) -> int:
+def _by_length(arguments: Sequence[Any], _: Any) -> int:
     return _tenths(size(arguments[0])) if isinstance(arguments[0], (str, bytes)) else 1
 
 
-def _through_twice(arguments: Sequence[Any], _: Any) -> int:
+def _by_double_length(arguments: Sequence[Any], _: Any) -> int:
     return _tenths(size(arguments[0]), 2)
 
 
@@ -176,7 +176,7 @@ def _addition(arguments: Sequence[Any], _: Any) -> int:
     return _tenths(sum(map(size, arguments))) if isinstance(arguments[0], (str, bytes)) else 1
 
 
-def _within(arguments: Sequence[Any], _: Any) -> int:
+def _substring_search(arguments: Sequence[Any], _: Any) -> int:
     return _tenths(size(arguments[0])) * _tenths(size(arguments[1]))
 
 
@@ -189,16 +189,18 @@ _COSTS: dict[str, _Cost] = {
     **dict.fromkeys(("sets.contains", "sets.intersects"), _sets(1)),
     "sets.equivalent": _sets(2),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _traversal),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "ip", "isIP", "isCIDR"), _through),
-    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _through),
-    "bytes": lambda arguments, _: _through(arguments, _) if isinstance(arguments[0], str) else 1,
-    "string": lambda arguments, _: _through(arguments, _) if isinstance(arguments[0], bytes) else 1,
-    **dict.fromkeys(("startsWith", "endsWith", "strings.quote", "format"), _through),
-    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _through_twice),
+    **dict.fromkeys(
+        ("url", "lowerAscii", "upperAscii", "substring", "trim", "cidr", "ip", "isIP", "isCIDR"), _by_length
+    ),
+    **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _by_length),
+    "bytes": lambda arguments, _: _by_length(arguments, _) if isinstance(arguments[0], str) else 1,
+    "string": lambda arguments, _: _by_length(arguments, _) if isinstance(arguments[0], bytes) else 1,
+    **dict.fromkeys(("startsWith", "endsWith", "strings.quote", "format"), _by_length),
+    **dict.fromkeys(("replace", "split", "ip.isCanonical"), _by_double_length),
     "join": lambda _, result: _tenths(size(result), 2),
     **dict.fromkeys(("find", "findAll", ".matches"), _search),
     "validate": _validation,
-    "contains": _within,
+    "contains": _substring_search,
     "containsIP": _containment,
     "containsCIDR": _network_containment,
     **dict.fromkeys(("_==_", "_!=_"), _equality),

@@ -1,9 +1,8 @@
-"""What can be called in a selector, with its overloads; and the names that there are.
+"""The functions of selectors with their overloads, and the variables and types.
 
-Mirrors what k8s.io/apiserver/pkg/cel/environment/base.go enables of Kubernetes 1.36 in the environment for stored
-expressions, and k8s.io/dynamic-resource-allocation/cel/compile.go on top of it. The order of the overloads is
-upstream's. Of a method the name begins with a dot, and the receiver is the first argument. A word in capitals stands
-for each type of a group.
+Mirrors the environment for stored expressions in Kubernetes 1.36 (k8s.io/apiserver/pkg/cel/environment/base.go) and its
+extension in k8s.io/dynamic-resource-allocation/cel/compile.go. The overloads are in upstream's order. The name of a
+method starts with a dot, and its receiver is the first argument. A word in capitals stands for each type of a group.
 """
 
 from __future__ import annotations
@@ -149,7 +148,7 @@ FORMATS = (
     *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "dns1123LabelPrefix"),
     *("dns1123SubdomainPrefix", "dns1035LabelPrefix", "labelValue", "uri", "uuid", "byte", "date", "datetime"),
 )
-"""The formats that have names."""
+"""The named formats."""
 
 _FAMILIES = [
     *(f".{name}: timestamp -> int | timestamp, string -> int" for name in _DATES),
@@ -168,7 +167,7 @@ _FAMILIES = [
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One form of a function. Of a method, the receiver comes first in the arguments."""
+    """A signature of a function. A method's receiver is its first argument."""
 
     arguments: tuple[t.Type, ...]
     result: t.Type
@@ -188,7 +187,8 @@ def _declared() -> dict[str, tuple[Overload, ...]]:
 
 
 FUNCTIONS = _declared()
-"""The overloads of all functions, by name; those of a namespace with its name, methods with a dot before theirs."""
+"""The overloads of all functions, by name: with the namespace for namespaced functions, with a leading dot for methods.
+"""
 
 DEVICE = t.Type("kubernetes.DRADevice")
 DEVICE_FIELDS = {
@@ -197,7 +197,7 @@ DEVICE_FIELDS = {
     "attributes": t.map_of(t.STRING, t.map_of(t.STRING, t.ANY)),
     "capacity": t.map_of(t.STRING, t.map_of(t.STRING, t.read("quantity")[0])),
 }
-"""The fields of `device`. The environment for stored expressions has all of them whatever the feature gates are."""
+"""The fields of `device`. The environment for stored expressions has all of them, whatever the feature gates."""
 
 TYPES = {
     each.name: t.Type("type", (each,))

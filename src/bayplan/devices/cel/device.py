@@ -1,4 +1,4 @@
-"""What a selector sees of a device. Mirrors DeviceMatches in k8s.io/dynamic-resource-allocation/cel/compile.go."""
+"""The `device` variable of a selector. Mirrors DeviceMatches in k8s.io/dynamic-resource-allocation/cel/compile.go."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _Amounts = tuple[tuple[str, str], ...]
 
 
 class UnreadableAttribute(ValueError):
-    """An attribute or a capacity of a device that no expression can be evaluated with."""
+    """A device has an invalid attribute or capacity, so no expression can be evaluated for it."""
 
 
 class DeviceFacts:
-    """What an expression sees of a device. Equal facts get equal answers; they do not change."""
+    """The fields of a device that expressions can read: an immutable, hashable cache key."""
 
     __slots__ = ("_hash", "_key", "_variable")
 
     def __init__(self, driver: str, allow_multiple: bool, attributes: _Named, capacity: _Amounts) -> None:
-        """Attributes and capacities are by their names, in the order of the names.
+        """`attributes` and `capacity` are sorted by name.
 
-        An attribute is the kind of its value (string, int, bool, version; "" for what is not known) with the value, a
-        capacity is as it is written.
+        An attribute is a pair of its kind (string, int, bool or version; "" if unknown) and value, a capacity the text
+        of its quantity.
         """
         self._key = (driver, allow_multiple, attributes, capacity)
         self._hash = hash(self._key)
@@ -40,7 +40,7 @@ class DeviceFacts:
         attributes: Mapping[str, Any] | None,
         capacity: Mapping[str, Any] | None,
     ) -> DeviceFacts:
-        """Of the fields of a device, as resource slices carry them."""
+        """The facts of a device in a resource slice."""
         named = tuple(sorted((name, _attribute(value)) for name, value in (attributes or {}).items()))
         amounts = tuple(sorted((name, str(value.get("value", "0"))) for name, value in (capacity or {}).items()))
         return cls(driver, allow_multiple, named, amounts)

@@ -1,7 +1,7 @@
-"""How expressions are evaluated: cel-python's evaluator, with what Kubernetes' environment has and it lacks.
+"""Evaluates expressions: extends cel-python's evaluator by macros, optionals and costs.
 
-That is macros, optionals, and the costs of cel-go's interpreter/runtimecost.go. Failures are values (CELEvalError),
-for && and || absorb them.
+Mirrors the costs of cel-go's interpreter/runtimecost.go. Failures are values (CELEvalError), because && and || absorb
+them.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ATTRIBUTES = frozenset({"ident", "dot_ident", "member_dot", "member_index"})
 _OPTIONAL = frozenset({"member_optional_dot", "member_optional_index"})
 _SELECTING = _ATTRIBUTES | _OPTIONAL
 _FREE = _SELECTING | {"expr"}
-"""What costs nothing more for being selected from."""
+"""Operands from which selecting a field costs nothing extra."""
 
 PRIMITIVE = (BoolType, IntType, UintType, DoubleType, StringType)
-"""The types that can select an element."""
+"""The types of keys and indexes."""
 
 
 class _Bound:
-    """What `cel.bind` gives a name to, evaluated when it is first asked for."""
+    """The value of a name in `cel.bind`, evaluated at first use."""
 
     __slots__ = ("_evaluate", "_values")
 
@@ -41,14 +41,14 @@ class _Bound:
         self._values: list[Any] = []
 
     def value(self) -> Any:
-        """The value, which may be a failure."""
+        """The value, which can be a failure."""
         if not self._values:
             self._values.append(self._evaluate())
         return self._values[0]
 
 
 class SelectorEvaluator(Evaluator):
-    """Evaluates one expression once. What costs too much raises CostExceeded, whatever could absorb it."""
+    """Evaluates one expression once. Raises CostExceeded above the cost limit; && and || don't absorb that."""
 
     def __init__(self, tree: Tree, variables: Mapping[str, Any], meter: Meter) -> None:
         self._calls = Calls(meter)
@@ -57,7 +57,7 @@ class SelectorEvaluator(Evaluator):
         self._scope: Mapping[str, Any] = variables
 
     def within(self, variables: Mapping[str, Any], tree: Tree) -> Any:
-        """The value of a part in which more names have values."""
+        """The value of a subexpression in which further variables are bound."""
         outer, self._scope = self._scope, {**self._scope, **variables}
         value = self.visit(tree)
         self._scope = outer
@@ -69,7 +69,7 @@ class SelectorEvaluator(Evaluator):
         return value.value() if isinstance(value, _Bound) else value
 
     def constant(self, tree: Tree) -> Any:
-        """A value that is known beforehand. It costs nothing."""
+        """A folded constant. It costs nothing."""
         return tree.children[0]
 
     def ident(self, tree: Tree) -> Any:
@@ -81,31 +81,31 @@ class SelectorEvaluator(Evaluator):
     dot_ident = ident
 
     def expr(self, tree: Tree) -> Any:
-        """One value or another, of which the name is free."""
+        """A conditional. Reading the variable of its result costs nothing."""
         condition = self.visit(tree.children[0])
         if not isinstance(condition, BoolType):
             return _failed(condition)
-        return self._unnamed(tree.children[1 if condition else 2])
+        return self._attribute_part(tree.children[1 if condition else 2])
 
-    def _unnamed(self, tree: Tree) -> Any:
-        """The value of what is part of another attribute, so that only its qualifiers cost something."""
+    def _attribute_part(self, tree: Tree) -> Any:
+        """The value of a part of another attribute: only its qualifiers have a cost."""
         value = self.visit(tree)
         if tree.data in _SELECTING:
             self.meter.spend(-1)
         return value
 
     def conditionalor(self, tree: Tree) -> Any:
-        """What decides wins over failures."""
+        """True if any operand is, even if others fail."""
         return self._decided(tree, decisive=True)
 
     def conditionaland(self, tree: Tree) -> Any:
-        """What decides wins over failures."""
+        """False if any operand is, even if others fail."""
         return self._decided(tree, decisive=False)
 
     def _decided(self, tree: Tree, decisive: bool) -> Any:
         failure = None
-        for link in tree.children:
-            value = self.visit(link)
+        for operand in tree.children:
+            value = self.visit(operand)
             if not isinstance(value, BoolType):
                 failure = failure or _failed(value)
             elif bool(value) is decisive:
@@ -113,7 +113,7 @@ class SelectorEvaluator(Evaluator):
         return failure or BoolType(not decisive)
 
     def relation(self, tree: Tree) -> Any:
-        """A comparison. Whether a value is among constants costs nothing."""
+        """A comparison. `in` a constant list costs nothing."""
         operator, right = tree.children
         left = operator.children[0]
         if operator.data == "relation_in" and right.data == CONSTANT and isinstance(right.children[0], ListType):
@@ -124,7 +124,7 @@ class SelectorEvaluator(Evaluator):
         return self._calls.call(OPERATORS[operator.data], self.visit(left), self.visit(right))
 
     def list_lit(self, tree: Tree) -> Any:
-        """A list; what is optional may be absent."""
+        """A list. Absent optional elements are omitted."""
         values = ListType()
         failure = None
         for element in tree.children:
@@ -140,14 +140,14 @@ class SelectorEvaluator(Evaluator):
         return failure or values
 
     def optional_element(self, tree: Tree) -> Any:
-        """What may be absent in a list or a map."""
+        """An optional element of a list or a map."""
         value = self.visit(tree.children[0])
         if isinstance(value, (Optional, CELEvalError)):
             return value
         return CELEvalError("cannot initialize optional element from non-optional value")
 
     def map_lit(self, tree: Tree) -> Any:
-        """A map; what is optional may be absent."""
+        """A map. Absent optional entries are omitted."""
         found = self._entries(tree)
         self.meter.spend(NEW_MAP)
         return found
@@ -167,7 +167,7 @@ class SelectorEvaluator(Evaluator):
                     found[key] = value.value if optional else value
                 else:
                     found.pop(key, None)
-            except TypeError:  # of cel-python, for keys that Python takes for the same: 1, 1u and true
+            except TypeError:  # raised by cel-python for keys that are equal in Python, such as 1, 1u and true
                 return CELEvalError("keys of a map are of different types")
         return found
 
@@ -176,7 +176,7 @@ class SelectorEvaluator(Evaluator):
         return self._selected(tree, StringType(str(tree.children[1])))
 
     def member_optional_dot(self, tree: Tree) -> Any:
-        """A field that may be absent."""
+        """An optional field."""
         return self._selected(tree, StringType(str(tree.children[1])))
 
     def member_index(self, tree: Tree) -> Any:
@@ -184,7 +184,7 @@ class SelectorEvaluator(Evaluator):
         return self._selected(tree, tree.children[1])
 
     def member_optional_index(self, tree: Tree) -> Any:
-        """An element that may be absent."""
+        """An optional element."""
         return self._selected(tree, tree.children[1])
 
     def _selected(self, tree: Tree, key: Any) -> Any:
@@ -200,7 +200,7 @@ class SelectorEvaluator(Evaluator):
         return value.value if value.present else missing
 
     def _found(self, tree: Tree, key: Any) -> Any:
-        """Whether what a qualifier selects may be absent, with what is selected, and the failure that it is if not."""
+        """Whether the selection is optional, the selected value, and the failure if a required one is absent."""
         whole = self.visit(tree.children[0])
         if tree.children[0].data not in _FREE:
             self.meter.spend(1)
@@ -210,7 +210,7 @@ class SelectorEvaluator(Evaluator):
                 return True, ABSENT, None
             whole, optional = whole.value, True
         if not isinstance(key, StringType) and not isinstance(whole, CELEvalError):
-            key = self._unnamed(key)
+            key = self._attribute_part(key)
         for part in (whole, key):
             if isinstance(part, CELEvalError):
                 return part
@@ -220,11 +220,11 @@ class SelectorEvaluator(Evaluator):
             value = look_up(whole, key)
         except CelError as error:
             return CELEvalError(str(error))
-        told = "index out of bounds" if isinstance(whole, ListType) else "no such key"
-        return optional, value, CELEvalError(f"{told}: {text_of(key)}")
+        problem = "index out of bounds" if isinstance(whole, ListType) else "no such key"
+        return optional, value, CELEvalError(f"{problem}: {text_of(key)}")
 
     def ident_arg(self, tree: Tree) -> Any:
-        """A call of a function, or the macro that is none of a value."""
+        """A call of a function, or the macro `has`."""
         name, arguments = str(tree.children[0]), arguments_of(tree)
         if name == "has" and len(arguments) == 1:
             return self._has(arguments[0])
@@ -237,7 +237,7 @@ class SelectorEvaluator(Evaluator):
         return found if isinstance(found, CELEvalError) else BoolType(found[1].present)
 
     def member_dot_arg(self, tree: Tree) -> Any:
-        """A call of a method or of a function in a namespace, or a macro."""
+        """A call of a method, of a namespaced function, or of a macro."""
         receiver, name, arguments = tree.children[0], str(tree.children[1]), arguments_of(tree)
         macro = macro_of(receiver, name, arguments)
         if macro is not None:
@@ -251,7 +251,7 @@ class SelectorEvaluator(Evaluator):
         return self._calls.call(f".{name}", target, *map(self.visit, arguments))
 
     def _or_else(self, target: Any, otherwise: Tree, unwraps: bool) -> Any:
-        """The second part is looked at only if the first is absent. It costs nothing itself."""
+        """`or` and `orValue`: evaluates the alternative only if the target is absent. The call itself is free."""
         if not isinstance(target, Optional):
             return target
         if target.present:
@@ -283,7 +283,7 @@ class SelectorEvaluator(Evaluator):
         return value
 
     def _mapped(self, target: Any, name: str, body: Tree, again: int, flat: bool) -> Any:
-        """Upstream asks for the target a second time, to take its value out."""
+        """`optMap` and `optFlatMap`. Upstream evaluates the target twice: for its presence, and for its value."""
         if not isinstance(target, Optional):
             return _failed(target)
         self.meter.spend(1)

@@ -1,6 +1,6 @@
-"""Texts and bytes as they are written in expressions. Mirrors cel-go's parser/unescape.go.
+"""Literals: strings, bytes, numbers and booleans. Mirrors cel-go's parser/unescape.go.
 
-cel-python drops line ends in texts, lacks two escapes and takes any other, so that these literals are read here.
+cel-python's own literals drop line breaks in strings, lack two escapes and accept invalid ones.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ _ESCAPE = re.compile(
     r"\\(?:([abfnrtv\\'\"`?])|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2}))|\\"
 )
 _SIMPLE = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_LONGEST_NUMBER = 400
+_MAX_DIGITS = 400
 
 
 def value_of(token: Any) -> Any:
-    """What a literal stands for. Raises ValueError."""
+    """The value of a literal. Raises ValueError."""
     match token.type:
         case "STRING_LIT" | "MLSTRING_LIT":
             return StringType(_text_of(str(token)))
@@ -34,7 +34,7 @@ def value_of(token: Any) -> Any:
             return DoubleType(str(token))
     kind, name = (UintType, "uint") if token.type == "UINT_LIT" else (IntType, "int")
     try:
-        if len(token) > _LONGEST_NUMBER or (kind is UintType and token.startswith("-")):
+        if len(token) > _MAX_DIGITS or (kind is UintType and token.startswith("-")):
             raise ValueError
         return kind(str(token).rstrip("uU"))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The macros that go through lists and maps, each costing what the loop costs that cel-go makes of it.
+"""The macros that iterate over lists and maps. Their cost is that of the comprehension that cel-go expands them to.
 
 Mirrors cel-go's parser/macro.go and ext/comprehensions.go.
 """
@@ -20,7 +20,7 @@ Evaluate = Callable[[Mapping[str, Any], Tree], Any]
 """Evaluates an expression in which further variables are bound."""
 
 _NAME = 1
-"""What it costs to name what a loop has gathered so far."""
+"""The cost of reading the loop's accumulator."""
 _CALL = 1
 
 
@@ -34,7 +34,7 @@ class Loop:
         self._bodies = bodies
 
     def run(self, name: str, values: Any) -> Any:
-        """What the loop comes to, which may be a CELEvalError. Raises CostExceeded."""
+        """The result of the loop, which can be a CELEvalError. Raises CostExceeded."""
         if not isinstance(values, (ListType, MapType)):
             return CELEvalError(f"expression of type '{type_name(values)}' cannot be range of a comprehension")
         rounds = self._rounds(values)
@@ -59,10 +59,10 @@ class Loop:
         return self._evaluate(dict(zip(self._names, variables, strict=True)), self._bodies[which])
 
     def _quantified(self, rounds: Iterable[tuple[Any, ...]], decisive: bool) -> Any:
-        going_on = _NAME + _CALL + (_CALL if decisive else 0)
+        condition = _NAME + _CALL + (_CALL if decisive else 0)
         found: Any = BoolType(not decisive)
         for variables in rounds:
-            self._spend(going_on)
+            self._spend(condition)
             if isinstance(found, BoolType) and bool(found) is decisive:
                 break
             self._spend(_NAME)

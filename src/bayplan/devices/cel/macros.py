@@ -1,4 +1,4 @@
-"""Which calls are macros, whose arguments are expressions and not values.
+"""The macros: calls whose arguments are expressions instead of values.
 
 Mirrors cel-go's parser/macro.go, cel/library.go and ext (bindings, comprehensions of two variables, lists).
 """
@@ -12,12 +12,12 @@ from bayplan.devices.cel.parsing import Tree, identifier
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """How a macro takes its arguments."""
+    """The arguments of a macro: variable names, then an optional condition, then an expression."""
 
     variables: int = 1
-    """How many of them are names; behind them come what is to hold, if anything, and the expression."""
+    """The number of variable names."""
     predicate: bool = False
-    """Whether the expression must be a truth value."""
+    """Whether the expression must be a bool."""
 
 
 MACROS: dict[tuple[str, int], Macro] = {
@@ -32,7 +32,7 @@ MACROS: dict[tuple[str, int], Macro] = {
 
 
 def macro_of(receiver: Tree, name: str, arguments: list[Tree]) -> Macro | None:
-    """The macro that a call of a method is, if it is one."""
+    """The macro that a method call invokes; None for an ordinary method."""
     if name == "bind" and identifier(receiver) != "cel":
         return None
     return MACROS.get((name, len(arguments)))

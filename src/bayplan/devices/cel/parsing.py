@@ -1,4 +1,4 @@
-"""Expressions as trees: cel-python's grammar with the optional syntax, and its trees without what says nothing."""
+"""Parses expressions: cel-python's grammar, extended by the optional syntax, and a simplified syntax tree."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _entry : entry | optional_entry
 entry : expr ":" expr
 optional_entry : "?" expr ":" expr
 """
-"""What cel-go's grammar has beyond that of cel-python: a.?b, a[?b], [?a], {?a: b}, and a comma at the end."""
+"""Syntax of cel-go that cel-python's grammar lacks: a.?b, a[?b], [?a], {?a: b}, and trailing commas."""
 
-_PASSING = frozenset(
+_WRAPPERS = frozenset(
     {
         *("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member"),
         *("primary", "paren_expr"),
@@ -53,21 +53,21 @@ OPERATORS = {
     "unary_not": "!_",
     "unary_neg": "-_",
 }
-"""The functions that cel-python's nodes of operators stand for."""
+"""The functions of cel-python's operator nodes."""
 
 CONSTANT = "constant"
-"""A node with a value for its child, which planning puts into a tree."""
+"""The node of a folded constant. Its child is the value."""
 
 Tree = lark.Tree[Any]
 
 
 class InvalidSyntax(ValueError):
-    """A text that is no expression."""
+    """A text isn't a valid expression."""
 
 
 @cache
 def _parser() -> lark.Lark:
-    """Built once, as cel-python does with its own: that takes a while, and it keeps nothing of what it parses."""
+    """The parser, built once because that is slow. It has no state."""
     grammar = resources.files("celpy").joinpath("cel.lark").read_text()
     return lark.Lark(
         grammar + _OPTIONAL_SYNTAX,
@@ -81,7 +81,7 @@ def _parser() -> lark.Lark:
 
 
 def parse(text: str) -> Tree:
-    """The expression, with nodes of one child left out where they only pass it on. Raises InvalidSyntax."""
+    """Parse an expression. Nodes that only wrap their single child are removed. Raises InvalidSyntax."""
     try:
         return _simplified(_parser().parse(text))
     except UnexpectedInput as error:
@@ -90,12 +90,12 @@ def parse(text: str) -> Tree:
 
 
 def identifier(tree: Tree) -> str | None:
-    """The name that an expression consists of, if it is no more than a name."""
+    """The name, if the expression is a plain name."""
     return str(tree.children[0]) if tree.data == "ident" else None
 
 
 def qualified_name(tree: Tree) -> str | None:
-    """The name that an expression may be, with dots in it."""
+    """The dotted name, if the expression is one."""
     parts: list[str] = []
     while tree.data == "member_dot":
         parts.append(str(tree.children[1]))
@@ -106,36 +106,36 @@ def qualified_name(tree: Tree) -> str | None:
 
 
 def arguments_of(call: Tree) -> list[Tree]:
-    """The arguments of a call of a function or a method."""
+    """The arguments of a function or method call."""
     last = call.children[-1]
     return list(last.children) if isinstance(last, lark.Tree) and last.data == "exprlist" else []
 
 
 def _simplified(tree: Tree) -> Tree:
-    while (inner := _passed_on(tree)) is not None:
+    while (inner := _wrapped(tree)) is not None:
         tree = inner
-    children = _links(tree) if tree.data in _CHAINS else tree.children
+    children = _operands(tree) if tree.data in _CHAINS else tree.children
     simplified = [_simplified(child) if isinstance(child, lark.Tree) else child for child in children]
     if tree.data == "optional_entry":
         return lark.Tree("entry", [simplified[0], lark.Tree("optional_element", simplified[1:])])
-    return lark.Tree(str(tree.data), simplified)  # the names of rules are tokens, which compare slowly
+    return lark.Tree(str(tree.data), simplified)  # rule names are lark tokens, which compare slowly
 
 
-def _passed_on(tree: Tree) -> Tree | None:
-    """What a node only passes on: its one child, or what stands behind --, !!."""
+def _wrapped(tree: Tree) -> Tree | None:
+    """The child of a node that only wraps it, or the operand of -- or !!."""
     last: Any = tree.children[-1] if tree.children else None
-    if tree.data in _PASSING and len(tree.children) == 1:
+    if tree.data in _WRAPPERS and len(tree.children) == 1:
         return last if isinstance(last, lark.Tree) else None
     if tree.data == "unary" and last.data == "unary" and len(last.children) == 2:
         return last.children[1] if tree.children[0] == last.children[0] else None
     return None
 
 
-def _links(tree: Tree) -> list[Tree]:
-    """All that && or || stands between: as a chain of any length, not as a tree of that depth."""
-    links: list[Tree] = []
+def _operands(tree: Tree) -> list[Tree]:
+    """The operands of a chain of && or ||, as a flat list instead of a deep tree."""
+    operands: list[Tree] = []
     name = tree.data
     while tree.data == name and len(tree.children) == 2:
         tree, right = tree.children
-        links.append(right)
-    return [tree, *reversed(links)]
+        operands.append(right)
+    return [tree, *reversed(operands)]

@@ -1,6 +1,6 @@
-"""What of an expression is constant, evaluated beforehand, where it costs nothing. Mirrors cel-go's planner.
+"""Constant folding, which doesn't count towards the cost limit. Mirrors cel-go's planner.
 
-Lists, maps and conversions of constants are values from then on, and those that fail make the expression no selector.
+Lists, maps and conversions of constants become values. If one of them fails, the expression isn't a valid selector.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _INDEXES = frozenset({"member_index", "member_optional_index"})
 
 
 class PlanError(ValueError):
-    """An expression whose types are right, but that can only fail."""
+    """A well-typed expression that fails for every device."""
 
 
 def plan(tree: Tree, bound: frozenset[str] = frozenset()) -> Tree:
-    """The expression with its constants as values. `bound` are the names of variables. Raises PlanError."""
+    """The expression with its constants folded. `bound` are the names of variables in scope. Raises PlanError."""
     if tree.data == "literal":
         return _constant(literals.value_of(tree.children[0]))
     name = qualified_name(tree)
@@ -52,7 +52,7 @@ def plan(tree: Tree, bound: frozenset[str] = frozenset()) -> Tree:
 
 
 def _variables(tree: Tree) -> set[str]:
-    """The names that a macro gives values to."""
+    """The variable names that a macro binds."""
     if tree.data != "member_dot_arg":
         return set()
     arguments = arguments_of(tree)
@@ -67,15 +67,15 @@ def _constant(value: Any) -> Tree:
 def _is_constant(tree: Tree) -> bool:
     match tree.data:
         case "list_lit" | "map_lit":
-            return all(_written_out(child) for child in tree.children)
+            return all(_has_only_constants(child) for child in tree.children)
         case "ident_arg":
             arguments = arguments_of(tree)
             return tree.children[0] in _CONVERSIONS and len(arguments) == 1 and arguments[0].data == CONSTANT
     return False
 
 
-def _written_out(tree: Tree) -> bool:
-    return tree.data == CONSTANT or (tree.data == "entry" and all(map(_written_out, tree.children)))
+def _has_only_constants(tree: Tree) -> bool:
+    return tree.data == CONSTANT or (tree.data == "entry" and all(map(_has_only_constants, tree.children)))
 
 
 def _check_pattern(arguments: list[Tree]) -> None:

@@ -1,4 +1,4 @@
-"""Device selectors: expressions compiled once, and their answers remembered by what a device tells of itself.
+"""Device selectors: compiled expressions, and a cache of their results.
 
 Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go and cache.go.
 """
@@ -19,29 +19,29 @@ from bayplan.devices.cel.parsing import InvalidSyntax, Tree, parse
 from bayplan.devices.cel.planning import PlanError, plan
 from bayplan.devices.cel.values import type_name
 
-_COMPILED = 256
-_ANSWERS = 65536
+_MAX_COMPILED = 256
+_MAX_RESULTS = 65536
 
 __all__ = ["CompileError", "DeviceFacts", "RuntimeFailure", "Selector", "Selectors"]
 
 
 class CompileError(ValueError):
-    """An expression that is no selector: the message says why."""
+    """An expression isn't a valid selector. The message is the reason."""
 
 
 class RuntimeFailure(ValueError):
-    """An expression that failed on a device."""
+    """The evaluation of an expression failed for a device."""
 
 
 class Selector:
-    """An expression that can select devices."""
+    """A compiled expression."""
 
     def __init__(self, expression: str) -> None:
         """Raises CompileError."""
         self._plan = _compiled(expression)
 
     def matches(self, device: DeviceFacts, meter: Meter | None = None) -> bool:
-        """Whether it selects a device; `meter` tells afterwards what that cost. Raises RuntimeFailure."""
+        """Whether the expression selects a device. `meter` counts the cost. Raises RuntimeFailure."""
         try:
             variables = {"device": device.variable()}
             value = SelectorEvaluator(self._plan, variables, meter or Meter()).visit(self._plan)
@@ -59,28 +59,28 @@ class Selector:
 
 
 class Selectors:
-    """The expressions that were compiled, and what they said."""
+    """A cache of compiled expressions and of their results."""
 
     def __init__(self) -> None:
         self._compiled: OrderedDict[str, Selector | CompileError] = OrderedDict()
-        self._answers: OrderedDict[tuple[str, DeviceFacts], bool | RuntimeFailure] = OrderedDict()
+        self._results: OrderedDict[tuple[str, DeviceFacts], bool | RuntimeFailure] = OrderedDict()
 
     def matches(self, expression: str, device: DeviceFacts) -> bool:
         """Whether an expression selects a device. Raises CompileError or RuntimeFailure."""
         key = (expression, device)
-        answer = self._answers.get(key)
-        if answer is None:
+        result = self._results.get(key)
+        if result is None:
             selector = self._selector(expression)
             try:
-                answer = selector.matches(device)
+                result = selector.matches(device)
             except RuntimeFailure as failure:
-                answer = failure
-            self._answers[key] = answer
-            if len(self._answers) > _ANSWERS:
-                self._answers.popitem(last=False)
-        if isinstance(answer, RuntimeFailure):
-            raise answer.with_traceback(None)
-        return answer
+                result = failure
+            self._results[key] = result
+            if len(self._results) > _MAX_RESULTS:
+                self._results.popitem(last=False)
+        if isinstance(result, RuntimeFailure):
+            raise result.with_traceback(None)
+        return result
 
     def _selector(self, expression: str) -> Selector:
         found = self._compiled.get(expression)
@@ -90,7 +90,7 @@ class Selectors:
             except CompileError as error:
                 found = error
             self._compiled[expression] = found
-            if len(self._compiled) > _COMPILED:
+            if len(self._compiled) > _MAX_COMPILED:
                 self._compiled.popitem(last=False)
         if isinstance(found, CompileError):
             raise found.with_traceback(None)

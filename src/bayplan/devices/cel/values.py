@@ -1,4 +1,4 @@
-"""The values that Kubernetes adds to those of cel-python, and what `type()` calls all of them."""
+"""The value types that Kubernetes adds to cel-python's, and the type names of all values."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MAX_UINT64 = 2**64 - 1
 
 
 class CelError(ValueError):
-    """What a function cannot do: evaluation makes a CELEvalError of it, which is a value that && and || absorb."""
+    """An error of a function. Evaluation converts it to a CELEvalError, a value that && and || absorb."""
 
 
 class NoSuchOverload(CelError):
-    """A function or an operator for types that it is not for."""
+    """A function or operator doesn't support the types of its arguments."""
 
     def __init__(self, message: str = "no such overload") -> None:
         super().__init__(message)
@@ -35,19 +35,19 @@ class NoSuchOverload(CelError):
 
 @dataclass(frozen=True, slots=True, eq=True)
 class Quantity:
-    """A `kubernetes.Quantity`, in nano-units. Upstream cannot compare with what was `computed`, on the right of ==."""
+    """A `kubernetes.Quantity`, in nano-units. As upstream, a `computed` one can't be the right operand of ==."""
 
     nanos: int
     computed: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Quantity:
-        """Of a text. Raises InvalidQuantity, a ValueError."""
+        """Parse a quantity. Raises InvalidQuantity, a ValueError."""
         return cls(quantity.parse(text))
 
     @property
     def whole(self) -> int | None:
-        """The value, if it is an integer of 64 bits."""
+        """The value if it is a 64-bit integer, else None."""
         value, rest = divmod(self.nanos, quantity.NANO)
         return value if not rest and -(2**63) <= value < 2**63 else None
 
@@ -55,7 +55,7 @@ class Quantity:
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Semver:
-    """A `kubernetes.Semver`: equal and ordered by precedence, in which build metadata does not count."""
+    """A `kubernetes.Semver`. Equality and order ignore build metadata."""
 
     major: int
     minor: int
@@ -64,10 +64,10 @@ class Semver:
 
     @classmethod
     def parse(cls, text: str) -> Semver:
-        """Of a text in the strict form of semver 2.0.0. Raises ValueError."""
+        """Parse a strict semver 2.0.0 version. Raises ValueError."""
         match = _SEMVER.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is not a semantic version: expected major.minor.patch, as in 1.2.3")
+            raise ValueError(f"{text!r} is not a semantic version: expected major.minor.patch, such as 1.2.3")
         numbers = [*match.group(1, 2, 3), *(part for part in (match[4] or "").split(".") if part.isdigit())]
         if any(len(number) > 20 or int(number) > _MAX_UINT64 for number in numbers):
             raise ValueError(f"{text!r} is not a semantic version: a number does not fit into 64 bits")
@@ -75,8 +75,8 @@ class Semver:
         return cls(major, minor, patch, tuple(match[4].split(".")) if match[4] else ())
 
     @classmethod
-    def parse_tolerantly(cls, text: str) -> Semver:
-        """Of a text that may begin with v, leave parts out or have leading zeros. Raises ValueError."""
+    def parse_tolerant(cls, text: str) -> Semver:
+        """Parse a version that can start with v, omit parts or have leading zeros. Raises ValueError."""
         parts = text.removeprefix("v").split(".", 2)
         for index, part in enumerate(parts):
             if len(part) > 1:
@@ -104,7 +104,7 @@ class Semver:
 
 
 class Optional(NamedTuple):
-    """A value that may be absent."""
+    """An optional value."""
 
     present: bool
     value: Any = None
@@ -122,7 +122,7 @@ class TypeValue:
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """A `kubernetes.URL`, by its parts."""
+    """A `kubernetes.URL`, split into its parts."""
 
     text: str
     scheme: str
@@ -135,16 +135,16 @@ class URL:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A `kubernetes.NamedFormat`: what is wrong with a text, by the rules of a name."""
+    """A `kubernetes.NamedFormat`. `validate` returns the errors of a text."""
 
     name: str
     validate: Callable[[str], list[str]]
     pattern_size: int
-    """How long its regular expression counts as in what a validation costs."""
+    """The length of the format's regular expression, for the cost of a validation."""
 
 
 class DomainMap(celtypes.MapType):
-    """A map by domain: one that is not there is selected as an empty map, though it is not `in` the map."""
+    """A map by domain. Selecting a missing domain returns an empty map, although the domain isn't `in` the map."""
 
 
 _NAMES: dict[type, str] = {
@@ -182,11 +182,11 @@ _NATIVE: dict[type, Callable[[Any], Any]] = {
 
 
 def type_name(value: Any) -> str:
-    """What `type()` calls the type of a value."""
+    """The name that `type()` returns for a value."""
     return _NAMES[type(value)]
 
 
 def as_cel(value: Any) -> Any:
-    """A value of Python as cel-python has it; others are themselves."""
+    """Convert a Python value to cel-python's type. Other values are returned unchanged."""
     convert = _NATIVE.get(type(value))
     return value if convert is None else convert(value)

@@ -227,7 +227,7 @@ class Search:
 
     def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
         capacity = device.spec.capacity
-        if not demand.capacity and (not capacity or device.is_taken_whole):
+        if not demand.capacity and (not capacity or device.is_exclusive):
             return True
         consumed = self._supply.taken.consumed.get(device.id, {})
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))

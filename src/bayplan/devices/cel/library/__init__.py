@@ -1,7 +1,7 @@
-"""What the functions of CEL do, by their names.
+"""The implementations of CEL's functions.
 
-A function takes values of types that it is declared for, of a method the receiver first. It gives values of Python or
-of cel-python, and raises CelError where it fails.
+A function is called with arguments of its declared types; a method's receiver is the first argument. It returns Python
+or cel-python values, and raises CelError on failure.
 """
 
 from __future__ import annotations
@@ -32,4 +32,4 @@ IMPLEMENTATIONS: dict[str, Callable[..., Any]] = {
     )
     for name, function in module.FUNCTIONS.items()
 }
-"""The functions, those of a namespace with its name."""
+"""The functions, by name; namespaced functions with their namespace."""

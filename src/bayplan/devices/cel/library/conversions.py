@@ -1,4 +1,4 @@
-"""What makes values of one type of those of another. Mirrors cel-go's common/stdlib and common/types."""
+"""Type conversions. Mirrors cel-go's common/stdlib and common/types."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _whole(value: Any, kind: Any, syntax: re.Pattern[str], name: str, overflow: 
 
 
 def string_of(value: Any) -> str:
-    """What `string()` makes of any value. Raises CelError."""
+    """The result of `string()`. Raises CelError."""
     return times.text_of(value) if isinstance(value, (TimestampType, DurationType)) else text_of(value)
 
 

@@ -1,4 +1,4 @@
-"""Formats with names, and what is wrong with a text by them. Mirrors Kubernetes' pkg/cel/library/format.go."""
+"""Named formats and their validation. Mirrors Kubernetes' pkg/cel/library/format.go."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def _name(syntax: re.Pattern[str], longest: int, text: str) -> list[str]:
 
 
 def _prefix(validate: Callable[[str], list[str]], text: str) -> list[str]:
-    """A name that something will be put behind: it may end in a dash."""
+    """Validate the prefix of a generated name, which can end in a dash."""
     return validate(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
 def _is_date(text: str) -> bool:
     if not _DATE.fullmatch(text):
         return False
-    leap = f"2000{text[4:]}" if text.startswith("0000") else str(text)  # a leap year that Python lacks
+    leap = f"2000{text[4:]}" if text.startswith("0000") else str(text)  # Python has no year 0, a leap year
     return reads(date.fromisoformat, leap)
 
 

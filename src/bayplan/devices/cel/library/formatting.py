@@ -1,4 +1,4 @@
-"""What `'...'.format([...])` writes. Mirrors cel-go's ext/formatting.go, with the locale en_US."""
+"""`'...'.format([...])`. Mirrors cel-go's ext/formatting.go with the locale en_US."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _TAKES = {
     "X": _HEXADECIMAL,
     "o": _INTEGERS,
 }
-_PRECISION, _MOST_DIGITS = 6, 1000
+_PRECISION, _MAX_PRECISION = 6, 1000
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def check_format(text: str, types: Sequence[str]) -> None:
-    """That a format is for values of types with these names, of which it takes all. Raises CelError."""
+    """Check that a format string matches arguments of types with these names. Raises CelError."""
     clauses = [match for match in _clauses(text) if match[0] != "%%"]
     for index, clause in enumerate(clauses):
         if index >= len(types):
@@ -68,7 +68,7 @@ def _clauses(text: str) -> list[re.Match[str]]:
         if not kind:
             raise CelError("unexpected end of string")
         parsing = "could not parse formatting clause"
-        if digits is not None and (not digits or len(digits) > 4 or int(digits) > _MOST_DIGITS):
+        if digits is not None and (not digits or len(digits) > 4 or int(digits) > _MAX_PRECISION):
             raise CelError(f"{parsing}: error while parsing precision: error while converting precision to integer")
         if kind not in _TAKES:
             raise CelError(f'{parsing}: unrecognized formatting clause "{kind}"')
@@ -83,9 +83,9 @@ def _check(kind: str, name: str) -> None:
 def _string(value: Any, _: int) -> str:
     match value:
         case ListType():
-            return f"[{_joined(map(_inside, value))}]"
+            return f"[{_joined(map(_literal, value))}]"
         case MapType():
-            pairs = sorted((_inside(key), _inside(each)) for key, each in value.items())
+            pairs = sorted((_literal(key), _literal(each)) for key, each in value.items())
             return f"{{{_joined(f'{key}:{each}' for key, each in pairs)}}}"
         case None:
             return "null"
@@ -101,8 +101,8 @@ def _joined(parts: Iterable[str]) -> str:
     return ", ".join(written)
 
 
-def _inside(value: Any) -> str:
-    """As it is written inside a list or a map: as CEL has literals."""
+def _literal(value: Any) -> str:
+    """The CEL literal of a value, as in formatted lists and maps."""
     match value:
         case StringType():
             return quoted(value)

@@ -17,7 +17,7 @@ from bayplan.devices.cel.library.operators import comparable, compare, contains,
 from bayplan.devices.cel.values import CelError, NoSuchOverload
 
 _INCLUDED = 48
-"""The longest list that `includes` looks through. Mirrors ResourceSliceMaxAttributeValuesPerDevice."""
+"""The maximum length of a list for `includes`. Mirrors ResourceSliceMaxAttributeValuesPerDevice."""
 
 
 def _is_sorted(values: list[Any]) -> bool:
@@ -49,7 +49,7 @@ def _last_index_of(values: Any, wanted: Any, *more: int) -> int:
 
 
 def _range(count: int) -> list[int]:
-    if count > MAX_COST:  # which no list may cost, and so no such list is made
+    if count > MAX_COST:  # the list would exceed the cost limit, so don't create it
         raise CostExceeded
     return list(range(count))
 
@@ -100,7 +100,7 @@ def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
 
 
 def insert(target: MapType, more: MapType) -> None:
-    """Puts all of one map into another. Raises CelError if a key is there already."""
+    """Add all entries of `more` to `target`. Raises CelError if a key exists already."""
     for key, value in more.items():
         if find(target, key).present:
             raise CelError(f"insert failed: key {string_of(key)} already exists")

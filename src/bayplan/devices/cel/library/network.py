@@ -1,4 +1,4 @@
-"""Addresses and networks, as Python has them. Mirrors Kubernetes' pkg/cel/library/ip.go and cidr.go."""
+"""IP addresses and CIDRs, as Python's ipaddress objects. Mirrors Kubernetes' pkg/cel/library/ip.go and cidr.go."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BROADCAST = IPv4Address("255.255.255.255")
 
 def _ip(text: str) -> Any:
     try:
-        return _plain(ip_address(str(text)), "IP address", text)
+        return _checked(ip_address(str(text)), "IP address", text)
     except ValueError as error:
         if isinstance(error, CelError):
             raise
@@ -30,14 +30,14 @@ def _cidr(text: str) -> Any:
         if not _PREFIX.fullmatch(text):
             wrong = "bad bits after slash" if "/" in text else "no '/'"
             raise CelError(f'{parsing}: netip.ParsePrefix("{text}"): {wrong}: "{text.partition("/")[2]}"')
-        return _plain(ip_interface(str(text)), "CIDR", text)
+        return _checked(ip_interface(str(text)), "CIDR", text)
     except ValueError as error:
         if isinstance(error, CelError):
             raise
         raise CelError(f'{parsing}: netip.ParsePrefix("{text}"): {error}') from None
 
 
-def _plain(address: Any, what: str, text: str) -> Any:
+def _checked(address: Any, what: str, text: str) -> Any:
     if isinstance(address, IPv6Address):
         if address.scope_id:
             raise CelError(f'{what} "{text}" with zone value is not allowed')

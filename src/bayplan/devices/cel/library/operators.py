@@ -1,4 +1,4 @@
-"""Operators. cel-python's numbers check what 64 bits hold; equality and order are as cel-go's common/types has them."""
+"""Operators. cel-python's numbers detect 64-bit overflow; equality and order mirror cel-go's common/types."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _NUMBERS = (IntType, UintType, DoubleType)
 _ORDERED = (BoolType, *_NUMBERS, StringType, BytesType, TimestampType, DurationType)
 _OPAQUE = (Quantity, Semver, IPv4Address, IPv6Address, URL, Format)
 _LARGE = 6
-"""From which power of ten on a double is written with an exponent."""
+"""The power of ten from which doubles are written with an exponent."""
 
 
-class _Compared:
-    """How many elements are compared: lists can be in lists many times over, at next to no cost."""
+class _Budget:
+    """A limit on compared elements: nested lists can contain the same list many times at almost no cost."""
 
     __slots__ = ("left",)
 
@@ -53,16 +53,19 @@ class _Compared:
         self.left = MAX_COST
 
     def count(self) -> None:
-        """Raises CostExceeded when no list of that length could be."""
+        """Count a compared element. Raises CostExceeded above the maximum."""
         self.left -= 1
         if self.left < 0:
             raise CostExceeded
 
 
-def equal(one: Any, other: Any, compared: _Compared | None = None) -> bool:
-    """Whether two values are equal, whatever their types are. Raises NoSuchOverload where Kubernetes' meet others."""
+def equal(one: Any, other: Any, budget: _Budget | None = None) -> bool:
+    """Whether two values of any types are equal.
+
+    Raises NoSuchOverload for a comparison of a Kubernetes type with a different type.
+    """
     if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):
-        return _plain(one) == _plain(other)
+        return _number(one) == _number(other)
     if one is None or other is None:
         return one is other
     if isinstance(one, _OPAQUE):
@@ -72,45 +75,45 @@ def equal(one: Any, other: Any, compared: _Compared | None = None) -> bool:
     if isinstance(one, ListType):
         if not isinstance(other, ListType) or len(one) != len(other):
             return False
-        return not _differ(zip(one, other, strict=True), compared or _Compared())
+        return not _differ(zip(one, other, strict=True), budget or _Budget())
     if isinstance(one, MapType):
-        return isinstance(other, MapType) and _equal_maps(one, other, compared or _Compared())
+        return isinstance(other, MapType) and _equal_maps(one, other, budget or _Budget())
     if isinstance(one, Optional):
         if not isinstance(other, Optional) or one.present != other.present:
             return False
-        return not one.present or equal(one.value, other.value, compared)
+        return not one.present or equal(one.value, other.value, budget)
     return type(one) is type(other) and bool(one == other)
 
 
 def equals(one: Any, other: Any) -> bool:
-    """Whether two values are equal, where those that cannot be compared are not."""
+    """Whether two values are equal. Values that can't be compared aren't equal."""
     try:
         return equal(one, other)
     except NoSuchOverload:
         return False
 
 
-def _differ(pairs: Iterable[tuple[Any, Any]], compared: _Compared) -> bool:
-    """Whether any pair is unequal: one that cannot be compared is not."""
+def _differ(pairs: Iterable[tuple[Any, Any]], budget: _Budget) -> bool:
+    """Whether any pair is unequal. As upstream, pairs that can't be compared don't count."""
     for one, other in pairs:
-        compared.count()
+        budget.count()
         try:
-            if not equal(one, other, compared):
+            if not equal(one, other, budget):
                 return True
         except NoSuchOverload:
             continue
     return False
 
 
-def _equal_maps(one: MapType, other: MapType, compared: _Compared) -> bool:
+def _equal_maps(one: MapType, other: MapType, budget: _Budget) -> bool:
     if len(one) != len(other):
         return False
     found = [(value, find(other, key)) for key, value in one.items()]
-    return all(each.present for _, each in found) and not _differ(((a, b.value) for a, b in found), compared)
+    return all(each.present for _, each in found) and not _differ(((a, b.value) for a, b in found), budget)
 
 
 def find(values: MapType, key: Any) -> Optional:
-    """What a map has under a key; numbers are found by what they are."""
+    """The value of a key in a map. Numeric keys of different types are equal if their values are."""
     if isinstance(key, StringType):
         return Optional(True, dict.__getitem__(values, key)) if dict.__contains__(values, key) else ABSENT
     for each, value in values.items():
@@ -120,7 +123,7 @@ def find(values: MapType, key: Any) -> Optional:
 
 
 def look_up(whole: Any, key: Any) -> Optional:
-    """What a field or an index selects. Raises CelError if it can select nothing."""
+    """The value that a field or an index selects. Raises CelError for an invalid index."""
     if isinstance(whole, MapType):
         found = find(whole, key)
         return Optional(True, MapType()) if isinstance(whole, DomainMap) and not found.present else found
@@ -130,7 +133,7 @@ def look_up(whole: Any, key: Any) -> Optional:
         raise CelError(f"unsupported index type '{type_name(key)}' in list")
     if isinstance(key, DoubleType) and not key.is_integer():
         raise CelError(f"unsupported index value {text_of(key)} in list")
-    return Optional(True, whole[int(key)]) if 0 <= _plain(key) < len(whole) else ABSENT
+    return Optional(True, whole[int(key)]) if 0 <= _number(key) < len(whole) else ABSENT
 
 
 def contains(values: Any, wanted: Any) -> bool:
@@ -141,18 +144,18 @@ def contains(values: Any, wanted: Any) -> bool:
 
 
 def comparable(value: Any) -> bool:
-    """Whether values of the type have an order."""
+    """Whether values of this type are ordered."""
     return isinstance(value, _ORDERED)
 
 
 def compare(one: Any, other: Any) -> int:
-    """Below zero if the first comes first, above if the second does. Raises CelError."""
+    """Negative if `one` is less than `other`, positive if it is greater. Raises CelError."""
     return int(_ordered(gt, one, other)) - int(_ordered(lt, one, other))
 
 
 def _ordered(relation: Callable[[Any, Any], bool], one: Any, other: Any) -> bool:
     if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):
-        one, other = _plain(one), _plain(other)
+        one, other = _number(one), _number(other)
         if math.isnan(one) or math.isnan(other):
             raise CelError("NaN values cannot be ordered")
     elif type(one) is not type(other) or not comparable(one):
@@ -160,12 +163,12 @@ def _ordered(relation: Callable[[Any, Any], bool], one: Any, other: Any) -> bool
     return bool(relation(one, other))
 
 
-def _plain(value: Any) -> int | float:
+def _number(value: Any) -> int | float:
     return float(value) if isinstance(value, DoubleType) else int(value)
 
 
 def text_of(value: Any) -> str:
-    """What `string()` makes of a value that is no time."""
+    """The result of `string()` for a value other than a timestamp or duration."""
     match value:
         case BoolType():
             return "true" if value else "false"
@@ -182,7 +185,7 @@ def text_of(value: Any) -> str:
 
 
 def _shortest(value: float) -> str:
-    """A double as Go's %g has it."""
+    """A double in the format of Go's %g."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if value == 0:

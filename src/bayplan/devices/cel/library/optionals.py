@@ -1,6 +1,6 @@
-"""Values that may be absent. Mirrors cel-go's cel/library.go and common/types/optional.go.
+"""Optional values. Mirrors cel-go's cel/library.go and common/types/optional.go.
 
-`or` and `orValue` look at their second part only when they need it, so that they are not functions.
+`or` and `orValue` aren't functions, because they evaluate their argument only if they need it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _PLAIN = (int, float, str, bytes, list, dict, timedelta, type(None))
 
 
 def _of_non_zero(value: Any) -> Optional:
-    """Of a value unless it is zero, empty or null."""
+    """The value as an optional; absent if the value is zero, empty or null."""
     zero = not value if isinstance(value, _PLAIN) else isinstance(value, TimestampType) and value.year == 1
     return ABSENT if zero else Optional(True, value)
 

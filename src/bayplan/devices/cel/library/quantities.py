@@ -18,7 +18,7 @@ def _read(parse: Callable[[str], Any], text: str) -> Any:
 
 
 def reads(parse: Callable[[str], Any], text: str) -> bool:
-    """Whether a text can be read."""
+    """Whether `parse` accepts a text."""
     try:
         parse(text)
     except ValueError:
@@ -27,7 +27,7 @@ def reads(parse: Callable[[str], Any], text: str) -> bool:
 
 
 def _semver(normalize: bool) -> Callable[[str], Semver]:
-    return Semver.parse_tolerantly if normalize else Semver.parse
+    return Semver.parse_tolerant if normalize else Semver.parse
 
 
 def _as_integer(one: Quantity) -> int:

@@ -1,4 +1,4 @@
-"""Regular expressions in the syntax of RE2, which is Go's. Mirrors Kubernetes' pkg/cel/library/regex.go."""
+"""Regular expressions in RE2 syntax, as in Go. Mirrors Kubernetes' pkg/cel/library/regex.go."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _quiet() -> Any:
 
 @lru_cache(maxsize=256)
 def compiled(pattern: str) -> Any:
-    """A pattern. Raises CelError."""
+    """The compiled pattern. Raises CelError."""
     try:
         return re2.compile(str(pattern), _quiet())
     except re2.error as error:
@@ -27,7 +27,7 @@ def compiled(pattern: str) -> Any:
         raise CelError(f"error parsing regexp: {reason}") from None
 
 
-def _found(pattern: str) -> Any:
+def _legal(pattern: str) -> Any:
     try:
         return compiled(pattern)
     except CelError as error:
@@ -35,13 +35,13 @@ def _found(pattern: str) -> Any:
 
 
 def _find(text: str, pattern: str) -> str:
-    match = _found(pattern).search(str(text))
+    match = _legal(pattern).search(str(text))
     return match[0] if match else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     found: list[str] = []
-    for match in _found(pattern).finditer(str(text)):
+    for match in _legal(pattern).finditer(str(text)):
         if 0 <= limit <= len(found):
             break
         found.append(match[0])

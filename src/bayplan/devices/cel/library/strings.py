@@ -1,4 +1,4 @@
-"""Strings. Mirrors cel-go's ext/strings.go in version 2, and what its standard library has of strings."""
+"""Strings. Mirrors version 2 of cel-go's ext/strings.go and the string functions of its standard library."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _QUOTED = {ord(each): f"\\{letter}" for each, letter in zip('\a\b\f\n\r\t\v\\"',
 
 
 def quoted(text: str) -> str:
-    """As CEL has it as a literal."""
+    """The CEL literal of a string."""
     return f'"{text.translate(_QUOTED)}"'
 
 
@@ -27,7 +27,7 @@ def _char_at(text: str, index: int) -> str:
 
 
 def index_of(text: str, part: str, offset: int = 0) -> int:
-    """Where a part begins, from an offset on; -1 if nowhere. Raises CelError."""
+    """The index of the first occurrence of `part` at or after `offset`; -1 if there is none. Raises CelError."""
     if not part:
         return offset
     if offset < 0:
@@ -36,7 +36,7 @@ def index_of(text: str, part: str, offset: int = 0) -> int:
 
 
 def last_index_of(text: str, part: str, offset: int | None = None) -> int:
-    """Where a part begins last, no later than at an offset; -1 if nowhere. Raises CelError."""
+    """The index of the last occurrence of `part` at or before `offset`; -1 if there is none. Raises CelError."""
     if not part:
         return len(text) if offset is None else offset
     if offset is None:

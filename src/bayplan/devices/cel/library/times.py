@@ -1,4 +1,4 @@
-"""Timestamps and durations: those of cel-python, which are exact to a microsecond."""
+"""Timestamps and durations, with cel-python's resolution of a microsecond."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _timestamp(value: Any) -> TimestampType:
 
 
 def text_of(value: TimestampType | DurationType) -> str:
-    """As `string()` writes it."""
+    """The result of `string()`."""
     if isinstance(value, DurationType):
         micros = value // timedelta(microseconds=1)
         seconds, rest = divmod(abs(micros), 10**6)
@@ -62,7 +62,7 @@ def text_of(value: TimestampType | DurationType) -> str:
 
 
 def seconds_of(value: TimestampType | DurationType) -> int:
-    """As `int()` has it: seconds since the epoch of a timestamp, nanoseconds of a duration."""
+    """The result of `int()`: a timestamp's seconds since the epoch, a duration's nanoseconds."""
     if isinstance(value, DurationType):
         return value // timedelta(microseconds=1) * 1000
     return (value - TimestampType(_EPOCH)) // timedelta(seconds=1)

@@ -1,4 +1,4 @@
-"""URLs. Mirrors Kubernetes' pkg/cel/library/urls.go, which takes what Go's url.ParseRequestURI takes."""
+"""URLs. Mirrors Kubernetes' pkg/cel/library/urls.go, which accepts the same texts as Go's url.ParseRequestURI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENCODED_PATH = re.compile(r"[A-Za-z0-9_.~!$&'()*+,;=:@\[\]%/-]*", re.ASCII)
 
 
 def parse(text: str) -> URL:
-    """An absolute URI or an absolute path. Raises CelError."""
+    """Parse an absolute URI or an absolute path. Raises CelError."""
 
     def wrong(why: str) -> CelError:
         return CelError(f'URL parse error during conversion from string: parse "{text}": {why}')
@@ -34,7 +34,7 @@ def parse(text: str) -> URL:
     opaque = bool(parts.scheme) and not parts.netloc and not parts.path.startswith("/")
     if not parts.scheme and not str(text).startswith("/"):
         raise wrong("invalid URI for request" if text else "empty url")
-    if not parts.scheme and parts.netloc:  # without a scheme, Go takes two slashes for a path
+    if not parts.scheme and parts.netloc:  # without a scheme, Go parses a leading // as part of the path
         parts = parts._replace(netloc="", path=str(text).partition("?")[0])
     authority = _AUTHORITY.fullmatch(parts.netloc)
     if authority is None:
