@@ -185,7 +185,7 @@ def plain_pools(slices, name, labels):
         elif each.generation == own[0].generation:
             own.append(each)
     pools = [_pool(pool, own, [each for each in slices if each.pool == pool]) for pool, own in newest.items()]
-    return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.waits_for_binding, pool.id))
+    return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
 def plain(world, claims):

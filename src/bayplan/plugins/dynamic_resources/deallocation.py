@@ -1,7 +1,7 @@
-"""PostFilter and Unreserve: allocations that stand in the way are given up, reservations and allocations undone.
+"""PostFilter deallocates claims that make nodes infeasible; Unreserve undoes allocations and reservations.
 
-Mirrors PostFilter and Unreserve of dynamicresources.go. What has to be written is written beside everything else: these
-points cannot wait. A pod whose claim could not be given up is tried again.
+Both write in the background, because these extension points can't wait. If a write fails, the pod is activated. Mirrors
+PostFilter and Unreserve of dynamicresources.go.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ DELETED = "deletion of ResourceClaim completed"
 NOTHING_TO_DO = "still not schedulable"
 
 
-class GivingUp:
-    """Gives allocations up."""
+class Deallocation:
+    """Deallocates and unreserves claims. `sleep` takes seconds."""
 
     def __init__(self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, sleep: Sleep) -> None:
         self._handle = handle
@@ -42,7 +42,7 @@ class GivingUp:
         self._pending = claims.view(PendingWrites)
 
     def post_filter(self, state: PodDevices | None, pod: PodInfo) -> str:
-        """Give up the first allocation that some node could not use and nobody else has. Says what was done."""
+        """Deallocate the first claim that some node couldn't use and no other pod has reserved. Returns the message."""
         if state is None:
             return NO_CLAIMS
         for index in sorted(state.unavailable):
@@ -64,7 +64,7 @@ class GivingUp:
         return NOTHING_TO_DO
 
     def unreserve(self, state: PodDevices, pod: PodInfo) -> None:
-        """Give back what was reserved, in flight or written."""
+        """Undo the allocations in flight and the written reservations."""
         client = self._handle.client
         for claim in state.claims[: state.own]:
             if self._allocations.end(uid_of(claim)):
@@ -81,7 +81,7 @@ class GivingUp:
         state.decided.clear()
 
     async def _delete_for(self, pod: PodInfo, client: ApiClient, claim: ResourceClaim) -> None:
-        """Delete a claim that keeps a pod from all nodes, and try it again: it registers no event that would tell."""
+        """Delete a claim that makes all nodes infeasible, then activate the pod: no event hint covers the deletion."""
         await delete(client, claim, self._sleep)
         self._handle.activate((pod,))
 
@@ -97,13 +97,13 @@ class GivingUp:
     def _write(
         self, verb: str, claim: ResourceClaim, write: Callable[[], Awaitable[None]], pod: PodInfo | None
     ) -> None:
-        """Have a claim written. A pod that waits for it is tried again if that fails, which decides anew."""
+        """Start a write of a claim. If it fails, `pod` is activated, so that a new attempt decides again."""
         what, end = f"{verb} claim {key_of(claim)}", self._pending.begin(uid_of(claim))
 
         async def work() -> None:
             try:
                 await write()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the pod must not wait for ever
+            except Exception as error:  # noqa: BLE001 - after any failure, the pod must not wait forever
                 log.warning("cannot %s: %s", what, error)
                 if pod is not None:
                     self._handle.activate((pod,))
@@ -122,7 +122,7 @@ async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
 
 
 async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str, sleep: Sleep) -> None:
-    """Take one reservation off a claim, whatever else changed of it."""
+    """Remove one reservation from the current claim."""
 
     async def step(current: ResourceClaim) -> ResourceClaim:
         left = [each for each in reservations(current) if each.uid != uid]
