@@ -132,7 +132,7 @@ _OPERATORS = {"=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt", "in": "in"
 
 
 class _LabelParser:
-    """A parser over a list of tokens. The empty token marks the end."""
+    """A parser over a list of words. The empty word marks the end."""
 
     def __init__(self, text: str) -> None:
         self._words = list(_words(text))

@@ -43,14 +43,14 @@ def decode(cls: type[T], raw: bytes) -> T:
     try:
         obj: T = _decoder(cls).decode(raw)
         return _without_managed_fields(obj)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         try:
             document = msgspec.json.decode(raw)
             return convert(cls, document)
         except UndecodableObject:
             raise
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise _explain(cls, refusal, None) from None
+            raise _explain(cls, error, None) from None
 
 
 def convert(cls: type[T], document: Mapping[str, Any]) -> T:
@@ -61,8 +61,8 @@ def convert(cls: type[T], document: Mapping[str, Any]) -> T:
         pass
     try:
         return _without_managed_fields(msgspec.convert(_repair(_type_info(cls), document), cls, dec_hook=_dec_hook))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
-        raise _explain(cls, refusal, document) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _explain(cls, error, document) from None
 
 
 def encode(obj: Any) -> bytes:
@@ -162,14 +162,14 @@ def _empty(info: inspect.Type) -> Any:
             return None
 
 
-def _explain(cls: type[Any], refusal: Exception, document: Any) -> UndecodableObject:
-    reason, _, path = str(refusal).partition(" - at `$")
+def _explain(cls: type[Any], error: Exception, document: Any) -> UndecodableObject:
+    reason, _, path = str(error).partition(" - at `$")
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     identity = dict.fromkeys(("namespace", "name"), "")
     if isinstance(metadata, Mapping):
         identity |= {key: str(metadata[key]) for key in identity if metadata.get(key)}
     return UndecodableObject(
-        "nested too deeply" if isinstance(refusal, RecursionError) else reason,
+        "nested too deeply" if isinstance(error, RecursionError) else reason,
         path=path.removesuffix("`").removeprefix("."),
         kind=cls.__name__,
         **identity,
