@@ -1,4 +1,4 @@
-"""VolumeBinding: Reserve, PreBind, and failures of both."""
+"""VolumeBinding: what is set aside, how it is written, and what becomes of it when that fails."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from bayplan.client.in_process import InProcessClient
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
-from bayplan.scheduling import Outcome
-from bayplan.scheduling.cycle import decide
-from bayplan.service.clock import SystemClock
+from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle
+from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.virtual_time import VirtualTime
@@ -32,13 +31,13 @@ DYNAMIC = [claim("d", "made"), MADE]
 
 
 class World:
-    """A cluster that follows its API server only when `sync` or `control` is called."""
+    """A cluster that is told of what its API server has, when `sync` is called or an object is written by `control`."""
 
     def __init__(self, *objects, timeout=600):
         self.client = InProcessClient(objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(state, self.client, None, None, None, SystemClock())
+        self.handle = SchedulerHandle(Runtime(self.client, state=state), None)
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles
@@ -58,13 +57,13 @@ class World:
         return self.handle.objects(PERSISTENT_VOLUME)
 
     async def sync(self):
-        """Pass the server's objects to the scheduler."""
+        """Tell the scheduler what the server has."""
         for kind in (PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM):
             for obj in (await self.client.list(kind)).items:
                 put(self.cluster.state, *known(obj))
 
     async def control(self, kind, name, patch):
-        """Write an object as a controller, and sync."""
+        """What a controller writes, and the scheduler hears of."""
         await self.client.patch(kind, name, patch, "default" if kind is PERSISTENT_VOLUME_CLAIM else None)
         await self.sync()
 
@@ -76,7 +75,7 @@ class World:
         )
 
     def place(self, pod):
-        """Schedule a pod and run Reserve."""
+        """Decide for a pod, and set aside what it needs."""
         put(self.cluster.state, *known(pod))
         decision = decide(self.cluster.profile, self.cluster.state, pod, random.Random(0))
         assert decision.outcome is Outcome.SCHEDULED, decision.message
@@ -87,7 +86,7 @@ class World:
     def unreserve(self, decision):
         assert run_unreserve(self.cluster.profile, decision.cycle, decision.pod, decision.node) == []
 
-    def needs_pre_bind(self, decision):
+    def works(self, decision):
         return run_pre_bind_pre_flight(self.cluster.profile, decision.cycle, decision.pod, decision.node)
 
     async def pre_bind(self, decision):
@@ -115,10 +114,10 @@ def writes(world):
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_reserve_assumes_a_volume():
+def test_a_volume_is_set_aside():
     world = World(*STATIC)
     decision = world.place(using("c"))
-    assert (decision.node, world.needs_pre_bind(decision)) == ("a", True)
+    assert (decision.node, world.works(decision)) == ("a", True)
     reserved = world.volumes["v"]
     assert (reserved.spec.claimRef.namespace, reserved.spec.claimRef.name) == ("default", "c")
     assert reserved.spec.claimRef.uid == "claim-c"
@@ -131,7 +130,7 @@ def test_reserve_assumes_a_volume():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_reserve_sets_the_selected_node_of_a_claim():
+def test_a_claim_is_told_its_node():
     world = World(*DYNAMIC)
     decision = world.place(using("d"))
     assert world.claims["default/d"].metadata.annotations[SELECTED] == decision.node
@@ -140,20 +139,20 @@ def test_reserve_sets_the_selected_node_of_a_claim():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_bound_claim_needs_no_pre_bind():
+def test_what_is_bound_needs_nothing():
     world = World(claim("c", volume="v"), volume("v"))
     decision = world.place(using("c"))
-    assert not world.needs_pre_bind(decision)
+    assert not world.works(decision)
     assert run(world.pre_bind(decision)).code is Code.SUCCESS
     assert writes(world) == []
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_next_pod_sees_the_reservation():
+def test_the_next_pod_sees_what_is_set_aside():
     world = World(claim("c"), claim("other"), storage_class(), volume("v", nodes=["a"]), *DYNAMIC)
     first = world.place(using("c"))
-    rejected = world.cluster.decide(using("other", name="q"))
-    assert rejected.outcome is Outcome.UNSCHEDULABLE
+    refused = world.cluster.decide(using("other", name="q"))
+    assert refused.outcome is Outcome.UNSCHEDULABLE
     same = world.cluster.decide(using("c", name="q"))
     assert same.node == "a"
     with_made = world.place(using("d", name="r"))
@@ -164,7 +163,7 @@ def test_next_pod_sees_the_reservation():
 
 
 @pytest.mark.feature("VolumeBinding: Reserve")
-def test_unreserve_keeps_a_later_reservation_of_another_pod():
+def test_a_pod_that_gives_up_leaves_alone_what_another_set_aside_since():
     world = World(*DYNAMIC)
     first = world.place(using("d"))
     second = world.place(using("d", name="q"))
@@ -176,7 +175,7 @@ def test_unreserve_keeps_a_later_reservation_of_another_pod():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_pre_bind_waits_for_the_controller():
+def test_a_volume_is_bound_by_the_controller():
     world = World(*STATIC)
 
     async def story():
@@ -199,7 +198,7 @@ def test_pre_bind_waits_for_the_controller():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_pre_bind_waits_for_the_provisioner():
+def test_a_volume_is_made_by_the_provisioner():
     world = World(*DYNAMIC)
 
     async def story():
@@ -219,7 +218,7 @@ def test_pre_bind_waits_for_the_provisioner():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_pre_bind_times_out():
+def test_time_runs_out():
     world = World(*STATIC, timeout=20)
 
     async def story():
@@ -232,15 +231,15 @@ def test_pre_bind_times_out():
     assert seconds == pytest.approx(20)
 
 
-async def change_selected_node(world):
+async def take_away_annotation(world):
     await world.control(PERSISTENT_VOLUME_CLAIM, "d", {"metadata": {"annotations": {SELECTED: "elsewhere"}}})
 
 
-async def remove_all_annotations(world):
+async def take_away_all_annotations(world):
     await world.control(PERSISTENT_VOLUME_CLAIM, "d", {"metadata": {"annotations": None}})
 
 
-async def remove_claim_reference(world):
+async def take_away_reference(world):
     await world.control(PERSISTENT_VOLUME, "v", {"spec": {"claimRef": None}})
 
 
@@ -272,11 +271,11 @@ async def move_volume(world):
 @pytest.mark.parametrize(
     ("objects", "happens", "message"),
     [
-        pytest.param(DYNAMIC, change_selected_node, 'provisioning failed for PVC "d"', id="provisioning failed"),
+        pytest.param(DYNAMIC, take_away_annotation, 'provisioning failed for PVC "d"', id="the provisioner gave up"),
         pytest.param(
-            DYNAMIC, remove_all_annotations, 'selectedNode annotation reset for PVC "d"', id="annotations were removed"
+            DYNAMIC, take_away_all_annotations, 'selectedNode annotation reset for PVC "d"', id="no annotations left"
         ),
-        pytest.param(STATIC, remove_claim_reference, 'ClaimRef got reset for pv "v"', id="claim reference was reset"),
+        pytest.param(STATIC, take_away_reference, 'ClaimRef got reset for pv "v"', id="the reference was reset"),
         pytest.param(STATIC, delete_volume, 'failed to check binding: persistentvolumes "v" not found', id="no volume"),
         pytest.param(
             STATIC, delete_claim, 'failed to check binding: persistentvolumeclaims "default/c" not found', id="no claim"
@@ -285,7 +284,7 @@ async def move_volume(world):
             DYNAMIC,
             delete_claim,
             'failed to check provisioning pvc: persistentvolumeclaims "default/d" not found',
-            id="no claim to provision for",
+            id="no claim to make a volume for",
         ),
         pytest.param(STATIC, delete_pod, 'pod does not exist any more: pod "p" not found', id="no pod"),
         pytest.param(STATIC, delete_node, 'failed to get node "a": node "a" not found', id="no node"),
@@ -293,11 +292,11 @@ async def move_volume(world):
             STATIC,
             move_volume,
             'pv "v" node affinity doesn\'t match node "a": no matching NodeSelectorTerms',
-            id="volume is not accessible",
+            id="the volume is elsewhere",
         ),
     ],
 )
-def test_pre_bind_fails(objects, happens, message):
+def test_what_ends_the_waiting(objects, happens, message):
     world = World(*objects)
 
     async def story():
@@ -316,11 +315,11 @@ def test_pre_bind_fails(objects, happens, message):
 @pytest.mark.parametrize(
     ("kind", "written"),
     [
-        pytest.param(PERSISTENT_VOLUME, [], id="at the first write"),
-        pytest.param(PERSISTENT_VOLUME_CLAIM, ["v"], id="at the second write"),
+        pytest.param(PERSISTENT_VOLUME, [], id="at the first"),
+        pytest.param(PERSISTENT_VOLUME_CLAIM, ["v"], id="at the second"),
     ],
 )
-def test_unwritten_objects_are_released_after_a_failure(kind, written):
+def test_what_is_not_written_is_given_back(kind, written):
     world = World(*STATIC, *DYNAMIC)
     world.client.fail("patch", kind, ApiError(409, "Conflict", "the object has been modified"))
 
@@ -331,7 +330,7 @@ def test_unwritten_objects_are_released_after_a_failure(kind, written):
         assert SELECTED not in (world.claims["default/d"].metadata.annotations or {})
         world.unreserve(decision)
         taken = world.volumes["v"].spec.claimRef
-        assert (taken is not None) == bool(written)  # written objects stay, since the pod will need them again
+        assert (taken is not None) == bool(written)  # what is written stays: the pod will need it again
         await world.sync()
         again = world.place(using("c", "d"))
         binding = asyncio.create_task(world.pre_bind(again))
@@ -346,7 +345,7 @@ def test_unwritten_objects_are_released_after_a_failure(kind, written):
 
 
 @pytest.mark.feature("VolumeBinding: writing that fails half-way")
-def test_object_that_has_changed_is_not_written():
+def test_an_object_that_changed_meanwhile_is_left_alone():
     world = World(*STATIC)
 
     async def story():
@@ -360,7 +359,7 @@ def test_object_that_has_changed_is_not_written():
 
 
 @pytest.mark.feature("VolumeBinding: writing that fails half-way")
-def test_cancelled_pre_bind_releases_unwritten_objects():
+def test_a_binding_that_is_broken_off_gives_back_what_is_not_written():
     world = World(*STATIC)
 
     async def story():
@@ -377,7 +376,7 @@ def test_cancelled_pre_bind_releases_unwritten_objects():
 
 
 @pytest.mark.feature("VolumeBinding: PreBind")
-def test_prebound_volume_is_not_written():
+def test_a_volume_that_was_set_aside_already_is_not_written():
     mine = volume("v")
     mine["spec"]["claimRef"] = {"namespace": "default", "name": "c", "uid": "claim-c"}
     world = World(claim("c"), storage_class(), mine)
@@ -393,7 +392,7 @@ def test_prebound_volume_is_not_written():
     assert run(story()).code is Code.SUCCESS
 
 
-def test_pre_bind_fails_without_an_api_server():
+def test_plugins_without_an_api_server_say_so():
     cluster = make_cluster(make_node("a"), *STATIC)
     pod = using("c")
     decision = cluster.decide(pod)
