@@ -376,7 +376,7 @@ def test_a_function_that_says_what_it_reads_has_its_answers_kept():
     ("events", "message"),
     [
         (["Node"], r"events gave 'Node', expected an EventHint\("),
-        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is no kind: expected .* plural\.version"),
+        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is not a kind: expected .* plural\.version"),
         (None, "events failed: TypeError"),
     ],
 )

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.client import ApiError, TransportError
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status

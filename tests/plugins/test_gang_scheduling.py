@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import PLACED_WITH, CycleState, Wait

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice
 
 from bayplan.framework.interface import CycleState
 from bayplan.plugins.arguments import (
@@ -16,6 +15,7 @@ from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBala
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
+from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice
 
 GPU = "example.com/gpu"
 MODEL = f"device.attributes['{DRIVER}'].model == 'a'"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, running
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.interface import Gang, GangVictims
 from bayplan.framework.status import Code

@@ -6,8 +6,7 @@ from bayplan.api import kinds
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.api.custom_objects import kind_of
-    from bayplan.api.kinds import Kind
+    from bayplan.api.kinds import Kind, kind_of
     from bayplan.client.access import ClusterAccess
     from bayplan.client.answers import Page, WatchEvent
     from bayplan.client.backoff import Backoff
@@ -44,8 +43,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "bayplan.api.custom_objects": ("kind_of",),
-        "bayplan.api.kinds": ("Kind",),
+        "bayplan.api.kinds": ("Kind", "kind_of"),
         "bayplan.client.access": ("ClusterAccess",),
         "bayplan.client.answers": ("Page", "WatchEvent"),
         "bayplan.client.backoff": ("Backoff",),

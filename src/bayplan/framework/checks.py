@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import kind_of
 from bayplan.framework import interface
 from bayplan.framework.events import ANY, ClusterEvent, EventHint
 from bayplan.framework.functions import InvalidPlugin

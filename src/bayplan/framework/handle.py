@@ -60,7 +60,10 @@ class Handle(Protocol):
         """
 
     def now(self) -> datetime:
-        """The time by the scheduler's clock, in UTC."""
+        """The time of day by the scheduler's clock, in UTC."""
+
+    def monotonic(self) -> float:
+        """Seconds by the scheduler's monotonic clock, for durations and deadlines."""
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Have pods tried soon, whatever they wait for. Those that are not waiting are left alone."""

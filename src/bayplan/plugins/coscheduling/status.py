@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.handle import Handle

@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 from lightkube.models.resource_v1 import DeviceClass
 
-from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Bool, Int64
-from bayplan.cluster.device_classes import ExtendedResources
-from bayplan.cluster.device_slices import DeviceId, DeviceSlices, Place, Slice, SliceDevice
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.slices import DeviceId, DeviceSlices, Place, Slice, SliceDevice
 from bayplan.framework.handle import Handle
 
 _EVERYWHERE = Place(None, True, None)
@@ -78,7 +78,7 @@ class DeviceCounts:
 
     def _taken(self, group: _Group) -> int:
         taken = self._allocations.taken()
-        return sum(map(taken.touches, group.devices))
+        return sum(map(taken.includes, group.devices))
 
     def _groups_of(self, resource: str) -> Iterable[_Group]:
         device_class = self._classes.class_of(resource)

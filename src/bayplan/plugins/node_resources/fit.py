@@ -14,6 +14,7 @@ from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
+from bayplan.devices.classes import CLASS_PREFIX
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
@@ -185,7 +186,7 @@ def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: Device
         return Hint.SKIP
     names = {offered} if offered else set()
     if old is None and new.metadata is not None:
-        names.add(f"deviceclass.resource.kubernetes.io/{new.metadata.name}")
+        names.add(f"{CLASS_PREFIX}{new.metadata.name}")
     return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
 
 
