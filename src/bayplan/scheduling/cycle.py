@@ -167,7 +167,7 @@ def _find_feasible_again(
         verdicts = verdicts.copy()
         filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
     if verdicts is not template.verdicts:
-        _raise_error(verdicts)
+        verdicts.raise_error()
     if placement is None:
         feasible = template.feasible(verdicts)
     else:
@@ -232,7 +232,7 @@ def _filter(
         return verdicts
 
     verdicts = filter_enough(look, profile, nodes, options.rotation)
-    _raise_error(verdicts)
+    verdicts.raise_error()
     return verdicts
 
 
@@ -295,13 +295,6 @@ def _post_filter(
         return
     decision.nominated_node = result.nominated_node
     decision.victims, decision.preempted_by = result.victims, result.status.plugin
-
-
-def _raise_error(verdicts: Verdicts) -> None:
-    """An error on one node fails the attempt: nobody knows whether the pod would have fitted there."""
-    error = verdicts.error()
-    if error is not None:
-        raise PluginError(error.plugin, "Filter", error.message)
 
 
 def _blame_all(diagnosis: Diagnosis, verdicts: Verdicts) -> None:
