@@ -114,7 +114,7 @@ class Coscheduling(Plugin):
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
-        if self._backoff and len(self._members[group.key].staying) >= group.min_member:
+        if self._backoff and len(self._members[group.key].remaining) >= group.min_member:
             self._backed_off[group.key] = self._handle.now() + self._backoff
         self._did_not_fit(group.key)
         message = f"PodGroup {group.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
@@ -131,7 +131,7 @@ class Coscheduling(Plugin):
         key = key_of(pod)
         if key is None:
             return
-        self._members.settle(key, pod.uid)
+        self._members.forget(key, pod.uid)
         if self._groups.of(pod) is not None:
             self._reject_waiting(key, "rejection in Unreserve")
             self._did_not_fit(key)
@@ -192,7 +192,7 @@ class Coscheduling(Plugin):
         if self._backed_off.get(group.key, now) > now:
             return f"podGroup {group.key} failed recently"
         members = self._members[group.key]
-        there = len(members.staying)
+        there = len(members.remaining)
         if there < group.min_member:
             return (
                 f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {there}, "

@@ -107,13 +107,13 @@ class DryRun:
     def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
         """One more pod comes back on each node, and has to go again where the pod does not fit beside it."""
         for each in reprieves:
-            each.gone.bring_back(each.pods[turn])
+            each.gone.restore(each.pods[turn])
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
         what_ifs = {index: each.gone for index, each in enumerate(reprieves)}
         fits = self._filter(nodes.at(positions).changed(what_ifs)).standing
         for each, fit in zip(reprieves, fits.tolist(), strict=True):
             if not fit:
-                each.gone.take_away(each.pods[turn])
+                each.gone.remove(each.pods[turn])
                 each.victims.append(each.pods[turn])
                 each.violations += turn < each.violating
 

@@ -55,7 +55,7 @@ class GangScheduling(Plugin):
             least = self._least(key)
         except msgspec.ValidationError as error:
             return Status.unresolvable(f"PodGroup {key} cannot be understood: {error}")
-        return TOO_FEW if least is not None and len(self._members[key].staying) < least else None
+        return TOO_FEW if least is not None and len(self._members[key].remaining) < least else None
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
         """The pod's group, with those of it that wait; one that is no gang, or has enough of its pods, needs none."""
@@ -90,7 +90,7 @@ class GangScheduling(Plugin):
         """The pod will not be bound: it counts no more."""
         key = key_of(pod)
         if key is not None:
-            self._members.settle(key, pod.uid)
+            self._members.forget(key, pod.uid)
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait:
         """Let all pods of the gang go once there are enough; until then they wait, and others are tried."""
@@ -125,7 +125,7 @@ class GangScheduling(Plugin):
             least = self._least(key)
         except msgspec.ValidationError:
             least = None
-        if not least or len(members.staying) < least:
+        if not least or len(members.remaining) < least:
             self._complete.discard(key)
         elif key not in self._complete:
             self._complete.add(key)

@@ -17,7 +17,7 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector, counting, picks
+from bayplan.cluster.selector_groups import GroupKey, PodSelector, matches_all, pod_counter
 from bayplan.framework.handle import Handle
 
 _REMEMBERED = 1024
@@ -204,11 +204,11 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
             for selector, term in zip(away, terms.required_anti, strict=True)
         ],
         kept_away,
-        counting(partial(picks, near)),
-        [counting(selector.matches) for selector in away],
+        pod_counter(partial(matches_all, near)),
+        [pod_counter(selector.matches) for selector in away],
         pod,
         namespace_labels,
-        first=bool(near) and picks(near, pod),
+        first=bool(near) and matches_all(near, pod),
     )
 
 

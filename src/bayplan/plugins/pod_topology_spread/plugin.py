@@ -19,7 +19,7 @@ from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import counting
+from bayplan.cluster.selector_groups import pod_counter
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
@@ -249,7 +249,7 @@ class PodTopologySpread(Plugin):
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
     active = nodes.table.group(constraint.group(pod.namespace)).active
-    count = counting(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+    count = pod_counter(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
