@@ -1,5 +1,6 @@
-"""Which pod is looked at next: active, backoff, unschedulable and gated pods, in-flight events, nominations.
-A pure state machine: the time comes in as an argument.
+"""The scheduling queue: active, backoff, unschedulable, gated and in-flight pods.
+
+It is a pure state machine: the current time is an argument of its methods.
 """
 
 from bayplan.queue.hints import QueueProfile
