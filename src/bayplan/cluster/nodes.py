@@ -204,11 +204,6 @@ class Nodes:
                 conflicts[position] = any(clash(wanted, port) for port in taken)
         return conflicts
 
-    def has_image(self, image: str) -> Bool | None:
-        """Return whether the node has an image; None if no node has it."""
-        column = self.table.images.get(image)
-        return None if column is None else column.present[self.rows]
-
     # One node
 
     def name(self, position: int) -> str:

@@ -5,6 +5,7 @@ A rejection is a value; a bug is an exception. Mirrors fwk.Status (k8s.io/kube-s
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -66,6 +67,12 @@ class Status:
     def by(self, plugin: str) -> Status:
         """Return a copy with the plugin's name."""
         return Status(self.code, self.reasons, plugin)
+
+
+def aggregate(messages: Iterable[str]) -> str:
+    """Join error messages as Go's utilerrors.Aggregate does: without duplicates, in brackets if there are several."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 SKIP = Status(Code.SKIP)

@@ -111,11 +111,6 @@ class InFlight:
         """Return the number of stored events, by label."""
         return Counter(happened.event.label for happened in self._events)
 
-    @property
-    def event_count(self) -> int:
-        """The number of stored events."""
-        return len(self._events)
-
     def __contains__(self, uid: str) -> bool:
         return uid in self._attempts
 
