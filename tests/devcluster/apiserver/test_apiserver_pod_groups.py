@@ -1,4 +1,4 @@
-"""The scheduler plugins' PodGroup, as their users meet it: through kubectl, and through the official Python client."""
+"""The scheduler plugins' PodGroup, as users access it: with kubectl, and with the official Python client."""
 
 import asyncio
 import json
@@ -60,8 +60,8 @@ class TestKubectl:
 
     async def test_what_is_wrong_is_said(self, defined):
         wrong = GANG.replace("minMember: 3", "minMember: many")
-        refused = await defined("apply", "-f", "-", stdin=wrong, status=1)
-        assert "spec.minMember: Invalid value" in refused
+        rejected = await defined("apply", "-f", "-", stdin=wrong, status=1)
+        assert "spec.minMember: Invalid value" in rejected
         unknown = GANG.replace("minMember: 3", "minMembers: 3")
         assert 'unknown field "spec.minMembers"' in await defined("create", "-f", "-", stdin=unknown, status=1)
         amount = GANG.replace("cpu: 3", "cpu: lots")
@@ -89,7 +89,7 @@ PLACE = (GROUP, VERSION, "default", PLURAL)
 
 
 def exercise(server_config):
-    """Defines, creates, reads, changes, watches and deletes; says what the watch saw."""
+    """Defines, creates, reads, changes, watches and deletes; returns the watch events."""
     with client.ApiClient(server_config) as api:
         definitions = client.ApiextensionsV1Api(api)
         definitions.create_custom_resource_definition(yaml.safe_load(MANIFEST.read_text()))
@@ -123,7 +123,7 @@ def exercise(server_config):
         return seen
 
 
-async def test_the_python_client(server):
+async def test_python_client_uses_the_custom_resource(server):
     settings = client.Configuration()
     await asyncio.to_thread(config.load_kube_config_from_dict, yaml.safe_load(server.kubeconfig()), None, settings)
     seen = await asyncio.to_thread(exercise, settings)
@@ -132,7 +132,7 @@ async def test_the_python_client(server):
 
 
 class Seen:
-    """What a reflector has told."""
+    """Records the calls of a reflector."""
 
     def __init__(self):
         self.changes = asyncio.Queue()
@@ -150,7 +150,7 @@ class Seen:
         raise error
 
 
-async def test_a_reflector_outlives_the_definition(server, tmp_path):
+async def test_reflector_survives_removal_of_the_definition(server, tmp_path):
     kind, seen = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io"), Seen()
     (tmp_path / "config").write_text(server.kubeconfig())
     api = HttpClient(load_kubeconfig(tmp_path / "config"))

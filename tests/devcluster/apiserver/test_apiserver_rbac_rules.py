@@ -1,12 +1,14 @@
 """What rules allow, what they cover, and what the roles of every cluster say."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
-from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
 
 READ_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 
@@ -104,8 +106,10 @@ def test_what_rules_do_not_cover(owned, wanted, missing):
         ("GET", "/livez?verbose", Attributes("get", path="/livez")),
     ],
 )
-def test_what_a_request_wants(method, target, expected):
-    assert attributes_of(*read_request(method, target)) == expected
+def test_attributes_of_a_request(method, target, expected):
+    path, _, text = target.partition("?")
+    query = dict(parse_qsl(text, keep_blank_values=True))
+    assert attributes_of(read_request_info(method, path, query), query) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the API's documentation says of types and fields, read from the models' docstrings."""
+"""The API's documentation of types and fields, from the docstrings of the models."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from bayplan.devcluster.apiserver.schema import Model
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]*`` - ?(.*)")
 _WIDTH = 78
-"""The models' docstrings are wrapped to this width, and have lost the paragraphs that the texts once had."""
+"""The docstrings of the models are wrapped to this width, without the paragraphs of the original texts."""
 
 
 @cache
 def field_descriptions(model: Model) -> dict[str, str]:
-    """By field, named as in Python."""
+    """Returns the documentation of a type's fields, by their names in Python."""
     _, _, parameters = (model.__doc__ or "").partition("**parameters**")
     described: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -29,18 +29,18 @@ def field_descriptions(model: Model) -> dict[str, str]:
 
 @cache
 def type_description(model: Model) -> str:
-    """The text about the type itself."""
+    """Returns the documentation of the type itself."""
     text, _, _ = (model.__doc__ or "").partition("**parameters**")
     return _paragraphs([line.strip() for line in text.splitlines() if line.strip()])
 
 
 def describe(model: Model, field: str) -> str:
-    """The text about a field, "" if there is none."""
+    """Returns the documentation of a field, "" if there is none."""
     return field_descriptions(model).get(field, "")
 
 
 def _paragraphs(lines: list[str]) -> str:
-    """Joins wrapped lines. Where the next word would have fitted, a paragraph has ended."""
+    """Joins wrapped lines. A line that had room for the next word ends a paragraph."""
     text = ""
     for number, line in enumerate(lines):
         following = lines[number + 1].split(" ", 1)[0] if number + 1 < len(lines) else ""

@@ -14,9 +14,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from bayplan.devcluster.apiserver.encoding import decode
 from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
 from bayplan.devcluster.apiserver.status import bad_request, unsupported_media_type
-from bayplan.devcluster.apiserver.store import decode
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.api.kinds import CONFIG_MAP, Kind
-from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.documentation import describe
+from bayplan.devcluster.apiserver.model_schemas import V2, reference
 from bayplan.devcluster.apiserver.schema import Object, metadata_model, model_of
 
 _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
@@ -15,8 +15,8 @@ _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"}
 def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: str) -> str:
     """Adds the schema of a custom resource to a document's, and that of its metadata; returns its name."""
     name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
-    told: Object = _without(schema, _NOT_IN_V2) if references == openapi.V2 else dict(schema)
-    metadata = openapi.reference(schemas, metadata_model(), references)
+    told: Object = _without(schema, _NOT_IN_V2) if references == V2 else dict(schema)
+    metadata = reference(schemas, metadata_model(), references)
     properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
     told["properties"] = {**told.get("properties", {}), **properties, "metadata": metadata}
     schemas[name] = told
