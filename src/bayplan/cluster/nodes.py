@@ -38,15 +38,10 @@ class PodChanges:
     def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
         self.added = tuple(added)
         self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
+        self.requested: dict[str, int] = {}
         self._counts: dict[Count, int] = {}
-        requested: dict[str, int] = {}
-        for pod in self.removed:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) - amount
-        for pod in self.added:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) + amount
-        self.requested = requested
+        for pod, sign in self.signed():
+            self._account(pod, sign)
 
     def counted(self, count: Count) -> int:
         """Return the difference that the what-if makes to a count of the row's pods. Cached by the function."""

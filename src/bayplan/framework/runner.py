@@ -235,13 +235,7 @@ def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: st
 
 def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
     """Call `unreserve` of all Reserve plugins, in reverse order. Returns their errors."""
-    errors = []
-    for plugin in reversed(profile.at(Point.RESERVE)):
-        try:
-            cycle.call(plugin, "Unreserve", plugin.unreserve, cycle, pod, node_name)
-        except PluginError as error:
-            errors.append(error)
-    return errors
+    return _call_all(reversed(profile.at(Point.RESERVE)), "Unreserve", "unreserve", cycle, pod, node_name)
 
 
 def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
@@ -298,13 +292,7 @@ async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name:
 
 def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
     """Run the PostBind plugins. Returns their errors, because the pod is bound already."""
-    errors = []
-    for plugin in profile.at(Point.POST_BIND):
-        try:
-            cycle.call(plugin, "PostBind", plugin.post_bind, cycle, pod, node_name)
-        except PluginError as error:
-            errors.append(error)
-    return errors
+    return _call_all(profile.at(Point.POST_BIND), "PostBind", "post_bind", cycle, pod, node_name)
 
 
 def status_of(answer: object, plugin: Any, point: str) -> Status:
@@ -319,6 +307,19 @@ def status_of(answer: object, plugin: Any, point: str) -> Status:
     if isinstance(answer, Status):
         return answer.by(plugin.name)
     raise PluginError(plugin.name, point, f"returned {answer!r}; expected None, a reason (str) or a Status")
+
+
+def _call_all(
+    plugins: Iterable[Any], point: str, method: str, cycle: CycleState, pod: PodInfo, node_name: str
+) -> list[PluginError]:
+    """Call a method of all plugins, even if some of them fail. Returns the errors."""
+    errors = []
+    for plugin in plugins:
+        try:
+            cycle.call(plugin, point, getattr(plugin, method), cycle, pod, node_name)
+        except PluginError as error:
+            errors.append(error)
+    return errors
 
 
 def _failure(status: Status, point: str) -> PluginError:

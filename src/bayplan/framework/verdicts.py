@@ -78,24 +78,13 @@ class Verdicts:
     def settle(self, position: int, status: Status | None) -> bool:
         """Replace the verdict on one node; None if it is feasible. Returns whether its feasibility has changed."""
         was_feasible = bool(self.standing[position])
-        if status is None:
-            code = 0
-        elif status in self.table:
-            code = self.table.index(status)
-        else:
-            code = len(self.table)
-            self.table.append(status)
-        self.codes[position] = code
+        self.codes[position] = 0 if status is None else self._code_of(status)
         self.standing[position] = status is None
         return was_feasible is not (status is None)
 
     def replace(self, positions: Rows, others: Verdicts) -> None:
         """Replace the verdicts on the nodes at `positions` by `others`, in the same order."""
-        codes = np.zeros(len(others.table), dtype=np.int32)
-        for code, status in enumerate(others.table[1:], start=1):
-            if status not in self.table:
-                self.table.append(status)
-            codes[code] = self.table.index(status)
+        codes = np.array([0, *map(self._code_of, others.table[1:])], dtype=np.int32)
         self.codes[positions] = codes[others.codes]
         self.standing[positions] = others.standing
 
@@ -142,6 +131,12 @@ class Verdicts:
         """Yield the position and the status of each node that has a status other than success."""
         for position in np.flatnonzero(self.codes).tolist():
             yield position, self.of(position)
+
+    def _code_of(self, status: Status) -> int:
+        """Return the code of a status, which is added to the table if it is new."""
+        if status not in self.table:
+            self.table.append(status)
+        return self.table.index(status)
 
 
 @dataclass(slots=True)
