@@ -56,6 +56,8 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         """By row: the pods on the node, by UID."""
+        self.row_of_pod: dict[str, int] = {}
+        """By UID: the row of a pod."""
         self.raw: dict[str, bytes] = {}
         """The JSON of nodes by name, for callers that keep it."""
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
@@ -154,21 +156,28 @@ class NodeTable:
         """Add a pod to the row of its `node_name`. The row need not be live."""
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
+        self.row_of_pod[pod.uid] = row
         self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
         self._account(row, pod, 1)
 
-    def remove_pod(self, pod: PodInfo) -> None:
-        """Remove a pod from its row. `pod` has to be the value that was added, because its requests are subtracted."""
-        row = self.row_of[pod.node_name]
-        del self.pods[row][pod.uid]
+    def pod(self, uid: str) -> PodInfo | None:
+        """Return the pod with this UID; None if it is on no row."""
+        row = self.row_of_pod.get(uid)
+        return None if row is None else self.pods[row][uid]
+
+    def remove_pod(self, uid: str) -> PodInfo:
+        """Remove a pod from its row, and return it. Raises KeyError."""
+        row = self.row_of_pod.pop(uid)
+        pod = self.pods[row].pop(uid)
         if pod.priority == self.lowest_priority[row]:
             self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
+        return pod
 
-    def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
+    def replace_pod(self, new: PodInfo) -> None:
         """Replace a pod by a newer version on the same row. The caller ensures that no column depends on the change."""
-        row = self.row_of[old.node_name]
+        row = self.row_of_pod[new.uid]
         self.pods[row][new.uid] = new
         self.volumes.replace(row, new)
 
