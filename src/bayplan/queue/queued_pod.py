@@ -1,4 +1,4 @@
-"""QueuedPod: a pod with the history of its attempts. Mirrors QueuedPodInfo."""
+"""QueuedPod: a pod with the history of its attempts (mirrors QueuedPodInfo), and the places that it can be in."""
 
 from __future__ import annotations
 
@@ -16,6 +16,17 @@ class Place(Enum):
     UNSCHEDULABLE = "unschedulable"
     GATED = "gated"
     IN_FLIGHT = "in-flight"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingPods:
+    """The number of pods in each place."""
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+    in_flight: int
 
 
 @dataclass(slots=True, eq=False)

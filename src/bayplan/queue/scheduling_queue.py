@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bayplan.cluster.nominations import Nominations
@@ -22,7 +21,7 @@ from bayplan.queue.gates import run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
 from bayplan.queue.pod_heap import PodHeap
-from bayplan.queue.queued_pod import Place, QueuedPod
+from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
 from bayplan.queue.unschedulable import UnschedulablePods
 
 logger = logging.getLogger(__name__)
@@ -30,17 +29,6 @@ logger = logging.getLogger(__name__)
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
 POPPED_FROM_BACKOFF = "PopFromBackoffQ"
-
-
-@dataclass(frozen=True, slots=True)
-class PendingPods:
-    """The number of pods in each place."""
-
-    active: int
-    backoff: int
-    unschedulable: int
-    gated: int
-    in_flight: int
 
 
 class SchedulingQueue:
