@@ -6,6 +6,7 @@ from volumes import claim, filtered_by, plugin_of, using, volume
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -153,9 +154,4 @@ def test_hint_after_pod_deletion(waits, gone, hint):
     ],
 )
 def test_hint_after_claim_creation(new, hint):
-    assert (
-        plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_claim_add(
-            using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)
-        )
-        is hint
-    )
+    assert after_claim_change(using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)) is hint

@@ -6,6 +6,7 @@ from volumes import claim, feasible, filtered_by, plugin_of, storage_class, usin
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.status import Code
 from bayplan.testing.builders import make_cluster, make_node
 
@@ -92,7 +93,7 @@ def test_hint_after_class_creation(mode, hint):
 )
 def test_hint_after_claim_change(name, namespace, hint):
     new = convert(PERSISTENT_VOLUME_CLAIM.type, claim(name, namespace=namespace))
-    assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_claim_change(using("c"), None, new) is hint
+    assert after_claim_change(using("c"), None, new) is hint
 
 
 @pytest.mark.feature("VolumeZone: queueing hints")
