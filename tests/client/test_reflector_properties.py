@@ -96,7 +96,7 @@ STEPS = st.one_of(
     selector=st.sampled_from(["", "app=web"]),
     page_size=st.sampled_from([1, 2, 500]),
 )
-def test_the_store_ends_equal_to_the_server(steps, selector, page_size):
+def test_store_becomes_equal_to_the_server(steps, selector, page_size):
     asyncio.run(play(steps, selector, page_size))
 
 

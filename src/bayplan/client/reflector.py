@@ -1,4 +1,4 @@
-"""Reflectors: a local copy of all objects of a kind, kept current by list and watch through whatever happens.
+"""Reflectors: a local copy of all objects of a kind, kept up to date by list and watch.
 Mirrors client-go's tools/cache/reflector.go, with the store and its handlers in one.
 """
 
@@ -18,7 +18,7 @@ from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
-from bayplan.client.errors import ApiError, ConfigError, MalformedAnswerError, TransportError
+from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
 from bayplan.client.store import Entry, Store
 from bayplan.turns import Turn
 
@@ -28,43 +28,43 @@ T_contra = TypeVar("T_contra", contravariant=True)
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300
-"""The least time for which a watch is asked for; up to twice that at random, so that watches do not end in step."""
+"""The minimum duration of a watch. The actual one is random, up to twice that, so that watches don't end in step."""
 
 QUIET_PAUSE = 1.0
-"""Seconds between the beginnings of two watches if the first ended without an event."""
+"""Seconds between the starts of two watches if the first ended without an event."""
 
 
 class Handler(Protocol[T_contra]):
-    """What is told of changes, in their order, on the event loop: be quick.
+    """Receives the changes of objects, in order. Its methods run on the event loop, so they must be fast.
 
-    An exception is logged with the object's name, and the next change comes all the same.
+    An exception is logged with the object's name, and the next change follows.
     """
 
     def added(self, new: T_contra) -> None:
-        """There is a new object, or one that can be decoded at last."""
+        """An object is new, or can be decoded for the first time."""
 
     def updated(self, old: T_contra, new: T_contra) -> None:
-        """An object has changed. It is the same object: another one of its name is `deleted` and `added`."""
+        """An object has changed. A new object with the same name is `deleted` and `added` instead."""
 
     def deleted(self, old: T_contra) -> None:
-        """An object is gone; `old` is its last state known here."""
+        """An object was deleted; `old` is its last known state."""
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """A version of an object cannot be decoded; until a better one comes, the last good version stays, if any."""
+        """A version of an object can't be decoded. The last good version, if any, stays in the store."""
 
 
 class Reflector(Generic[T]):
-    """Keeps `store` equal to what the server has, and tells `handler` of every change.
+    """Keeps `store` equal to the objects on the server, and notifies `handler` of every change.
 
         list ──► watch ──► ends, or the connection breaks ──► watch from the last version seen
           ▲        │
-          └────────┴── 410 Gone, an unreadable event, or a server whose versions have gone back
+          └────────┴── 410 Gone, a malformed event, or a server whose versions went back
 
-    A new list is compared with the store, so the handler hears of what changed meanwhile and of nothing else.
-    Failures are retried for ever, with `backoff`, and not before the server's Retry-After. `decode` makes the store's
-    values from an object's JSON (default: `kind.type`). With `look_for_kind`, a server that lacks the kind has none of
-    its objects, and is asked again after so many seconds: the definition of a custom resource may come yet, or go.
-    `sleep`, `clock` and `rng` are there for tests.
+    A new list is compared with the store, so the handler receives only the actual changes. Failures are retried
+    forever, with `backoff`, and not before the server's Retry-After. `decode` makes the store's values from an object's
+    JSON (default: `kind.type`). With `look_for_kind`, a server without the kind counts as one without objects, and the
+    list is retried after that many seconds: a custom resource may be defined later. `sleep`, `clock` and `rng` are for
+    tests.
     """
 
     def __init__(
@@ -86,9 +86,9 @@ class Reflector(Generic[T]):
     ) -> None:
         self.store: Store[T] = Store()
         self.synced = asyncio.Event()
-        """Set once the first complete list has been handed over."""
+        """Set once the first complete list is in the store."""
         self.problem = ""
-        """What the last try failed by; "" once something has come from the server since."""
+        """The error of the last attempt; "" after a success."""
         self._client = client
         self._kind = kind
         self._handler = handler
@@ -107,13 +107,13 @@ class Reflector(Generic[T]):
         self._waits = self._backoff.waits(self._rng)
         self._look_for_kind = look_for_kind
         self._lacking = False
-        """Whether the server lacks the kind."""
+        """Whether the server doesn't have the kind."""
         self._version = ""
-        """The version from which to watch on; "" when only a list will do."""
+        """The version to watch from; "" if a list is needed."""
         self._unreachable = False
-        """Whether the server could not be reached, so that another may answer now."""
+        """Whether the server was unreachable, so that another one may respond next."""
         self._undecodable: dict[str, str] = {}
-        """The version by key of each object whose newest version could not be decoded."""
+        """By key, the newest version of each object that couldn't be decoded."""
         self._turn = Turn()
 
     async def run(self) -> None:
@@ -127,14 +127,14 @@ class Reflector(Generic[T]):
                 pause = await self._watch()
             except (ApiError, TransportError, ConfigError) as error:
                 if self._look_for_kind is not None and isinstance(error, ApiError) and error.status == 404:
-                    self._nothing_there()
+                    self._remove_all()
                     pause = self._look_for_kind
                 else:
                     pause = self._after(error)
             await self._sleep(pause)
 
-    def _nothing_there(self) -> None:
-        """The server lacks the kind: then it has none of its objects."""
+    def _remove_all(self) -> None:
+        """Empty the store, as the server doesn't have the kind."""
         if not self._lacking:
             logger.warning("the API server has no %s (%s)", self._kind.plural, self._kind.api_version)
         self._lacking = True
@@ -145,7 +145,7 @@ class Reflector(Generic[T]):
         self.synced.set()
 
     async def _check_history(self) -> None:
-        """After the server was away: if its versions have gone back, ours are of a history that is no more."""
+        """Require a list if the server's versions went back while it was unreachable, as after a restore."""
         pages = self._client.pages(self._kind, **self._scope, limit=1)
         async with aclosing(pages):
             async for page in pages:
@@ -160,7 +160,7 @@ class Reflector(Generic[T]):
         except ApiError as error:
             if error.status != 410:
                 raise
-            # The list's version expired between two pages: in one piece it cannot.
+            # The list's version expired between two pages, which can't happen with a single page.
             await self._list_pages(0)
         if self._lacking:
             logger.info("the API server has %s (%s) now", self._kind.plural, self._kind.api_version)
@@ -187,7 +187,7 @@ class Reflector(Generic[T]):
         logger.debug("%s: listed %d at version %s", self._kind.resource, len(self.store), version)
 
     async def _watch(self) -> float:
-        """Follows the changes until the watch ends. Returns how long to wait before the next."""
+        """Follow the changes until the watch ends. Returns the wait before the next watch, in seconds."""
         began = self._clock()
         events = 0
         watch = self._client.watch(
@@ -205,21 +205,21 @@ class Reflector(Generic[T]):
                         self.problem = ""
                     events += 1
                     await self._turn.pause()
-        except MalformedAnswerError:
+        except MalformedResponseError:
             self._version = ""
             raise
         except TransportError as error:
             if not error.sent:
                 raise
-            logger.info("%s: the watch broke: %s; going on from version %s", self._kind.resource, error, self._version)
+            logger.info("%s: the watch broke: %s; resuming from version %s", self._kind.resource, error, self._version)
         lasted = self._clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 
     def _apply(self, event: WatchEvent) -> None:
         if _is_older(event.resource_version, self._version):
             self._version = ""
-            raise MalformedAnswerError(
-                f"the watch tells of version {event.resource_version}, which is older than what came before"
+            raise MalformedResponseError(
+                f"the watch sent version {event.resource_version}, which is older than the previous one"
             )
         if event.type in {"ADDED", "MODIFIED"}:
             self._put(Identity(event.key, event.uid, event.resource_version), event.object)
@@ -237,10 +237,10 @@ class Reflector(Generic[T]):
             return
         try:
             new = self._decode(raw)
-        except Exception as error:  # noqa: BLE001 - `decode` is the caller's, and one object must not stop all others
+        except Exception as error:  # noqa: BLE001 - one object that the caller's `decode` fails on must not stop the others
             if not key or self._undecodable.get(key) != version:
                 self._undecodable[key] = version
-                self._tell("undecodable", key, raw, error)
+                self._notify("undecodable", key, raw, error)
             return
         self._undecodable.pop(key, None)
         if old is not None and old.uid != uid:
@@ -248,21 +248,21 @@ class Reflector(Generic[T]):
             old = None
         entries[key] = Entry(new, uid, version)
         if old is None:
-            self._tell("added", key, new)
+            self._notify("added", key, new)
         else:
-            self._tell("updated", key, old.object, new)
+            self._notify("updated", key, old.object, new)
 
     def _remove(self, key: str) -> None:
-        self._tell("deleted", key, self.store.entries.pop(key).object)
+        self._notify("deleted", key, self.store.entries.pop(key).object)
 
-    def _tell(self, what: str, key: str, *arguments: Any) -> None:
+    def _notify(self, what: str, key: str, *arguments: Any) -> None:
         try:
             getattr(self._handler, what)(*arguments)
         except Exception:
-            logger.exception("%s %s: the handler failed on %s", self._kind.kind, key or "without a name", what)
+            logger.exception("%s %s: the handler failed in %s", self._kind.kind, key or "without a name", what)
 
     def _after(self, error: ApiError | TransportError | ConfigError) -> float:
-        """What a failure means for the next try, and how long to wait before it."""
+        """Record a failure. Returns the wait before the next attempt, in seconds."""
         pause = next(self._waits)
         if isinstance(error, ApiError):
             if error.status == 410 or _is_from_the_future(error):
@@ -271,16 +271,16 @@ class Reflector(Generic[T]):
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
         self.problem = f"{self._kind.resource}: {error}"
-        logger.warning("%s; next try in %.1f s", self.problem, pause)
+        logger.warning("%s; retrying in %.1f s", self.problem, pause)
         return pause
 
 
 def _is_older(version: str, than: str) -> bool:
-    """Compares resource versions; those that are no numbers tell nothing."""
+    """Compares resource versions. Versions that aren't numbers can't be compared."""
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
 def _is_from_the_future(error: ApiError) -> bool:
-    """Whether the server has not got as far as the version that was asked for, as after it was set back."""
+    """Whether the requested version is newer than the server's, as after a restore from a backup."""
     causes = error.details.get("causes") or ()
     return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)

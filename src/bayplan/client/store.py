@@ -1,4 +1,4 @@
-"""The objects of one kind as a reflector last saw them."""
+"""A reflector's copy of the objects of one kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Entry(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """An object with what tells it from others of its name (`uid`) and from other versions of itself (`version`)."""
+    """An object with its uid, which tells it from earlier objects of the same name, and its version."""
 
     object: T
     uid: str
@@ -19,7 +19,7 @@ class Entry(msgspec.Struct, Generic[T], frozen=True, gc=False):
 
 
 class Store(Mapping[str, T]):
-    """Objects by `namespace/name`, or by name where the kind has no namespace. Only its reflector changes it."""
+    """Objects by `namespace/name`, or by name if the kind isn't namespaced. Only the reflector changes it."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry[T]] = {}
