@@ -1,4 +1,4 @@
-"""The real client against the embedded API server: what neither a script nor a dictionary can show."""
+"""The client and the embedded API server over HTTP, with failures of the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = Backoff(0.005, 0.02)
 
 
 class Keys:
-    """A handler that wakes those who wait for the objects to be just these."""
+    """A handler whose `become` waits until exactly these objects exist."""
 
     def __init__(self):
         self.keys = set()
@@ -54,7 +54,7 @@ class Keys:
 
 @pytest.fixture
 async def reflected():
-    """Starts a reflector of nodes with a client of its own, and ends it."""
+    """Starts reflectors of nodes, each with its own client, and stops them at the end."""
     tasks, clients = [], []
 
     def start(url):

@@ -62,7 +62,7 @@ async def test_token_file_without_a_token_is_an_error(tmp_path, content, message
 
 @pytest.fixture
 def plugin(tmp_path):
-    """Makes a plugin of a shell script. `runs` tells how often it ran, `told` what it was told."""
+    """Makes a plugin from a shell script. `runs` is how often it ran, `told` its KUBERNETES_EXEC_INFO."""
 
     class Made:
         clock = Clock()

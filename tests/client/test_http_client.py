@@ -144,7 +144,7 @@ VERBS = [
 
 @pytest.mark.parametrize(("call", "method", "path", "content_type", "body"), VERBS)
 async def test_verb_sends_its_request(server, client, call, method, path, content_type, body):
-    server.says(POD_P)
+    server.respond(POD_P)
     await call(client)
     [(sent_method, sent_path, headers, sent)] = server.requests
     assert (sent_method, sent_path, headers.get("Content-Type")) == (method, path, content_type)
@@ -162,8 +162,8 @@ async def test_invalid_name_is_rejected(server, client, name):
 
 
 async def test_list_follows_its_pages(server, client):
-    server.says({"metadata": {"continue": "t/1", "resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}]})
-    server.says({"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]})
+    server.respond({"metadata": {"continue": "t/1", "resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}]})
+    server.respond({"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]})
     page = await client.list(NODE, limit=1)
     assert ([node.metadata.name for node in page.items], page.resource_version) == (["a", "b"], "9")
     assert [path for _, path, _, _ in server.requests] == [
@@ -173,23 +173,23 @@ async def test_list_follows_its_pages(server, client):
 
 
 async def test_list_that_expires_starts_over_in_one_page(server, client):
-    server.says({"metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}]})
-    server.says({"code": 410, "reason": "Expired"}, status=410)
-    server.says({"metadata": {}, "items": [{"metadata": {"name": "c"}}]})
+    server.respond({"metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}]})
+    server.respond({"code": 410, "reason": "Expired"}, status=410)
+    server.respond({"metadata": {}, "items": [{"metadata": {"name": "c"}}]})
     assert [node.metadata.name for node in (await client.list(NODE, limit=1)).items] == ["c"]
     assert server.requests[-1][1] == "/api/v1/nodes"
 
 
 async def test_list_of_null_is_empty_and_decode_gets_the_bytes(server, client):
-    server.says({"metadata": {}, "items": None})
+    server.respond({"metadata": {}, "items": None})
     assert (await client.list(NODE)).items == []
     server.answers.clear()
-    server.says({"metadata": {}, "items": [{"x": 1}]})
+    server.respond({"metadata": {}, "items": [{"x": 1}]})
     assert (await client.list(NODE, decode=bytes)).items == [b'{"x":1}']
 
 
 async def test_watch_yields_events_across_chunks(server, client):
-    server.streams(
+    server.stream(
         b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}}}\n{"type":"MODI',
         b"FIED",
         b'","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"2"}}}\n'
@@ -223,14 +223,14 @@ async def test_watch_yields_events_across_chunks(server, client):
     ],
 )
 async def test_watch_raises_errors_of_events(server, client, line, error, message):
-    server.streams(line)
+    server.stream(line)
     with pytest.raises(error, match=message):
         async for _ in client.watch(POD):
             pass
 
 
 async def test_closing_a_watch_closes_its_connection(server, client):
-    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="silence")
+    server.stream(b'{"type":"BOOKMARK","object":{}}\n', then="silence")
     watch = client.watch(POD)
     await anext(watch)
     await watch.aclose()
@@ -238,7 +238,7 @@ async def test_closing_a_watch_closes_its_connection(server, client):
 
 
 async def test_broken_watch_is_a_transport_error(server, client):
-    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="cut")
+    server.stream(b'{"type":"BOOKMARK","object":{}}\n', then="cut")
     with pytest.raises(TransportError, match="the connection broke in the middle of the response") as caught:
         [event async for event in client.watch(POD)]
     assert caught.value.sent
@@ -246,7 +246,9 @@ async def test_broken_watch_is_a_transport_error(server, client):
 
 async def test_error_has_the_fields_of_the_status(server, client):
     details = {"name": "p", "kind": "pods", "retryAfterSeconds": 60}
-    server.says({"kind": "Status", "code": 409, "reason": "Conflict", "message": "no", "details": details}, status=409)
+    server.respond(
+        {"kind": "Status", "code": 409, "reason": "Conflict", "message": "no", "details": details}, status=409
+    )
     with pytest.raises(ApiError) as caught:
         await client.bind("n", "p", "x")
     error = caught.value
@@ -259,19 +261,19 @@ async def test_error_has_the_fields_of_the_status(server, client):
     ("body", "message"),
     [
         pytest.param("<html>\n bad   gateway</html>", "502: <html> bad gateway</html>", id="text"),
-        pytest.param("", "502: the response has no body", id="nothing"),
-        pytest.param("x" * 9000, "502: " + "x" * 500, id="a lot"),
+        pytest.param("", "502: the response has no body", id="no body"),
+        pytest.param("x" * 9000, "502: " + "x" * 500, id="long text"),
     ],
 )
 async def test_error_has_the_text_of_a_body_that_is_not_json(server, client, body, message):
-    server.says_text(body, status=502)
+    server.respond_text(body, status=502)
     with pytest.raises(ApiError) as caught:
         await client.get(POD, "p")
     assert str(caught.value) == message
 
 
 async def test_successful_response_that_is_not_json_is_an_error(server, client):
-    server.says_text("welcome", status=200)
+    server.respond_text("welcome", status=200)
     with pytest.raises(UndecodableObject):
         await client.get(POD, "p")
     with pytest.raises(MalformedResponseError, match="no list of objects"):
@@ -298,15 +300,15 @@ async def test_refused_connection_is_retried_for_any_verb(sleeps, call):
 
 
 async def test_get_is_retried_when_the_connection_breaks(server, client, sleeps):
-    server.cuts()
-    server.cuts()
-    server.says(POD_P)
+    server.drop()
+    server.drop()
+    server.respond(POD_P)
     assert (await client.get(POD, "p")).metadata.name == "p"
     assert sleeps
 
 
 async def test_bind_that_may_have_succeeded_is_not_retried(server, client, sleeps):
-    server.cuts()
+    server.drop()
     with pytest.raises(TransportError, match="the server closed the connection") as caught:
         await client.bind("n", "p", "x")
     assert caught.value.sent
@@ -314,7 +316,7 @@ async def test_bind_that_may_have_succeeded_is_not_retried(server, client, sleep
 
 
 async def test_request_times_out(server, sleeps):
-    server.hangs()
+    server.hang()
     async with HttpClient(server.url, request_timeout=0.05, sleep=sleeps) as client:
         with pytest.raises(TransportError, match="the request timed out") as caught:
             await client.bind("n", "p", "x")
@@ -327,17 +329,15 @@ async def test_request_times_out(server, sleeps):
     [
         pytest.param(429, "2", lambda c: c.bind("n", "p", "x"), [2.0], id="429, bind"),
         pytest.param(503, "1", lambda c: c.get(POD, "p"), [1.0], id="503, get"),
-        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: who knows"),
-        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than anybody waits"),
+        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: may have succeeded"),
+        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than the client waits"),
         pytest.param(429, None, lambda c: c.get(POD, "p"), None, id="without Retry-After"),
         pytest.param(500, "1", lambda c: c.get(POD, "p"), None, id="500"),
     ],
 )
-async def test_declined_request_is_retried_after_retry_after(
-    server, client, sleeps, status, header, call, waits
-):
-    server.says({}, status=status, headers={"Retry-After": header} if header else None)
-    server.says(POD_P)
+async def test_declined_request_is_retried_after_retry_after(server, client, sleeps, status, header, call, waits):
+    server.respond({}, status=status, headers={"Retry-After": header} if header else None)
+    server.respond(POD_P)
     if waits is None:
         with pytest.raises(ApiError) as caught:
             await call(client)
@@ -348,7 +348,7 @@ async def test_declined_request_is_retried_after_retry_after(
 
 
 async def test_rate_limit_delays_requests(server, sleeps):
-    server.says(POD_P)
+    server.respond(POD_P)
     async with HttpClient(server.url, qps=10, burst=3, sleep=sleeps) as client:
         await asyncio.gather(*(client.get(POD, "p") for _ in range(6)))
     assert len(sleeps) == 3
@@ -356,7 +356,7 @@ async def test_rate_limit_delays_requests(server, sleeps):
 
 
 async def test_max_connections_limits_concurrent_requests(server):
-    server.says(POD_P)
+    server.respond(POD_P)
     async with HttpClient(server.url, max_connections=2) as client:
         await asyncio.gather(*(client.get(POD, "p") for _ in range(20)))
     assert len(server.connections) <= 2
@@ -377,7 +377,7 @@ async def test_unknown_host_is_a_transport_error():
 
 
 class Renewable:
-    """Credentials that are better at the second try."""
+    """Credentials that `refresh` replaces by the next token."""
 
     tls = None
 
@@ -401,8 +401,8 @@ UNAUTHORIZED = {"code": 401, "reason": "Unauthorized", "message": "Unauthorized"
 
 
 async def test_unauthorized_request_is_retried_with_new_credentials(server):
-    server.says(UNAUTHORIZED, status=401)
-    server.says(POD_P)
+    server.respond(UNAUTHORIZED, status=401)
+    server.respond(POD_P)
     access = ClusterAccess(
         server=server.url, credentials=Renewable("old", "new"), headers=(("Impersonate-User", "joe"),)
     )
@@ -414,7 +414,7 @@ async def test_unauthorized_request_is_retried_with_new_credentials(server):
 
 
 async def test_refused_credentials_are_named_in_the_error(server):
-    server.says(UNAUTHORIZED, status=401)
+    server.respond(UNAUTHORIZED, status=401)
     for tokens, tries in ((("old",), 1), (("old", "new"), 2)):
         server.requests.clear()
         async with HttpClient(ClusterAccess(server=server.url, credentials=Renewable(*tokens))) as client:
@@ -424,7 +424,7 @@ async def test_refused_credentials_are_named_in_the_error(server):
 
 
 async def test_proxy_gets_the_absolute_url(server):
-    server.says(POD_P)
+    server.respond(POD_P)
     async with HttpClient(ClusterAccess(server="http://api.internal:8080/base/", proxy=server.url)) as client:
         await client.get(POD, "p", "n")
     assert server.requests[0][2]["Host"] == "api.internal:8080"

@@ -112,7 +112,7 @@ def test_lookup_order_of_kubeconfigs(tmp_path):
 
 
 def nameless(monkeypatch):
-    """Be a uid that has no name, and so no home."""
+    """Run as a uid without a name, and so without a home directory."""
 
     def nobody(uid):
         raise KeyError(uid)
@@ -268,7 +268,7 @@ def test_proxies_of_the_environment(tmp_path, environ, server, proxy):
 
 @pytest.fixture
 async def tls_server():
-    """A server with a certificate for `api.internal` and 127.0.0.1 that tells the user of the client's certificate."""
+    """A server with a certificate for `api.internal` and 127.0.0.1 that returns the user of the client certificate."""
     pair = AUTHORITY.server("api.internal", "127.0.0.1")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -311,7 +311,7 @@ CERTIFICATE = {"client-certificate-data": data(CLIENT.certificate), "client-key-
         pytest.param(
             {"certificate-authority": "ca.crt"},
             {"client-certificate": "me.crt", "client-key": "me.key"},
-            id="in files beside the kubeconfig",
+            id="in files next to the kubeconfig",
         ),
         pytest.param({"certificate-authority": "none.crt"} | TRUST, CERTIFICATE, id="data before file"),
         pytest.param({"insecure-skip-tls-verify": True}, CERTIFICATE, id="insecure"),
@@ -355,7 +355,7 @@ async def test_refused_user_is_named_in_the_error(tmp_path, tls_url):
 
 
 async def test_https_to_a_plain_server_is_a_transport_error(server):
-    server.says({})
+    server.respond({})
     async with HttpClient(server.url.replace("http:", "https:"), retries=0) as client:
         with pytest.raises(TransportError, match=r"the TLS connection failed|closed the connection") as caught:
             await client.get(POD, "p")

@@ -40,7 +40,7 @@ def bookmark(version):
 
 
 class Script(Client):
-    """Answers lists and watches from a script; where it ends, `done` is set and the reflector waits for ever."""
+    """A client with scripted lists and watches. At the end of the script, `done` is set and requests hang."""
 
     def __init__(self, *steps):
         self.steps = list(steps)
@@ -72,7 +72,7 @@ class Script(Client):
 
 
 class Recorder:
-    """A handler that remembers what it was told, by name and version."""
+    """A handler that records its calls by name and version."""
 
     def __init__(self):
         self.told = []
@@ -104,7 +104,7 @@ async def running(client, handler=None, *, sleeps, **options):
 
 
 async def follow(sleeps, *steps, **options):
-    """What a handler is told, what the server is asked, and which keys are in the store when the script has ended."""
+    """The calls of the handler, the requests, and the keys in the store at the end of the script."""
     script, recorder = Script(*steps), Recorder()
     async with running(script, recorder, sleeps=sleeps, **options) as reflector:
         await asyncio.wait_for(script.done.wait(), 5)
@@ -252,7 +252,7 @@ TOO_LARGE = ApiError(504, "Timeout", "Too large", {"causes": [{"reason": "Resour
         pytest.param([bookmark(4)], id="a bookmark from before"),
         pytest.param([b"<html>\n"], id="no event at all"),
         pytest.param([b'{"type":"ADDED"}\n'], id="no object"),
-        pytest.param(TOO_LARGE, id="a server that has not got so far"),
+        pytest.param(TOO_LARGE, id="a server with older versions"),
     ],
 )
 async def test_doubtful_version_leads_to_a_list(sleeps, step):
@@ -353,7 +353,7 @@ async def test_failure_is_logged_in_one_line(sleeps, caplog):
     [
         pytest.param([], "", id="nothing has failed yet"),
         pytest.param([REFUSED], "pods: connection refused", id="the server is away"),
-        pytest.param([ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="it refuses"),
+        pytest.param([ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="rejected"),
         pytest.param([REFUSED, listed(5)], "", id="a list came in the end"),
         pytest.param([listed(5), ApiError(403, "Forbidden", "no")], "pods: 403 Forbidden: no", id="no watch"),
     ],
@@ -378,11 +378,11 @@ def no_garbage_collection():
 async def test_other_tasks_run_while_many_events_are_handled(sleeps):
     loop = asyncio.get_running_loop()
     gaps = []
-    decode(POD.type, msgspec.json.encode(document("first", 1)))  # imports the models, which takes its time once
+    decode(POD.type, msgspec.json.encode(document("first", 1)))  # the first call imports the models
 
     async def tick():
         while True:
-            began = time.thread_time()  # CPU time: other processes may keep us waiting, which is not meant here
+            began = time.thread_time()  # CPU time, as other processes may use the CPU
             await asyncio.sleep(0)
             gaps.append(time.thread_time() - began)
 

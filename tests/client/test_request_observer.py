@@ -1,4 +1,4 @@
-"""Who is told of requests, and what."""
+"""The notifications of a request observer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def client(server, sleeps, observer):
 
 
 async def test_observer_gets_sizes_of_requests(client, server, observer) -> None:
-    server.says(POD_P)
+    server.respond(POD_P)
     await client.get(POD, "p", "n")
     await client.create(POD, POD_P)
     assert observer.told == [("GET", "200", 0, True), ("POST", "200", len(server.requests[1][3]), True)]
@@ -47,15 +47,15 @@ async def test_observer_gets_sizes_of_requests(client, server, observer) -> None
 
 
 async def test_observer_gets_retries(client, server, observer) -> None:
-    server.says({"kind": "Status", "code": 429}, status=429, headers={"Retry-After": "1"})
-    server.says({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+    server.respond({"kind": "Status", "code": 429}, status=429, headers={"Retry-After": "1"})
+    server.respond({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
     with pytest.raises(ApiError):
         await client.get(POD, "p", "n")
     assert [code for _, code, _, _ in observer.told] == ["429", "404"]
 
 
 async def test_observer_gets_streams_at_their_end(client, server, observer) -> None:
-    server.streams(b"{}\n", then="cut")
+    server.stream(b"{}\n", then="cut")
     with suppress(TransportError):
         async for _ in client.stream("/api/v1/pods"):
             assert observer.told == []
@@ -72,7 +72,7 @@ async def test_observer_gets_requests_without_a_response(unused_tcp_port_factory
 
 
 async def test_observer_gets_waits_for_the_rate_limit(server, sleeps, observer) -> None:
-    server.says(POD_P)
+    server.respond(POD_P)
     async with HttpClient(server.url, qps=1000, burst=1, sleep=sleeps, observer=observer) as client:
         await client.get(POD, "p", "n")
         await client.get(POD, "p", "n")
