@@ -79,7 +79,7 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, content: str | byt
 def test_a_file_that_is_not_there_and_a_folder_without_manifests(tmp_path: Path):
     with pytest.raises(ManifestError, match="No such file"):
         manifests.read([tmp_path / "absent.yaml"])
-    with pytest.raises(ManifestError, match=r"no file in this folder ends in \.yaml, \.yml, \.json"):
+    with pytest.raises(ManifestError, match=r"no file in this directory ends in \.yaml, \.yml, \.json"):
         manifests.read([tmp_path])
 
 

@@ -11,7 +11,7 @@ from lightkube.models.core_v1 import Pod
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
 from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.kubelet_admission import Books, requests_of
+from bayplan.devcluster.kubelet_admission import Accounting, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_pods import PREPARE_AGAIN
 from bayplan.testing.in_memory import make_client
@@ -103,9 +103,9 @@ async def test_a_server_that_does_not_tell_says_nothing_of_the_claim():
 
 def test_what_a_claim_gives_is_not_taken_of_the_node():
     assert requests_of(pod()).keys() == {"cpu", "example.com/gpu", "example.com/nic"}
-    books = Books()
-    books.enter(pod(**EXTENDED))
-    assert books.used.keys() == {"cpu", "example.com/nic"}
+    accounting = Accounting()
+    accounting.add(pod(**EXTENDED))
+    assert accounting.used.keys() == {"cpu", "example.com/nic"}
 
 
 async def test_a_pod_is_held_until_its_claims_are_reserved_for_it(world):

@@ -1,6 +1,6 @@
-"""Which ResourceClaims a pod uses, and whether it may. Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
+"""The ResourceClaims of a pod, and whether it may use them. Mirrors k8s.io/dynamic-resource-allocation/resourceclaim.
 
-Written for controllers and kubelets, and not borrowed from the scheduler, whose mistakes they are there to find.
+For controllers and kubelets. It shares no code with the scheduler, so that they detect the scheduler's mistakes.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from bayplan.devcluster.controllers.served import Pod, ResourceClaim
 
 
 class NotCreatedYet(Exception):
-    """A claim is still to be made of a template: the message says for which pod."""
+    """A claim from a template doesn't exist yet; the message names the pod."""
 
 
 def claim_name(pod: Pod, reference: Any) -> str | None:
-    """The claim that one of `spec.resourceClaims` means; None where there is to be none. Raises NotCreatedYet."""
+    """The name of the claim for an entry of `spec.resourceClaims`; None for no claim. Raises NotCreatedYet."""
     if reference.resourceClaimName is not None:
         return str(reference.resourceClaimName)
     for status in (pod.status.resourceClaimStatuses if pod.status else None) or ():
@@ -29,13 +29,13 @@ def claim_name(pod: Pod, reference: Any) -> str | None:
 
 
 def extended_claim_name(pod: Pod) -> str | None:
-    """The claim that the scheduler has made for the pod's extended resources."""
+    """The name of the claim that the scheduler created for the pod's extended resources, if any."""
     status = pod.status.extendedResourceClaimStatus if pod.status else None
     return status.resourceClaimName if status is not None else None
 
 
 def known_claims(pod: Pod) -> Iterator[str]:
-    """Keys of the claims that the pod refers to and that have been made, but for that of extended resources."""
+    """The keys of the pod's existing claims, without the one for extended resources."""
     for reference in pod.spec.resourceClaims or ():
         try:
             name = claim_name(pod, reference)
@@ -46,14 +46,14 @@ def known_claims(pod: Pod) -> Iterator[str]:
 
 
 def template_keys(pod: Pod) -> Iterator[str]:
-    """Keys of the templates that the pod's claims are made of."""
+    """The keys of the templates of the pod's claims."""
     for reference in pod.spec.resourceClaims or ():
         if reference.resourceClaimTemplateName is not None:
             yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"
 
 
 def reservations(claim: ResourceClaim) -> Sequence[Any]:
-    """For whom a claim is reserved."""
+    """The consumers that a claim is reserved for."""
     return (claim.status.reservedFor if claim.status else None) or ()
 
 
@@ -63,22 +63,22 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def is_allocated(claim: ResourceClaim) -> bool:
-    """Whether the claim has devices."""
+    """Whether the claim is allocated."""
     return claim.status is not None and claim.status.allocation is not None
 
 
 def is_made_for(claim: ResourceClaim, pod: Pod) -> bool:
-    """Whether the claim was made for the pod."""
+    """Whether the claim was created for the pod."""
     owner = controller_of(claim)
     return owner is not None and owner.uid == pod.metadata.uid
 
 
 def not_made_for(claim: ResourceClaim, pod: Pod) -> str:
-    """What to say of a claim that should have been made for the pod, and was not."""
+    """The error message for a claim that was created for another pod."""
     names = [f"{one.metadata.namespace}/{one.metadata.name}" for one in (claim, pod)]
     return f"ResourceClaim {names[0]} was not created for Pod {names[1]} (Pod is not owner)"
 
 
 def is_done(pod: Pod) -> bool:
-    """Whether no container of the pod runs or will ever run."""
+    """Whether no container of the pod runs or will run."""
     return pods.is_finished(pod) or (pods.is_terminating(pod) and not pod.spec.nodeName)
