@@ -75,11 +75,11 @@ def lacking(name: str, requested: int, used: int, capacity: int) -> Rejection:
         ),
     ],
 )
-def test_who_is_taken(there, wanted, rejection):
+def test_admission_of_pods(there, wanted, rejection):
     assert accounting(*there).check(node(), wanted) == rejection
 
 
-def test_an_extended_resource_that_the_node_has_is_counted():
+def test_extended_resource_of_the_node_is_counted():
     has = node(**{"example.com/gpu": "2"})
     wanted = pod(requests={"example.com/gpu": "2"})
     assert accounting(pod("a", requests={"example.com/gpu": "1"})).check(has, wanted) == lacking(
@@ -88,23 +88,23 @@ def test_an_extended_resource_that_the_node_has_is_counted():
 
 
 @pytest.mark.parametrize(("effect", "taken"), [("NoExecute", False), ("NoSchedule", True)])
-def test_only_a_taint_that_evicts_turns_a_bound_pod_away(effect, taken):
+def test_only_no_execute_taints_reject_a_bound_pod(effect, taken):
     verdict = accounting().check(node([{"key": "k", "effect": effect}]), pod())
     assert (verdict is None) == taken
     assert taken or verdict.reason == "TaintToleration"
 
 
-def test_what_a_pod_had_is_free_again_when_it_is_gone():
+def test_removed_pod_frees_its_resources():
     kept = accounting(pod("a", requests={"cpu": "4"}))
     kept.remove("a")
     kept.remove("a")
     assert kept.check(node(), pod(requests={"cpu": "4"})) is None
 
 
-def test_entering_twice_counts_once():
+def test_pod_that_is_added_twice_counts_once():
     kept = accounting(pod("a", requests={"cpu": "1"}), pod("a", requests={"cpu": "2"}))
     assert kept.used == {"cpu": 2000}
 
 
-def test_a_quantity_that_cannot_be_read_is_a_rejection():
+def test_invalid_quantity_is_rejected():
     assert accounting().check(node(), pod(requests={"cpu": "much"})).reason == "UnexpectedAdmissionError"
