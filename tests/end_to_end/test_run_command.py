@@ -40,7 +40,7 @@ async def refusal(*arguments, **environ):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param(None, "cannot read the kubeconfig: No such file or directory", id="missing"),
         pytest.param(b"\xff\xfe\x00", "is not YAML", id="binary"),
         pytest.param(b"a: [1", "is not YAML", id="not YAML"),
         pytest.param(b"- 1", "", id="a list"),
