@@ -40,7 +40,7 @@ async def refusal(*arguments, **environ):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param(None, "cannot read the kubeconfig: No such file or directory", id="missing"),
         pytest.param(b"\xff\xfe\x00", "is not YAML", id="binary"),
         pytest.param(b"a: [1", "is not YAML", id="not YAML"),
         pytest.param(b"- 1", "", id="a list"),
@@ -65,7 +65,7 @@ async def test_a_kubeconfig_that_is_a_folder(tmp_path):
 
 async def test_no_kubeconfig_at_all(tmp_path):
     line = await refusal(HOME=str(tmp_path))
-    assert "no kubeconfig: give a file, or set KUBECONFIG" in line
+    assert "no kubeconfig: pass a file, set KUBECONFIG" in line
 
 
 async def test_a_context_that_does_not_exist(cluster):
