@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver import openapi
-from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
+from bayplan.devcluster.apiserver.applying import apply_configuration
+from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
-from bayplan.devcluster.apiserver.schema import Object, model_of, normalize
+from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.status import cannot_be_handled
 from bayplan.devcluster.apiserver.store import decode, encode
 
@@ -94,19 +95,19 @@ class TypedShape:
 
     def read_protobuf(self, body: bytes) -> Object:
         """By the field numbers of the API's type."""
-        return read_protobuf(model_of(self.kind), body)
+        return read_protobuf(self.kind.model, body)
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
         """By the merge keys of the API's type."""
         return apply_strategic_patch(self.kind, obj, patch)
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """By the merge keys of the API's type."""
-        return apply_configuration(self.kind, obj, configuration)
+        """By the list types of the API's type."""
+        return apply_configuration(self.kind.model, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
         """Derived from the model."""
-        return openapi.add_model(schemas, model_of(self.kind), references)
+        return openapi.add_type(schemas, self.kind.model, references)
 
 
 _KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))
