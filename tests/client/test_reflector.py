@@ -12,7 +12,8 @@ import pytest
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, InProcessClient, Reflector, TransportError
-from bayplan.client.reflector import LONGEST_TURN, QUIET_PAUSE
+from bayplan.client.reflector import QUIET_PAUSE
+from bayplan.turns import LONGEST_TURN
 
 BACKOFF = Backoff(initial=1.0, longest=8.0, jitter=0.0)
 

@@ -20,6 +20,7 @@ from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
 from bayplan.client.errors import ApiError, ConfigError, MalformedAnswerError, TransportError
 from bayplan.client.store import Entry, Store
+from bayplan.turns import Turn
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -31,9 +32,6 @@ WATCH_SECONDS = 300
 
 QUIET_PAUSE = 1.0
 """Seconds between the beginnings of two watches if the first ended without an event."""
-
-LONGEST_TURN = 0.005
-"""Seconds of work after which the event loop gets its turn."""
 
 
 class Handler(Protocol[T_contra]):
@@ -116,7 +114,7 @@ class Reflector(Generic[T]):
         """Whether the server could not be reached, so that another may answer now."""
         self._undecodable: dict[str, str] = {}
         """The version by key of each object whose newest version could not be decoded."""
-        self._turn_began = 0.0
+        self._turn = Turn()
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -178,11 +176,11 @@ class Reflector(Generic[T]):
                 identity = Identity.of(raw)
                 seen.add(identity.key)
                 self._put(identity, raw)
-                await self._take_turns()
+                await self._turn.pause()
             version = page.resource_version
         for key in [key for key in self.store if key not in seen]:
             self._remove(key)
-            await self._take_turns()
+            await self._turn.pause()
         for key in [key for key in self._undecodable if key not in seen]:
             del self._undecodable[key]
         self._version = version
@@ -206,7 +204,7 @@ class Reflector(Generic[T]):
                         self._waits = self._backoff.waits(self._rng)
                         self.problem = ""
                     events += 1
-                    await self._take_turns()
+                    await self._turn.pause()
         except MalformedAnswerError:
             self._version = ""
             raise
@@ -262,12 +260,6 @@ class Reflector(Generic[T]):
             getattr(self._handler, what)(*arguments)
         except Exception:
             logger.exception("%s %s: the handler failed on %s", self._kind.kind, key or "without a name", what)
-
-    async def _take_turns(self) -> None:
-        now = time.monotonic()
-        if now - self._turn_began > LONGEST_TURN:
-            await asyncio.sleep(0)
-            self._turn_began = time.monotonic()
 
     def _after(self, error: ApiError | TransportError | ConfigError) -> float:
         """What a failure means for the next try, and how long to wait before it."""

@@ -10,13 +10,13 @@ import re
 import msgspec
 import pytest
 
+from bayplan import turns
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import encode
 from bayplan.cli.run_logging import ASKED_FOR, JsonLines
 from bayplan.client import ApiError, InProcessClient, TransportError
 from bayplan.cluster.state import ClusterState
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.debugging import debugger as debugger_module
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
 from bayplan.service.informers import Intake
 from bayplan.service.waiting_pods import WaitingPods
@@ -251,7 +251,7 @@ async def test_before_the_cluster_is_known_nothing_is_compared(clock, said):
 
 
 async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch):
-    monkeypatch.setattr(debugger_module, "LONGEST_TURN", -1.0)
+    monkeypatch.setattr(turns, "LONGEST_TURN", -1.0)
     here = World(clock)
     here.know(*(make_node(f"node-{number}") for number in range(3)))
     dumping = asyncio.create_task(here.debugger.dump())

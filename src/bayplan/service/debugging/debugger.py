@@ -21,11 +21,9 @@ from bayplan.service.debugging.comparison import Difference, differences, list_a
 from bayplan.service.debugging.dump import dump
 from bayplan.service.informers import LIVE_PODS, Intake
 from bayplan.service.waiting_pods import WaitingPods
+from bayplan.turns import Turn
 
 log = logging.getLogger(__name__)
-
-LONGEST_TURN = 0.005
-"""Seconds of writing or comparing after which decisions get their turn."""
 
 SETTLE_SECONDS = 2.0
 """After so long the watch has told of what a list showed: what is still different then is a mistake."""
@@ -98,13 +96,13 @@ class CacheDebugger:
 
     async def _in_turns(self, steps: Iterator[None]) -> None:
         """Take all steps, some milliseconds of them at a time, and none while a cycle is open and thinks things out."""
-        while await self._intake.look(lambda: self._turn(steps)):  # noqa: ASYNC110 - others get their turn, no more
+        while await self._intake.look(lambda: self._take_turn(steps)):  # noqa: ASYNC110 - others get their turn, no more
             await asyncio.sleep(0)
 
-    def _turn(self, steps: Iterator[None]) -> bool:
+    def _take_turn(self, steps: Iterator[None]) -> bool:
         """Returns whether there may be more steps."""
-        began = self._clock.monotonic()
-        return any(self._clock.monotonic() - began > LONGEST_TURN for _ in steps)
+        turn = Turn(self._clock.monotonic)
+        return any(turn.is_over() for _ in steps)
 
 
 def _tell(found: Collection[Difference]) -> Iterator[None]:
