@@ -160,7 +160,7 @@ async def test_the_roles_of_the_embedded_cluster_are_those_of_a_real_one(control
 
 def rules_of(role):
     """What a role grants, in no order."""
-    return {single for rule in role.get("rules") or () for single in Rule.of(rule).broken_down()}
+    return {single for rule in role.get("rules") or () for single in Rule.of(rule).breakdown()}
 
 
 async def test_a_scheduler_that_may_not_read_something_is_not_ready_and_says_why(tmp_path):

@@ -1,4 +1,4 @@
-"""Cluster roles that are made of others, by labels. Mirrors pkg/controller/clusterroleaggregation, but at once."""
+"""Aggregates cluster roles by label selectors. Mirrors pkg/controller/clusterroleaggregation, but synchronously."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 def aggregate(registry: Registry, resource: Resource, _: Entry) -> None:
-    """Brings the rules of all aggregated roles up to date, now that a cluster role is written or gone."""
+    """Updates the rules of all aggregated roles after a cluster role was written or deleted."""
     for entry in registry.store.collection(CLUSTER_ROLE.resource).select():
         role = entry.load()
         selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if not selectors:
             continue
-        wanted = [label_selector(selector) for selector in selectors]
-        rules = _rules(registry, wanted, entry)
+        parsed = [label_selector(selector) for selector in selectors]
+        rules = _rules(registry, parsed, entry)
         if rules != (role.get("rules") or []):
-            registry.write(resource, {**role, "rules": rules})  # which comes back here for the roles made of this one
+            registry.write(resource, {**role, "rules": rules})  # calls this function again
             return
 
 
-def _rules(registry: Registry, wanted: list[LabelSelector], of: Entry) -> list[Object]:
-    """The rules of all other roles that one of the selectors selects, each once."""
+def _rules(registry: Registry, selectors: list[LabelSelector], of: Entry) -> list[Object]:
+    """The distinct rules of all other roles that match one of the selectors."""
     found: list[Object] = []
-    for selector in wanted:
+    for selector in selectors:
         for entry in registry.store.collection(CLUSTER_ROLE.resource).select():
             if entry.key != of.key and selector.matches(entry.labels):
                 found += [rule for rule in entry.load().get("rules") or () if rule not in found]
