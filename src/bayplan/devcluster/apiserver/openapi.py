@@ -1,6 +1,6 @@
-"""The API's schema as OpenAPI, derived from the models: enough for `kubectl apply`, `create` and `explain`.
+"""The OpenAPI documents of the API, from the table of types: enough for `kubectl apply`, `create` and `explain`.
 
-Of the paths, only what clients look up is told: that writes take `fieldValidation`, and that pages have limits.
+Paths have only the parameters that clients look up, such as `fieldValidation` and `limit`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOMES = {
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
 V2, V3 = "#/definitions/", "#/components/schemas/"
-"""Where references to schemas point, per version of OpenAPI."""
+"""The prefixes of references to schemas in OpenAPI v2 and v3."""
 _LEAVES: dict[str, Object] = {
     "string": {"type": "string"},
     "bytes": {"type": "string", "format": "byte"},
@@ -43,7 +43,7 @@ _LEAVES: dict[str, Object] = {
 
 def version_document(resources: Iterable[Resource]) -> Object:
     """The OpenAPI v3 document of one group and version."""
-    paths, schemas = _told(resources, V3)
+    paths, schemas = _describe(resources, V3)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": "v1.36.2"},
@@ -53,14 +53,14 @@ def version_document(resources: Iterable[Resource]) -> Object:
 
 
 def swagger(resources: Iterable[Resource]) -> Object:
-    """The OpenAPI v2 document of everything."""
-    paths, definitions = _told(resources, V2)
+    """The OpenAPI v2 document of all resources."""
+    paths, definitions = _describe(resources, V2)
     info = {"title": "Kubernetes", "version": "v1.36.2"}
     return {"swagger": "2.0", "info": info, "paths": paths, "definitions": definitions}
 
 
-def _told(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
-    """The paths of resources, and their schemas."""
+def _describe(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
+    """The paths and the schemas of resources."""
     paths: Object = {}
     schemas: Object = {}
     for resource in resources:
@@ -71,7 +71,7 @@ def _told(resources: Iterable[Resource], style: str) -> tuple[Object, Object]:
 
 
 def schema_name(kind: str) -> str:
-    """The name of the schema of a type of the table of types: `io.k8s.api.core.v1.Pod`."""
+    """The name of a type's schema: `io.k8s.api.core.v1.Pod`."""
     module, _, name = kind.rpartition(".")
     group, _, version = module.rpartition("_")
     return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{name}"
@@ -82,7 +82,7 @@ def _gvk(kind: Kind) -> Object:
 
 
 def add_type(schemas: Object, kind: str, style: str) -> str:
-    """Adds the schema of a type, and those of the types that it refers to, unless they are there. Returns its name."""
+    """Adds the schemas of a type of the table and of the types that it refers to. Returns the name of its schema."""
     name = schema_name(kind)
     if name in schemas:
         return name
@@ -98,7 +98,7 @@ def add_type(schemas: Object, kind: str, style: str) -> str:
 
 
 def _extensions(field: Field) -> Iterator[tuple[str, Any]]:
-    """What Kubernetes says of a field beyond OpenAPI."""
+    """Kubernetes' extensions of a field's schema, empty ones included."""
     yield "x-kubernetes-patch-strategy", field.patch
     yield "x-kubernetes-patch-merge-key", field.patch_key
     yield "x-kubernetes-list-type" if field.type.startswith("[]") else "x-kubernetes-map-type", field.merge
@@ -114,13 +114,13 @@ def _value_schema(schemas: Object, kind: str, style: str) -> Object:
 
 
 def reference(schemas: Object, kind: str, style: str) -> Object:
-    """A reference to the schema of a type, which is added."""
+    """A reference to the schema of a type. Adds the schema."""
     target = {"$ref": style + add_type(schemas, kind, style)}
     return {"allOf": [target], "default": {}} if style == V3 else target
 
 
 def _paths(kind: Kind, *, v3: bool) -> Object:
-    """The paths of a kind, with the parameters that kubectl asks about before it uses them."""
+    """The paths of a kind, with the parameters that kubectl looks up before it uses them."""
     validation = _parameter("fieldValidation", "string", v3=v3)
     write = {
         "parameters": [_parameter("dryRun", "string", v3=v3), validation],

@@ -1,4 +1,4 @@
-"""The scale of a custom resource: its numbers of replicas, wherever its definition says that they are.
+"""The scale subresource of a custom resource, whose definition names the paths of the numbers of replicas.
 
 Mirrors ScaleREST of apiextensions-apiserver's pkg/registry/customresource.
 """
@@ -21,11 +21,11 @@ _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 def scale_of(paths: Object) -> Subresource:
     """The subresource of a definition's `subresources.scale`."""
-    wanted = _keys(paths["specReplicasPath"])
+    replicas_keys = _keys(paths["specReplicasPath"])
 
     def read(registry: Registry, resource: Resource, request: Request) -> Object:
         obj = registry.load(resource, request.info.namespace, request.info.name)
-        if _at(obj, wanted) is None:
+        if _at(obj, replicas_keys) is None:
             message = f'Internal error occurred: the spec replicas field "{paths["specReplicasPath"]}" does not exist'
             cause = {"message": message.removeprefix("Internal error occurred: ")}
             raise StatusError(500, "InternalError", message, {"causes": [cause]})
@@ -41,7 +41,7 @@ def scale_of(paths: Object) -> Subresource:
         version = (scale.get("metadata") or {}).get("resourceVersion")
         if version:
             new["metadata"]["resourceVersion"] = version
-        _set(new, wanted, replicas)
+        _set(new, replicas_keys, replicas)
         entry = registry.update(resource, old, new, dry_run=request.dry_run())
         return _scale(registry.decoded(resource, entry), paths)
 
