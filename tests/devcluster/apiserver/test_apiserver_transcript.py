@@ -1,4 +1,4 @@
-"""The conversation with kube-apiserver 1.36.2, request by request: the embedded server answers as it did."""
+"""The embedded server sends the replies that kube-apiserver 1.36.2 sent in a recorded conversation."""
 
 import json
 import re
@@ -16,7 +16,7 @@ EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
 UNMET = {
     "patch immutable node name": "the message shows the change in kube-apiserver's internal types",
 }
-"""Exchanges that the server does not meet, with the reason."""
+"""Exchanges with another reply than the recorded one, with the reason."""
 
 PLACEHOLDER = re.compile(r"<(uid-\d+|rv|time|age|generated|continue)>")
 SHAPES = {
@@ -29,13 +29,13 @@ SHAPES = {
 
 
 class Placeholders:
-    """What each numbered placeholder has turned out to stand for."""
+    """The value that each numbered placeholder was found to stand for."""
 
     def __init__(self):
         self.values = {}
 
     def differences(self, expected, actual, where="$"):
-        """Paths at which an answer differs from the recorded one."""
+        """The paths at which a reply differs from the recorded one."""
         if isinstance(expected, str) and PLACEHOLDER.search(expected):
             return [] if self._text_matches(expected, actual) else [f"{where}: {actual!r} is not {expected!r}"]
         if isinstance(expected, dict) and isinstance(actual, dict):
@@ -80,7 +80,7 @@ class Placeholders:
 
 @pytest.fixture(scope="module")
 def differences():
-    """What was different in each exchange. One conversation, because each exchange depends on those before."""
+    """The differences of each exchange, from one conversation, because exchanges depend on earlier ones."""
     import asyncio
 
     async def converse():
@@ -125,5 +125,5 @@ def test_exchange(name, differences, request):
     assert differences[name] == []
 
 
-def test_exchanges_that_are_not_met_exist():
+def test_expected_failures_are_exchanges():
     assert UNMET.keys() <= {exchange["name"] for exchange in EXCHANGES}
