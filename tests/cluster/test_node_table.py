@@ -50,7 +50,7 @@ def test_a_row_without_node_and_pods_is_used_again(table):
     pod = make_pod("p", node="b")
     table.add_pod(pod)
     table.remove_node("b")
-    table.remove_pod(pod)
+    table.remove_pod(pod.uid)
     assert table.set_node(make_node("d", labels={"zone": "d"})) == 1
     assert Nodes(table).label_in("zone", {"b"}).tolist() == [False, False, False]
     assert table.size == 3
@@ -177,7 +177,7 @@ def test_the_lowest_priority_of_a_row_follows_its_pods(table):
         table.add_pod(pod)
         lowest.append(int(table.lowest_priority[0]))
     for pod in (pods[2], pods[1], pods[0]):
-        table.remove_pod(pod)
+        table.remove_pod(pod.uid)
         lowest.append(int(table.lowest_priority[0]))
     assert lowest == [5, -3, -3, -3, 5, NO_PRIORITY]
     for number in range(100):  # the columns grow

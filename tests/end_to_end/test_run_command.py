@@ -330,7 +330,7 @@ async def test_json_log_has_pods_as_fields(cluster):
     small, big = ({"name": name, "namespace": "default"} for name in ("small", "big"))
     assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in lines
     assert (small, {"name": "a"}, 10, "pod default/small: only node a is feasible") in lines
-    assert (big, None, 4, "pod default/big: NodeResourcesFit turned down node a: Insufficient cpu") in lines
+    assert (big, None, 4, "pod default/big: NodeResourcesFit rejected node a: Insufficient cpu") in lines
     assert [each for each in lines if "default/" in each[3] and each[0] is None] == []
 
 

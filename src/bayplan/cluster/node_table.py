@@ -53,6 +53,8 @@ class NodeTable:
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
         """By row: the pods on the node, by uid."""
+        self.row_of_pod: dict[str, int] = {}
+        """The row of each pod, by uid."""
         self.raw: dict[str, bytes] = {}
         """The JSON of nodes by name, where it is wanted beside the decoded objects."""
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
@@ -148,21 +150,28 @@ class NodeTable:
         """Put a pod on the row of its `node_name`, which need not be live."""
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
+        self.row_of_pod[pod.uid] = row
         self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
         self._account(row, pod, 1)
 
-    def remove_pod(self, pod: PodInfo) -> None:
-        """Take a pod off its row. `pod` must be the value that was added, so that the sums return to what they were."""
-        row = self.row_of[pod.node_name]
-        del self.pods[row][pod.uid]
+    def pod(self, uid: str) -> PodInfo | None:
+        """The pod of any row with this uid."""
+        row = self.row_of_pod.get(uid)
+        return None if row is None else self.pods[row][uid]
+
+    def remove_pod(self, uid: str) -> PodInfo:
+        """Remove a pod from its row, and return it. Raises KeyError."""
+        row = self.row_of_pod.pop(uid)
+        pod = self.pods[row].pop(uid)
         if pod.priority == self.lowest_priority[row]:
             self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
+        return pod
 
-    def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
-        """Swap a pod for a newer value of itself on the same row where nothing that the columns hold differs."""
-        row = self.row_of[old.node_name]
+    def replace_pod(self, new: PodInfo) -> None:
+        """Replace a pod by a newer version of it on the same row, where no column changes."""
+        row = self.row_of_pod[new.uid]
         self.pods[row][new.uid] = new
         self.volumes.replace(row, new)
 

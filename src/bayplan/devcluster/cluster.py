@@ -14,7 +14,7 @@ from typing import Self
 from bayplan.api.kinds import NODE
 from bayplan.client import ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
-from bayplan.devcluster.apiserver.tls import Tls
+from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.clock import Clock, RunningClock
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager

@@ -1,4 +1,4 @@
-"""A server, and clients of it."""
+"""A server, and requests that check the status of their responses."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ MEDIA = {
 
 
 class StoppedClock:
-    """A constant clock, so that tests know the timestamps."""
+    """Stands still, so that the times in objects are known."""
 
     def now(self):
         return datetime(2026, 1, 1, tzinfo=UTC)
@@ -36,7 +36,7 @@ class Kubectl:
         self._environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(home)}
 
     async def __call__(self, *arguments, stdin=None, status=0):
-        """The output of kubectl, with errors at the end."""
+        """Returns the output of kubectl, errors last."""
         process = await self._start(*arguments)
         async with asyncio.timeout(30):
             out, error = await process.communicate(stdin.encode() if stdin else None)
@@ -45,7 +45,7 @@ class Kubectl:
 
     @asynccontextmanager
     async def following(self, *arguments):
-        """The lines of kubectl's output, as they arrive."""
+        """Yields the lines of kubectl's output as they arrive."""
         process = await self._start(*arguments)
 
         async def lines():
@@ -66,7 +66,7 @@ class Kubectl:
 
 
 class Requests:
-    """Requests to one server: each returns the status and the decoded reply."""
+    """Sends requests to one server; each returns the status and the decoded body."""
 
     def __init__(self, session):
         self.session = session
@@ -103,14 +103,14 @@ class Requests:
         return answer
 
     async def gone(self, path):
-        """Waits until a path returns 404."""
+        """Waits until the object at a path is removed."""
         async with asyncio.timeout(5):
             while (await self("GET", path))[0] != 404:
                 pass
 
     @asynccontextmanager
     async def watch(self, path):
-        """A watch, as a function that waits for the next event and returns None after the end."""
+        """A function that waits for the next event of a watch; it returns None after the end."""
         async with self.session.get(path) as response:
 
             async def following():
@@ -138,14 +138,14 @@ async def api(server):
 
 
 def pod(name="p", node=None, **spec):
-    """A small pod."""
+    """Returns a small pod."""
     containers = [{"name": "c", "image": "nginx:1"}]
     placed = {"nodeName": node} if node else {}
     return {"metadata": {"name": name}, "spec": {"containers": containers, **placed, **spec}}
 
 
 def config_map(name="m", **metadata):
-    """An object of a kind without validation."""
+    """Returns an object of a kind without rules."""
     return {"metadata": {"name": name, **metadata}, "data": {"a": "1"}}
 
 
@@ -170,14 +170,14 @@ async def kubectl(server, make_kubectl):
 
 
 def definition(**versions):
-    """A small definition of Gangs in example.com, with these versions (`v1` by default)."""
+    """Returns a small definition of Gangs in example.com with these versions (by default `v1`)."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    version_list = [
+    listed = [
         {"name": name, "served": True, "storage": index == 0, "schema": {"openAPIV3Schema": schema}, **contents}
         for index, (name, contents) in enumerate((versions or {"v1": {}}).items())
     ]
     names = {"kind": "Gang", "plural": "gangs"}
-    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": version_list}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": listed}
     return {"metadata": {"name": "gangs.example.com"}, "spec": spec}
 
 
@@ -187,7 +187,7 @@ def make_definition():
 
 
 def schema(**properties):
-    """A version whose objects have these fields."""
+    """Returns a version's contents whose schema has these properties."""
     return {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
 
 

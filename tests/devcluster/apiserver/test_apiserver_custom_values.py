@@ -6,7 +6,7 @@ from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.jsonpath import InvalidPath, compile_path
 from bayplan.devcluster.apiserver.custom.patterns import InvalidPattern, compile_pattern
-from bayplan.devcluster.apiserver.custom.structural import StructuralShape, fill_defaults, prune
+from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value, go_float
 
@@ -288,6 +288,6 @@ def test_applied_configuration_is_merged_by_list_types():
 def test_normalized_body_has_metadata_and_known_fields():
     kind = Kind("example.com", "v1", "Gang", "gangs", "gang", namespaced=True, model="")
     body = {"kind": "Gang", "metadata": {"name": "g", "colour": "red"}, "spec": {"size": 1, "taste": 2}}
-    done, unknown = StructuralShape(kind, fields(spec=fields(size=NUMBER))).normalize(body)
+    done, unknown = StructuralSchema(kind, fields(spec=fields(size=NUMBER))).normalize(body)
     assert done == {"metadata": {"name": "g"}, "spec": {"size": 1}}
     assert unknown == ["metadata.colour", "spec.taste"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.devcluster.apiserver.garbage import STEPS_AT_ONCE
+from bayplan.devcluster.apiserver.storage.garbage_collector import STEPS_AT_ONCE
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -14,7 +14,7 @@ def owned_by(owner, *, blocks=False):
     return {"ownerReferences": [{**kind, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": blocks}]}
 
 
-async def test_bound_pod_is_deleted_gracefully(api, make_pod):
+async def test_deleted_bound_pod_waits_for_its_kubelet(api, make_pod):
     await api.create(PODS, make_pod(node="n"))
     first = await api.delete(f"{PODS}/p")
     assert first["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
@@ -27,21 +27,21 @@ async def test_bound_pod_is_deleted_gracefully(api, make_pod):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_terminated_pod_is_deleted_immediately(api, make_pod, phase):
+async def test_terminated_pod_is_removed_at_once(api, make_pod, phase):
     await api.create(PODS, make_pod(node="n"))
     await api.patch(f"{PODS}/p/status", {"status": {"phase": phase}})
     await api.delete(f"{PODS}/p")
     await api.get(f"{PODS}/p", status=404)
 
 
-async def test_preconditions_are_checked(api, make_config_map):
+async def test_delete_checks_preconditions(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     await api.delete(f"{MAPS}/m", {"preconditions": {"resourceVersion": "1"}}, status=409)
     answer = await api.delete(f"{MAPS}/m", {"preconditions": {"uid": created["metadata"]["uid"]}})
     assert (answer["status"], answer["details"]["name"]) == ("Success", "m")
 
 
-async def test_object_stays_until_its_last_finalizer_is_removed(api, make_config_map):
+async def test_deleted_object_stays_until_its_last_finalizer_is_removed(api, make_config_map):
     await api.create(MAPS, make_config_map(finalizers=["x.y/a", "x.y/b"]))
     marked = await api.delete(f"{MAPS}/m")
     assert marked["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
@@ -52,7 +52,7 @@ async def test_object_stays_until_its_last_finalizer_is_removed(api, make_config
     await api.get(f"{MAPS}/m", status=404)
 
 
-async def test_background_deletion_deletes_dependents(api, make_config_map):
+async def test_dependents_are_removed_with_their_owner(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     child = await api.create(MAPS, make_config_map("child", **owned_by(owner)))
     await api.create(MAPS, make_config_map("grandchild", **owned_by(child)))
@@ -62,7 +62,7 @@ async def test_background_deletion_deletes_dependents(api, make_config_map):
     assert [item["metadata"]["name"] for item in (await api.get(MAPS))["items"]] == ["other"]
 
 
-async def test_orphan_deletion_keeps_dependents(api, make_config_map):
+async def test_orphan_policy_keeps_dependents(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.create(MAPS, make_config_map("child", **owned_by(owner)))
     await api.delete(f"{MAPS}/owner?propagationPolicy=Orphan")
@@ -70,7 +70,7 @@ async def test_orphan_deletion_keeps_dependents(api, make_config_map):
     assert "ownerReferences" not in (await api.get(f"{MAPS}/child"))["metadata"]
 
 
-async def test_foreground_deletion_waits_for_dependents(api, make_config_map):
+async def test_foreground_deletion_removes_dependents_first(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.create(MAPS, make_config_map("child", finalizers=["x.y/a"], **owned_by(owner, blocks=True)))
     marked = await api.delete(f"{MAPS}/owner", {"propagationPolicy": "Foreground"})
@@ -91,14 +91,14 @@ async def test_owner_of_an_unserved_kind_counts_as_existing(api, make_config_map
     await api.get(f"{MAPS}/of-fleet")
 
 
-async def test_object_created_for_a_deleted_owner_is_deleted(api, make_config_map):
+async def test_object_created_with_a_missing_owner_is_removed(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.delete(f"{MAPS}/owner")
     await api.create(MAPS, make_config_map("late", **owned_by(owner)))
     await api.gone(f"{MAPS}/late")
 
 
-async def test_object_with_another_owner_stays(api, make_config_map):
+async def test_object_with_one_existing_owner_stays(api, make_config_map):
     first = await api.create(MAPS, make_config_map("first"))
     second = await api.create(MAPS, make_config_map("second"))
     owners = owned_by(first)["ownerReferences"] + owned_by(second)["ownerReferences"]
@@ -109,7 +109,7 @@ async def test_object_with_another_owner_stays(api, make_config_map):
     assert (await api.get(f"{MAPS}/child"))["metadata"]["ownerReferences"][0]["name"] == "second"
 
 
-async def test_namespace_deletion_deletes_its_contents(api, make_pod):
+async def test_namespace_is_removed_after_its_contents(api, make_pod):
     await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     pods = "/api/v1/namespaces/team/pods"
     await api.create(pods, make_pod("waits", node="n"))
@@ -139,7 +139,7 @@ async def test_delete_collection_by_selector(api, make_config_map):
     assert [item["metadata"]["name"] for item in (await api.get(MAPS))["items"]] == ["b"]
 
 
-async def test_eviction_respects_the_disruption_budget(api, make_pod):
+async def test_eviction_checks_the_disruption_budget(api, make_pod):
     running = make_pod(node="n")
     running["metadata"]["labels"] = {"a": "b"}
     await api.create(PODS, running)

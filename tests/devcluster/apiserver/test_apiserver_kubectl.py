@@ -87,7 +87,7 @@ async def test_cordon_and_taint_nodes(kubectl):
     assert "Unschedulable:      false" in described
 
 
-async def test_create_commands_send_protobuf(kubectl):
+async def test_create_subcommands(kubectl):
     await kubectl("create", "deployment", "d", "--image=nginx", "--replicas=2")
     await kubectl("create", "job", "j", "--image=busybox", "--", "date")
     await kubectl("create", "cronjob", "c", "--image=busybox", "--schedule=*/5 * * * *", "--", "date")
@@ -99,7 +99,7 @@ async def test_create_commands_send_protobuf(kubectl):
     assert "team" not in await kubectl("get", "namespaces")
 
 
-async def test_queries_about_the_server(kubectl):
+async def test_discovery_and_explain(kubectl):
     assert "deployments" in await kubectl("api-resources", "--api-group=apps", "-o", "name")
     assert "effect" in await kubectl("explain", "pod.spec.tolerations")
     assert (await kubectl("auth", "can-i", "create", "pods")).strip() == "yes"
@@ -130,6 +130,6 @@ async def test_events_and_logs(kubectl, server):
     assert "simulates pods" in await kubectl("logs", "p", status=1)
 
 
-async def test_over_tls_with_a_token(make_kubectl):
+async def test_tls_with_a_token(make_kubectl):
     async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
         assert "kube-system" in await make_kubectl(server)("get", "namespaces")

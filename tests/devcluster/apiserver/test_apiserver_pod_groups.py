@@ -1,4 +1,4 @@
-"""The scheduler plugins' PodGroup, used through kubectl, the official Python client and a reflector."""
+"""The scheduler plugins' PodGroup, as users access it: with kubectl, and with the official Python client."""
 
 import asyncio
 import json
@@ -89,7 +89,7 @@ PLACE = (GROUP, VERSION, "default", PLURAL)
 
 
 def exercise(server_config):
-    """Defines, creates, reads, changes, watches and deletes groups. Returns the events of the watch."""
+    """Defines, creates, reads, changes, watches and deletes; returns the watch events."""
     with client.ApiClient(server_config) as api:
         definitions = client.ApiextensionsV1Api(api)
         definitions.create_custom_resource_definition(yaml.safe_load(MANIFEST.read_text()))
@@ -123,7 +123,7 @@ def exercise(server_config):
         return seen
 
 
-async def test_python_client(server):
+async def test_python_client_uses_the_custom_resource(server):
     settings = client.Configuration()
     await asyncio.to_thread(config.load_kube_config_from_dict, yaml.safe_load(server.kubeconfig()), None, settings)
     seen = await asyncio.to_thread(exercise, settings)
@@ -132,7 +132,7 @@ async def test_python_client(server):
 
 
 class Seen:
-    """Records the callbacks of a reflector."""
+    """Records the calls of a reflector."""
 
     def __init__(self):
         self.changes = asyncio.Queue()
@@ -150,7 +150,7 @@ class Seen:
         raise error
 
 
-async def test_reflector_survives_deletion_of_the_definition(server, tmp_path):
+async def test_reflector_survives_removal_of_the_definition(server, tmp_path):
     kind, seen = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io"), Seen()
     (tmp_path / "config").write_text(server.kubeconfig())
     api = HttpClient(load_kubeconfig(tmp_path / "config"))

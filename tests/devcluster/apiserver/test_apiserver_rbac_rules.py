@@ -1,12 +1,14 @@
 """What rules allow and cover, and what the default roles allow."""
 
+from urllib.parse import parse_qsl
+
 import pytest
 
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, attributes_of, forbidden_request
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
-from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
 
 READ_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 
@@ -109,7 +111,9 @@ def test_rules_do_not_cover(owned, wanted, missing):
     ],
 )
 def test_attributes_of_a_request(method, target, expected):
-    assert attributes_of(*read_request(method, target)) == expected
+    path, _, text = target.partition("?")
+    query = dict(parse_qsl(text, keep_blank_values=True))
+    assert attributes_of(read_request_info(method, path, query), query) == expected
 
 
 @pytest.mark.parametrize(

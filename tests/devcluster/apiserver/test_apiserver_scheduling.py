@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups and Workloads, which the server has only with alpha kinds enabled."""
+"""Kubernetes' own PodGroups and Workloads, which the server has only with `alpha`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def of_template(template, workload_name="train"):
     return {**GANG, "podGroupTemplateRef": reference}
 
 
-async def test_kinds_are_not_served_without_the_feature_gate():
+async def test_groups_are_not_served_without_alpha():
     async with ApiServer() as server, HttpClient(ClusterAccess(server=server.url)) as client:
         with pytest.raises(ApiError, match="could not find the requested resource"):
             await client.list(POD_GROUP)
 
 
 @pytest.mark.parametrize("spec", [GANG, BASIC], ids=["gang", "basic"])
-async def test_group_has_defaults(client, spec):
+async def test_pod_group_defaults(client, spec):
     created = await client.create(POD_GROUP, group(spec))
     assert created.metadata.generation == 1
     assert created.spec.disruptionMode == "Pod"
@@ -51,7 +51,7 @@ async def test_group_has_defaults(client, spec):
     )
 
 
-INVALID_GROUPS = {
+REJECTED = {
     "no policy": ({"schedulingPolicy": {}}, "must specify one of: `basic`, `gang`"),
     "two policies": ({"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}}, "must specify exactly one of"),
     "no members": ({"schedulingPolicy": {"gang": {"minCount": 0}}}, "minCount: Required value"),
@@ -72,21 +72,21 @@ INVALID_GROUPS = {
 }
 
 
-@pytest.mark.parametrize(("spec", "problem"), INVALID_GROUPS.values(), ids=INVALID_GROUPS)
-async def test_invalid_group_is_rejected(client, spec, problem):
+@pytest.mark.parametrize(("spec", "why"), REJECTED.values(), ids=REJECTED)
+async def test_invalid_pod_group_is_rejected(client, spec, why):
     await client.create(WORKLOAD, workload("workers"))
     with pytest.raises(ApiError) as rejected:
         await client.create(POD_GROUP, group(spec))
-    assert problem in str(rejected.value)
+    assert why in str(rejected.value)
 
 
-async def test_group_of_a_workload(client):
+async def test_pod_group_with_a_workload_template_is_created(client):
     await client.create(WORKLOAD, workload("workers"))
     created = await client.create(POD_GROUP, group(of_template("workers")))
     assert created.spec.podGroupTemplateRef.workload.workloadName == "train"
 
 
-async def test_group_gets_the_priority_of_its_class(client):
+async def test_pod_group_gets_the_priority_of_its_class(client):
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 1000})
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
     vip = await client.create(POD_GROUP, group({**GANG, "priorityClassName": "vip"}))
@@ -94,14 +94,14 @@ async def test_group_gets_the_priority_of_its_class(client):
     assert (vip.spec.priority, usual.spec.priority, usual.spec.priorityClassName) == (1000, 5, "usual")
 
 
-async def test_group_spec_is_immutable(client):
+async def test_pod_group_spec_is_immutable(client):
     created = await client.create(POD_GROUP, group(GANG))
     created.spec.schedulingPolicy.gang.minCount = 4
     with pytest.raises(ApiError, match=r"schedulingPolicy: .*field is immutable"):
         await client.update(POD_GROUP, created)
 
 
-async def test_conditions_are_merged_by_type(client):
+async def test_patch_merges_conditions_by_type(client):
     await client.create(POD_GROUP, group(GANG))
     condition = {"status": "True", "reason": "Because", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     for name in ("PodGroupScheduled", "DisruptionTarget"):
@@ -113,20 +113,20 @@ async def test_conditions_are_merged_by_type(client):
 
 WORKLOADS = {
     "no templates": (workload(), "podGroupTemplates: Required value"),
-    "too many templates": (workload(*"abcdefghi"), "Too many: 9: must have at most 8 items"),
+    "too many": (workload(*"abcdefghi"), "Too many: 9: must have at most 8 items"),
     "duplicate name": (workload("a", "a"), "podGroupTemplates[1]: Duplicate value"),
-    "no name": (workload(""), "podGroupTemplates[0].name: Required value"),
+    "one without a name": (workload(""), "podGroupTemplates[0].name: Required value"),
 }
 
 
-@pytest.mark.parametrize(("document", "problem"), WORKLOADS.values(), ids=WORKLOADS)
-async def test_invalid_workload_is_rejected(client, document, problem):
+@pytest.mark.parametrize(("document", "why"), WORKLOADS.values(), ids=WORKLOADS)
+async def test_invalid_workload_is_rejected(client, document, why):
     with pytest.raises(ApiError) as rejected:
         await client.create(WORKLOAD, document)
-    assert problem in str(rejected.value)
+    assert why in str(rejected.value)
 
 
-async def test_workload_templates_are_immutable(client):
+async def test_workload_spec_is_immutable(client):
     created = await client.create(WORKLOAD, workload("workers"))
     created.spec.podGroupTemplates[0].name = "others"
     with pytest.raises(ApiError, match=r"podGroupTemplates: .*field is immutable"):
@@ -138,8 +138,8 @@ def rules_of(name, *, alpha):
     return [rule for rule in role["rules"] if "scheduling.k8s.io" in rule["apiGroups"]]
 
 
-def test_permissions_of_the_scheduler_depend_on_the_feature_gate():
-    """The rules of system:kube-scheduler match upstream, with the feature gate and without."""
+def test_scheduler_role_covers_groups_with_alpha():
+    """The rules are those of system:kube-scheduler upstream, with the feature gate and without."""
     assert rules_of("system:kube-scheduler", alpha=False) == []
     assert rules_of("system:kube-scheduler", alpha=True) == [
         {"verbs": ["get", "list", "watch"], "apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"]},

@@ -11,7 +11,7 @@ CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
 BETA = {"annotations": {"storageclass.beta.kubernetes.io/is-default-class": "true"}}
-BETA_CLAIM = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
+BETA_CLASS = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ BETA_CLAIM = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
     [
         pytest.param([], claim("c"), None, id="no class"),
         pytest.param([storage_class("a")], claim("c"), None, id="no default"),
-        pytest.param([storage_class("a"), default_class("b")], claim("c"), "b", id="default"),
-        pytest.param([storage_class("a", metadata=BETA)], claim("c"), "a", id="beta annotation"),
-        pytest.param([default_class("b"), default_class("a")], claim("c"), "a", id="first by name"),
-        pytest.param([default_class("a")], claim("c", "x"), "x", id="another class"),
-        pytest.param([default_class("a")], claim("c", ""), "", id="empty class"),
-        pytest.param([default_class("a")], claim("c", metadata=BETA_CLAIM), None, id="beta annotation of the claim"),
+        pytest.param([storage_class("a"), default_class("b")], claim("c"), "b", id="default class"),
+        pytest.param([storage_class("a", metadata=BETA)], claim("c"), "a", id="default by the beta annotation"),
+        pytest.param([default_class("b"), default_class("a")], claim("c"), "a", id="first of several defaults by name"),
+        pytest.param([default_class("a")], claim("c", "x"), "x", id="claim names a class"),
+        pytest.param([default_class("a")], claim("c", ""), "", id="claim names no class"),
+        pytest.param([default_class("a")], claim("c", metadata=BETA_CLASS), None, id="claim has the beta annotation"),
     ],
 )
 async def test_claim_gets_the_default_class(api, classes, new_claim, expected):
@@ -34,7 +34,7 @@ async def test_claim_gets_the_default_class(api, classes, new_claim, expected):
     assert created["spec"].get("storageClassName") == expected
 
 
-async def test_newest_default_class_is_used(make_requests):
+async def test_newest_of_several_default_classes_is_used(make_requests):
     clock = ManualClock()
     async with ApiServer(clock=clock) as server, aiohttp.ClientSession(server.url) as session:
         api = make_requests(session)
@@ -51,7 +51,7 @@ async def test_newest_default_class_is_used(make_requests):
         pytest.param(VOLUMES, volume("one", "x"), "kubernetes.io/pv-protection", id="volume"),
     ],
 )
-async def test_volume_or_claim_stays_until_its_protection_is_removed(api, path, document, finalizer):
+async def test_protected_object_is_removed_without_its_finalizer(api, path, document, finalizer):
     assert (await api.create(path, document))["metadata"]["finalizers"] == [finalizer]
     assert (await api.delete(f"{path}/one"))["metadata"]["deletionTimestamp"]
     assert (await api.get(f"{path}/one"))["metadata"]["finalizers"] == [finalizer]

@@ -1,4 +1,4 @@
-"""HTTPS with a generated certificate authority, and bearer tokens."""
+"""HTTPS with a private certificate authority, and bearer tokens."""
 
 import base64
 import ssl
@@ -10,7 +10,7 @@ import yaml
 from bayplan.devcluster.apiserver import ApiServer, Tls
 
 
-async def test_client_with_the_kubeconfig_is_accepted():
+async def test_client_with_the_kubeconfig_is_authenticated():
     async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
         config = yaml.safe_load(server.kubeconfig())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -30,7 +30,7 @@ async def test_client_without_the_authority_rejects_the_server():
             await session.get("/healthz")
 
 
-async def test_plain_http_on_loopback_needs_no_credentials():
+async def test_plain_http_needs_no_credentials():
     async with ApiServer() as server:
         config = yaml.safe_load(server.kubeconfig())
         assert config["clusters"][0]["cluster"] == {"server": server.url}

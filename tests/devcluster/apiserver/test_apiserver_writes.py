@@ -1,4 +1,4 @@
-"""Creating and changing objects over HTTP: cases beyond the recorded conversation."""
+"""Creates and updates over HTTP that the recorded conversation does not contain."""
 
 import io
 
@@ -15,14 +15,14 @@ def deployment(labels, selector=None):
     return {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": selector or labels}, "template": template}}
 
 
-async def test_write_without_a_change_keeps_the_version(api, make_config_map):
+async def test_update_without_changes_keeps_the_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     assert await api.patch(f"{MAPS}/m", {"data": {"a": "1"}}) == created
     changed = await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
     assert int(changed["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
 
 
-async def test_generation_counts_changes_of_the_spec_only(api):
+async def test_generation_counts_only_changes_of_the_spec(api):
     await api.create(DEPLOYMENTS, deployment({"a": "b"}))
     assert (await api.patch(f"{DEPLOYMENTS}/d", {"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"] == 1
     assert (await api.patch(f"{DEPLOYMENTS}/d", {"spec": {"replicas": 2}}))["metadata"]["generation"] == 2
@@ -41,14 +41,14 @@ async def test_scale_reads_and_writes_replicas(api):
     await api.put(f"{DEPLOYMENTS}/d/scale", {**scale, "spec": {"replicas": 1}}, status=409)
 
 
-async def test_uids_and_versions_are_preconditions_of_an_update(api, make_config_map):
+async def test_update_checks_uid_and_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     created["metadata"]["uid"] = "another"
     answer = await api.put(f"{MAPS}/m", created, status=409)
     assert "Precondition failed: UID in precondition: another" in answer["message"]
 
 
-async def test_lease_update_requires_a_version_or_creates(api):
+async def test_lease_update_requires_a_version_and_may_create(api):
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     await api.put(f"{LEASES}/l", lease, status=201)
     answer = await api.put(f"{LEASES}/l", lease, status=422)
@@ -61,7 +61,7 @@ async def test_status_cannot_be_deleted(api, make_pod):
     await api.get(f"{PODS}/p/status")
 
 
-async def test_object_created_by_an_update_has_the_name_in_the_url(api):
+async def test_object_created_by_an_update_gets_the_name_in_the_url(api):
     await api.put(f"{LEASES}/l", {"metadata": {"name": "other"}}, status=400)
 
 
@@ -85,7 +85,7 @@ async def test_bound_pod_gets_the_topology_labels_of_its_node(api, make_pod):
     assert bound["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-async def test_priority_classes_give_pods_their_priority(api, make_pod):
+async def test_pod_gets_the_priority_of_its_class(api, make_pod):
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await api.create(classes, {"metadata": {"name": "low"}, "value": -5, "globalDefault": True})
     await api.create(classes, {"metadata": {"name": "meek"}, "value": 9, "preemptionPolicy": "Never"})
@@ -96,13 +96,13 @@ async def test_priority_classes_give_pods_their_priority(api, make_pod):
     assert (await api.patch(f"{PODS}/b", {"spec": {"priority": None}}))["spec"]["priority"] == 9
 
 
-async def test_bodies_over_the_limit_are_rejected(api):
+async def test_too_large_body_is_rejected(api):
     body = io.BytesIO(b"x" * (3 * 1024 * 1024 + 1))
     async with api.session.post(MAPS, data=body, headers={"Content-Type": "application/json"}) as response:
         assert (response.status, (await response.json())["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_yaml_is_accepted_and_returned(api):
+async def test_yaml_bodies_and_responses(api):
     status, _ = await api("POST", MAPS, "metadata: {name: m}\ndata: {a: b}", **{"Content-Type": "application/yaml"})
     assert status == 201
     status, answer = await api("GET", f"{MAPS}/m", Accept="application/yaml")
@@ -121,7 +121,7 @@ async def test_yaml_is_accepted_and_returned(api):
         ("k8s", "invalid character 'k' looking for beginning of value"),
     ],
 )
-async def test_invalid_bodies_are_rejected(api, body, message):
+async def test_malformed_body_is_rejected(api, body, message):
     answer = await api.create(f"{MAPS}?fieldValidation=Strict", body, status=400)
     assert message in answer["message"]
 
@@ -157,12 +157,12 @@ async def test_invalid_pod_is_rejected_with_the_field(api, make_pod, spec, field
     assert field in [cause["field"] for cause in answer["details"]["causes"]]
 
 
-async def test_workload_has_to_select_its_own_pods(api):
+async def test_workload_must_select_its_own_pods(api):
     answer = await api.create(DEPLOYMENTS, deployment({"a": "b"}, {"a": "c"}), status=422)
     assert "`selector` does not match template `labels`" in answer["message"]
 
 
-async def test_services_get_distinct_addresses(api):
+async def test_services_get_different_addresses(api):
     services = "/api/v1/namespaces/default/services"
     body = {"spec": {"ports": [{"port": 80}]}}
     first = await api.create(services, {"metadata": {"name": "a"}, **body})
@@ -172,17 +172,17 @@ async def test_services_get_distinct_addresses(api):
     assert kept["spec"]["clusterIP"] == first["spec"]["clusterIP"]
 
 
-async def test_internal_error_is_reported(api, server, monkeypatch, caplog):
+async def test_internal_error_is_answered_and_logged(api, server, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("oops")
 
-    monkeypatch.setattr(type(server.registry), "find", broken)
+    monkeypatch.setattr(type(server.storage), "find", broken)
     answer = await api.get(f"{PODS}/p", status=500)
     assert answer["reason"] == "InternalError"
     assert "oops" in caplog.text
 
 
 @pytest.mark.parametrize("field", ["kind", "apiVersion"])
-async def test_body_with_a_non_string_kind_is_rejected(api, field):
+async def test_kind_that_is_not_a_string_is_rejected(api, field):
     rejected = await api.create(PODS, {field: {"a": 1}, "metadata": {"name": "p"}}, 400)
-    assert f'{{"a": 1}} is no text, as {field} has to be' in rejected["message"]
+    assert f'{field} must be a string, not {{"a": 1}}' in rejected["message"]

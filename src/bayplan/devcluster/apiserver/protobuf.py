@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 from bayplan.devcluster.apiserver.api_types import table
+from bayplan.devcluster.apiserver.encoding import decode
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import bad_request
-from bayplan.devcluster.apiserver.store import decode
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"

@@ -26,9 +26,9 @@ from bayplan.devcluster.apiserver.authorization.users import (
     service_account_of,
 )
 from bayplan.devcluster.apiserver.clock import Clock
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import bad_request, unauthorized
-from bayplan.devcluster.apiserver.store import Store
+from bayplan.devcluster.apiserver.storage.store import Store
 
 Audit = Callable[[User, Attributes, Verdict], None]
 """Called for every authorized request with the user, the attributes of the request, and the verdict."""

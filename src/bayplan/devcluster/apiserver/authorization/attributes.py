@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import StatusError, quoted
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})

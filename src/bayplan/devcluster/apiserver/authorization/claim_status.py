@@ -13,10 +13,10 @@ from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, forbidden_request
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_of
-from bayplan.devcluster.apiserver.requests import RequestInfo
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import FieldError, StatusError, forbidden_field, invalid
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 ASSOCIATED_NODE, ARBITRARY_NODE = "associated-node:", "arbitrary-node:"
 """Prefixes of the verbs of drivers: a driver on the node of the claim may be restricted to claims of that node."""

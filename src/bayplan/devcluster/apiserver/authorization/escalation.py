@@ -12,9 +12,9 @@ from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import forbidden, quoted
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 _ROLES, _BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)

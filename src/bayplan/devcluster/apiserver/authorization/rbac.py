@@ -15,7 +15,7 @@ from bayplan.devcluster.apiserver.authorization.rules import Rule
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_name
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, quoted
-from bayplan.devcluster.apiserver.store import Entry, Store
+from bayplan.devcluster.apiserver.storage.store import Entry, Store
 
 T = TypeVar("T")
 

@@ -35,7 +35,7 @@ from bayplan.devcluster.apiserver.status import (
     invalid_value,
     not_found,
 )
-from bayplan.devcluster.apiserver.store import Entry, Store, key_of
+from bayplan.devcluster.apiserver.storage.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
 """The issuer, and the default audience."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.api.kinds import CONFIG_MAP, Kind
-from bayplan.devcluster.apiserver import openapi
 from bayplan.devcluster.apiserver.api_types import METADATA
 from bayplan.devcluster.apiserver.documentation import describe
+from bayplan.devcluster.apiserver.model_schemas import V2, reference
 from bayplan.devcluster.apiserver.schema import Object
 
 _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
@@ -16,8 +16,8 @@ _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"}
 def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: str) -> str:
     """Adds the schema of a custom resource, and that of its metadata, to a document. Returns the name of the schema."""
     name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
-    result: Object = _without(schema, _NOT_IN_V2) if references == openapi.V2 else dict(schema)
-    metadata = openapi.reference(schemas, METADATA, references)
+    result: Object = _without(schema, _NOT_IN_V2) if references == V2 else dict(schema)
+    metadata = reference(schemas, METADATA, references)
     properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
     result["properties"] = {**result.get("properties", {}), **properties, "metadata": metadata}
     schemas[name] = result

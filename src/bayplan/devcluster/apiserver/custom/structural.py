@@ -22,12 +22,13 @@ _RESOURCE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
-class StructuralShape:
-    """The shape of a custom resource in one version. `schema` is the definition's openAPIV3Schema."""
+class StructuralSchema:
+    """The schema of a custom resource in one version. `schema` is the definition's openAPIV3Schema."""
 
     kind: Kind
     schema: Object
     patch_types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    converts: bool = True
 
     def check_kind(self, document: Object) -> None:
         """Rejects a body of another kind or version. A body without them is accepted."""
@@ -72,6 +73,10 @@ class StructuralShape:
     def fill_defaults(self, obj: Object) -> None:
         """Fills in the schema's defaults, in place."""
         fill_defaults(self.schema, obj)
+
+    def to_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return obj
 
     def from_storage(self, obj: Object) -> Object:
         """Converts a stored object, of any version and earlier schema, to this version."""

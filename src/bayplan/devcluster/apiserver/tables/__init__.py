@@ -10,9 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables import core, rbac, scheduling, storage, workloads
+from bayplan.devcluster.apiserver.tables import core, definitions, rbac, scheduling, storage, workloads
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
 from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
 from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
@@ -25,6 +24,7 @@ TABLES: dict[kinds.Kind, Table] = {
     **workloads.TABLES,
     **storage.TABLES,
     **scheduling.TABLES,
+    **definitions.TABLES,
 }
 
 
@@ -36,7 +36,8 @@ GENERIC: Table = ((NAME, AGE), _generic_cells)
 
 
 def table(
-    resource: Resource,
+    kind: kinds.Kind,
+    custom: Table | None,
     objects: Sequence[Object],
     metadata: Object,
     now: datetime,
@@ -44,9 +45,11 @@ def table(
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects in the resource's version. `include`: the object in each row (None, Metadata or Object)."""
-    kind = resource.kind
-    definitions, cells = resource.columns or TABLES.get(kind, GENERIC)
+    """A Table of objects in the kind's version.
+
+    `custom` is the table of a custom resource, and `include` the object in each row: None, Metadata or Object.
+    """
+    described, cells = custom or TABLES.get(kind, GENERIC)
     rows = []
     for obj in objects:
         row: Object = {"cells": cells(obj, now)}
@@ -59,7 +62,7 @@ def table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [column.definition() for column in definitions] if columns else [],
+        "columnDefinitions": [column.definition() for column in described] if columns else [],
         "rows": rows,
     }
 

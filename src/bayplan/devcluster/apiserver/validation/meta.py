@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE, label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
-
-if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver.resources import Resource
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -56,12 +53,12 @@ def _named(name: str, pattern: re.Pattern[str], limit: int, rule: str) -> tuple[
     return long if pattern.fullmatch(name) else (*long, rule)
 
 
-def validate_meta(resource: Resource, metadata: dict[str, Any]) -> Iterator[FieldError]:
+def validate_meta(name_rule: str, metadata: dict[str, Any]) -> Iterator[FieldError]:
     """Rules for the metadata of a new object."""
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    for error in name_errors(name, resource.name_rule) if name else ():
+    for error in name_errors(name, name_rule) if name else ():
         yield invalid_value("metadata.name", name, error)
     yield from validate_meta_details(metadata, "metadata")
 
