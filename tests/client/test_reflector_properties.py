@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import POD
-from bayplan.client import ApiError, Backoff, InProcessClient, Reflector, TransportError
+from bayplan.client import ApiError, Backoff, Reflector
+from bayplan.devcluster.apiserver import Fault
+from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.testing.builders import make_pod
+from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import make_client
 
 NAMES = [f"p{number}" for number in range(4)]
-CUT = TransportError("cut", sent=True)
-REFUSED = TransportError("refused", sent=False)
-BUSY = ApiError(429, "TooManyRequests", retry_after=1.0)
 
 
 class View(dict):
@@ -38,17 +40,17 @@ class View(dict):
         raise AssertionError(error)
 
 
-async def create(client: InProcessClient, name: str) -> None:
-    metadata = {"name": name, "namespace": "n", "labels": {"app": "web"}}
-    await client.create(POD, {"metadata": metadata, "spec": {"containers": []}})
+async def create(client: InMemoryClient, name: str) -> None:
+    _, document = as_sent(make_pod(name, labels={"app": "web"}))
+    await client.create(POD, document)
 
 
 def patch(**metadata) -> Callable:
-    return lambda client, name: client.patch(POD, name, {"metadata": metadata}, "n")
+    return lambda client, name: client.patch(POD, name, {"metadata": metadata})
 
 
-async def recreate(client: InProcessClient, name: str) -> None:
-    await client.delete(POD, name, "n")
+async def recreate(client: InMemoryClient, name: str) -> None:
+    await client.delete(POD, name)
     await create(client, name)
 
 
@@ -57,16 +59,29 @@ CHANGES = {
     "touch": patch(annotations={"touched": "again"}),
     "leave": patch(labels={"app": "other"}),
     "come back": patch(labels={"app": "web"}),
-    "delete": lambda client, name: client.delete(POD, name, "n"),
+    "delete": lambda client, name: client.delete(POD, name),
     "recreate": recreate,
 }
+
+
+def refuse(client: InMemoryClient) -> None:
+    """The server can't be reached until the next step."""
+    client.transport.reachable = False
+    client.transport.end_streams(broken=True)
+
+
+def fail(**fault) -> Callable:
+    return lambda client: client.server.faults.add(Fault(**fault))
+
+
 MISFORTUNES = {
-    "compact": lambda client: client.compact(),
-    "end": lambda client: client.end_watches(),
-    "cut": lambda client: client.end_watches(CUT),
-    "refuse watches": lambda client: (client.fail("watch", POD, REFUSED, times=2), client.end_watches(CUT)),
-    "refuse lists": lambda client: client.fail("list", POD, REFUSED, times=2),
-    "busy": lambda client: client.fail("", POD, BUSY, times=1),
+    "compact": lambda client: client.server.store.compact(),
+    "end": lambda client: client.transport.end_streams(),
+    "cut": lambda client: client.transport.end_streams(broken=True),
+    "refuse": refuse,
+    "drop lists": fail(verb="list", drop="before", times=2),
+    "drop watches": fail(verb="watch", drop="before", times=2),
+    "busy": fail(answer=429, reason="TooManyRequests", retry_after=1, times=1),
     "let it run": lambda _: None,
 }
 STEPS = st.one_of(
@@ -86,7 +101,7 @@ def test_the_store_ends_equal_to_the_server(steps, selector, page_size):
 
 
 async def play(steps, selector, page_size):
-    client, view = InProcessClient(), View()
+    client, view = make_client(retries=0), View()
     reflector = Reflector(
         client,
         POD,
@@ -103,12 +118,13 @@ async def play(steps, selector, page_size):
         if what in MISFORTUNES:
             MISFORTUNES[what](client)
             await turns(detail)
+            client.transport.reachable = True
         else:
             try:
                 await CHANGES[what](client, detail)
             except ApiError as error:
                 assert error.status in {404, 409, 429}  # noqa: PT017 - most steps are checked by the end alone
-    client.recover()
+    client.server.faults.clear()
     await turns(400)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -79,9 +79,8 @@ def labels(**values: str) -> frozenset:
 
 @asynccontextmanager
 async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
-    async with HttpClient(cluster.access) as client, aiohttp.ClientSession() as session:
-        metrics = Metrics(sampled=1.0)
-        client._observer = metrics
+    metrics = Metrics(sampled=1.0)
+    async with HttpClient(cluster.access, observer=metrics) as client, aiohttp.ClientSession() as session:
         profiles = {NAME: lambda handle: default_profile(NAME, handle, plugins)}
         scheduler = Scheduler(
             client, lambda handle: {name: build(handle) for name, build in profiles.items()}, FAST, metrics=metrics

@@ -9,8 +9,7 @@ from running import running_scheduler
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
+from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, PostFilterResult, Wait
 from bayplan.framework.status import Status

@@ -1,29 +1,35 @@
-"""The verbs of the Kubernetes API, typed, over two primitives that a transport implements: `request` and `stream`."""
+"""The client: the typed verbs of the Kubernetes API, retries and errors, over any transport."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from enum import Enum
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
 from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
-from bayplan.client.errors import ApiError
-
-T = TypeVar("T")
-Params = Mapping[str, str | int]
+from bayplan.client.backoff import Backoff
+from bayplan.client.errors import ApiError, TransportError
+from bayplan.client.transport import Params, Request, Response, Transport
 
 JSON = "application/json"
 
+LONGEST_SERVER_WAIT = 5.0
+"""Seconds. A request with a longer Retry-After isn't retried: the caller decides what to do."""
+
+BACKOFF = Backoff(initial=0.1)
+"""Between the attempts of one request."""
+
 
 class PatchType(Enum):
-    """How a patch is to be understood; the value is its content type."""
+    """The format of a patch; the value is its content type."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -31,15 +37,35 @@ class PatchType(Enum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Client(ABC):
-    """A client of one API server. `HttpClient` is the real one, `InProcessClient` its double for tests.
+class Client:
+    """A client of one API server. `HttpClient` is one over HTTP.
 
-    Every verb raises ApiError for an answer other than 2xx, TransportError where no (whole) answer came, ConfigError
-    when credentials cannot be had, and UndecodableObject for an answer that is not an object of the kind.
-    Where an object's namespace is not given, `namespace` of the client is meant; lists and watches span all then.
+    Every verb raises ApiError for a response other than 2xx, TransportError if no complete response arrives,
+    ConfigError if the credentials can't be loaded, and UndecodableObject for a response that isn't an object of the
+    kind. For a single object, `namespace` defaults to the client's; lists and watches span all namespaces by default.
+
+    A request is retried up to `retries` times if the server surely hasn't processed it (no connection, or 429 with
+    Retry-After). A GET is also retried after any other transport failure, and after 503 with Retry-After.
+    `sleep` and `rng` are there for tests.
     """
 
-    namespace: str = "default"
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str = "default",
+        retries: int = 3,
+        backoff: Backoff = BACKOFF,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self._transport = transport
+        self._retries = retries
+        self._backoff = backoff
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        self._closed = False
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """The object, of type `kind.type`."""
@@ -208,7 +234,6 @@ class Client(ABC):
             eviction["deleteOptions"] = options
         await self.request("POST", self._object_path(POD, name, namespace, "eviction"), body=encode(eviction))
 
-    @abstractmethod
     async def request(
         self,
         method: str,
@@ -218,23 +243,60 @@ class Client(ABC):
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The body of the answer to any request: what the verbs are made of, and a way around them."""
+        """The response body of any request: what the verbs are made of, for requests that they don't cover."""
+        headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": content_type}
+        request = Request(method, path, params or {}, headers, body)
+        waits = self._backoff.waits(self._rng)
+        for attempts_left in range(self._retries, -1, -1):
+            try:
+                response = await self._transport.send(request)
+                if response.status >= 300:
+                    raise self._api_error(response)
+                return response.body
+            except TransportError as error:
+                if self._closed or not attempts_left or (error.sent and method != "GET"):
+                    raise
+                await self._sleep(next(waits))
+            except ApiError as error:
+                wait = _server_wait(error, method)
+                if not attempts_left or wait is None:
+                    raise
+                await self._sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
 
-    @abstractmethod
-    def stream(
+    async def stream(
         self, path: str, *, params: Params | None = None, seconds: float | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """The body of a GET in the pieces in which it comes. `seconds`: when the server said that it will end."""
+        """The response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 
-    @abstractmethod
+        `seconds`: how long the server was asked to keep it open.
+        """
+        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds))
+        if response.chunks is None:
+            raise self._api_error(response)
+        async with aclosing(response.chunks) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     async def close(self) -> None:
-        """Ends all requests and lets go of the connections."""
+        """Closes all connections. Requests in flight and later requests fail with TransportError."""
+        self._closed = True
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _api_error(self, response: Response) -> ApiError:
+        error = ApiError.from_status(
+            response.body, status=response.status, retry_after=_seconds(response.headers.get("Retry-After", ""))
+        )
+        error.status = response.status
+        if error.status == 401:
+            error.message = f"{error.message} ({self._transport.identity})"
+        return error
 
     async def _collect(
         self,
@@ -264,6 +326,7 @@ class Client(ABC):
         return kind.path(namespace, name, subresource)
 
 
+_ACCEPT = {"Accept": JSON}
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
 
 
@@ -295,3 +358,14 @@ def _delete_options(
     if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
         options["preconditions"] = preconditions
     return options
+
+
+def _server_wait(error: ApiError, method: str) -> float | None:
+    """How long to wait before a request that the server declined is sent again; None: it isn't."""
+    if error.retry_after is None or error.retry_after > LONGEST_SERVER_WAIT:
+        return None
+    return error.retry_after if error.status == 429 or (error.status == 503 and method == "GET") else None
+
+
+def _seconds(retry_after: str) -> float | None:
+    return float(retry_after) if retry_after.isdecimal() else None

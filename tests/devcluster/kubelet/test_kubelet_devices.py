@@ -10,11 +10,11 @@ from lightkube.models.core_v1 import Pod
 
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
-from bayplan.client.in_process import InProcessClient
 from bayplan.devcluster.apiserver import Fault
 from bayplan.devcluster.kubelet_admission import Books, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_pods import PREPARE_AGAIN
+from bayplan.testing.in_memory import make_client
 
 ALLOCATION: dict[str, Any] = {"devices": {"results": []}}
 OURS = {"resource": "pods", "name": "p", "uid": "u"}
@@ -65,9 +65,6 @@ EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMa
             "pod p (u) is not allowed to use ResourceClaim c (uid-c)",
             id="reserved for others",
         ),
-        pytest.param(
-            pod(NAMED), [claim("c", OURS, allocated=False)], "ResourceClaim c: not allocated", id="without devices"
-        ),
         pytest.param(pod(MADE), [], 'pod "default/p": ResourceClaim not created yet', id="not made yet"),
         pytest.param(
             pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], "", id="one that is not going to be made"
@@ -88,12 +85,18 @@ EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMa
     ],
 )
 async def test_what_keeps_devices_from_being_prepared(wants, there, problem):
-    assert await unprepared(InProcessClient(there), wants) == problem
+    assert await unprepared(make_client(*there), wants) == problem
+
+
+async def test_claim_that_is_reserved_without_devices_is_not_prepared():
+    client = make_client()
+    client.server.store.put(RESOURCE_CLAIM.resource, claim("c", OURS, allocated=False), {})  # the API would reject it
+    assert await unprepared(client, pod(NAMED)) == "ResourceClaim c: not allocated"
 
 
 async def test_a_server_that_does_not_tell_says_nothing_of_the_claim():
-    client = InProcessClient([claim("c", OURS)])
-    client.fail("get", RESOURCE_CLAIM, ApiError(500))
+    client = make_client(claim("c", OURS))
+    client.server.faults.add(Fault(verb="get", resource="resourceclaims", answer=500))
     with pytest.raises(ApiError):
         await unprepared(client, pod(NAMED))
 

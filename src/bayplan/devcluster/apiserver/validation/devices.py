@@ -23,16 +23,21 @@ from bayplan.devcluster.apiserver.status import (
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 from bayplan.devcluster.apiserver.validation.workloads import IMMUTABLE
+from bayplan.devices.limits import (
+    MAX_ALTERNATIVES,
+    MAX_CONFIGS,
+    MAX_CONSTRAINTS,
+    MAX_DEVICES,
+    MAX_EXPRESSION_LENGTH,
+    MAX_REQUESTS,
+    MAX_RESERVATIONS,
+    MAX_RESULTS,
+    MAX_SELECTORS,
+    MAX_SPECIAL_DEVICES,
+)
+from bayplan.devices.requests import ALL, EXACT_COUNT
 
-MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = MAX_SELECTORS = 32
-MAX_ALTERNATIVES = 8
-MAX_RESERVATIONS = 256
-MAX_RESULTS = 32
-MAX_DEVICES = 128
-MAX_SPECIAL_DEVICES = 64
-"""The maximal number of devices in a slice with taints or counters."""
-MAX_EXPRESSION_LENGTH = 10 * 1024
-MODES = ("All", "ExactCount")
+MODES = (ALL, EXACT_COUNT)
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
@@ -181,9 +186,9 @@ def _exact(exact: Object, where: str) -> Iterator[FieldError]:
         yield invalid_value(f"{where}.deviceClassName", name, error)
     yield from _selectors(exact.get("selectors", ()), f"{where}.selectors")
     mode, count = exact.get("allocationMode"), exact.get("count", 0)
-    if mode == "All" and count:
+    if mode == ALL and count:
         yield invalid_value(f"{where}.count", count, "must not be specified when allocationMode is 'All'")
-    elif mode == "ExactCount" and count <= 0:
+    elif mode == EXACT_COUNT and count <= 0:
         yield invalid_value(f"{where}.count", count, "must be greater than zero")
     elif mode not in MODES:
         yield not_supported(f"{where}.allocationMode", mode, MODES)
