@@ -130,10 +130,10 @@ async def test_pending_pod_has_the_reasons_of_the_plugins(cluster, plugins_are):
 async def test_connected_extender_sees_bound_pods(cluster):
     await cluster.add_nodes(3)
     async with scheduler_and_extender(cluster, one_each) as (_, extender):
-        seen = extender.watched.pods.store
+        state = extender.watched._state
         for number in range(3):
             await cluster.create(pod(f"web-{number}"))
-            await cluster.witness.until(lambda key=f"default/web-{number}": key in seen and seen[key].node_name)
+            await cluster.witness.until(lambda bound=number + 1: state.pod_count == bound)
         await cluster.create(pod("one-too-many"))
         assert (await pending_message(cluster, "one-too-many")).startswith("0/3 nodes are available: 3 one is enough.")
     assert len({cluster.witness.node_of(f"default/web-{number}") for number in range(3)}) == 3
