@@ -123,7 +123,7 @@ def test_a_module(tmp_path, monkeypatch):
         ),
         pytest.param(
             "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n",
-            "plugin 'P' takes part in nothing",
+            "plugin 'P' implements no extension point",
             id="no extension point",
         ),
         pytest.param(
@@ -133,18 +133,17 @@ def test_a_module(tmp_path, monkeypatch):
         ),
         pytest.param(
             CLASS + "    def PreFilter(self, cycle, pod, nodes): pass\n",
-            "plugin 'P' has PreFilter, which nobody calls: its name is pre_filter here",
+            "plugin 'P' has PreFilter, which is never called: rename it to pre_filter",
             id="a Go name",
         ),
         pytest.param(
             CLASS + "    def EventsToRegister(self): pass\n    def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P' has EventsToRegister, which nobody calls: its name is events here",
+            "plugin 'P' has EventsToRegister, which is never called: rename it to events",
             id="a Go name with a different name in Python",
         ),
         pytest.param(
             CLASS + "    async def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P': filter is asynchronous, but nobody waits for it: make it a plain `def`, and do what takes "
-            "time in bind or pre_bind",
+            "plugin 'P': filter must not be asynchronous: make it a plain `def`, and await in bind or pre_bind instead",
             id="an asynchronous filter",
         ),
         pytest.param(
@@ -373,15 +372,15 @@ def test_verdicts_of_a_function_with_sign_are_reused():
     for number in range(6):
         decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
     assert (templates.used, len(asked)) == (5, 6)
-    with pytest.raises(InvalidPlugin, match="weight is 0, expected an integer from 1 on"):
+    with pytest.raises(InvalidPlugin, match="weight is 0, expected a positive integer"):
         score_plugin(weight=0)(lambda pod, node: 1)
 
 
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        (["Node"], r"events gave 'Node', expected an EventHint\("),
-        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is no kind: expected .* plural\.version"),
+        (["Node"], r"events yielded 'Node', expected an EventHint\("),
+        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is not a kind: expected .* plural\.version"),
         (None, "events failed: TypeError"),
     ],
 )

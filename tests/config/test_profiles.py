@@ -88,7 +88,7 @@ def test_invalid_events_are_reported_where_the_plugin_is_enabled():
     with pytest.raises(ConfigurationError) as error:
         build("profiles: [{plugins: {filter: {enabled: [{name: NodeName}, {name: Eventful}]}}}]", Eventful)
     assert str(error.value).startswith(
-        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events gave 'Node', expected an EventHint("
+        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events yielded 'Node', expected an EventHint("
     )
 
 

@@ -32,7 +32,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_every_attempt_sees_all_events_since_it_began(steps):
+def test_attempt_sees_all_events_since_it_began(steps):
     in_flight, naive, recorded = InFlight(), {}, 0
     for step, number in steps:
         uid = f"uid-{number}"
@@ -54,7 +54,7 @@ def test_every_attempt_sees_all_events_since_it_began(steps):
         assert in_flight.event_labels().total() <= 2 * most + 64 if naive else in_flight.event_labels().total() == 0
 
 
-def test_events_are_kept_only_as_long_as_somebody_may_ask():
+def test_events_are_dropped_when_no_attempt_needs_them():
     in_flight = InFlight()
     in_flight.record(NODE_ADD, None, "before")
     assert in_flight.event_labels().total() == 0
@@ -72,7 +72,7 @@ def test_events_are_kept_only_as_long_as_somebody_may_ask():
     assert quick in in_flight
 
 
-def test_a_slow_binding_does_not_keep_events():
+def test_slow_binding_keeps_no_events():
     in_flight = InFlight()
     slow = _start(in_flight, "slow")
     in_flight.stop_recording(slow)

@@ -1,4 +1,4 @@
-"""Errors in the fields of a document, with Kubernetes' messages.
+"""Validation errors of single fields, with Kubernetes' messages.
 
 Mirrors apimachinery's pkg/util/validation/field/errors.go.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """An error in one field. `path` as in `profiles[0].schedulerName`; "" for the whole document.
+    """The error of a field. `path` is its location, such as `profiles[0].schedulerName`; "" for the whole document.
 
     `reason` is the machine-readable cause that an API server reports with the message.
     """
@@ -26,16 +26,16 @@ class FieldError:
         return f"{self.path}: {self.message}" if self.path else self.message
 
     def below(self, parent: str) -> FieldError:
-        """The same error, for a document that contains this one at `parent`."""
+        """The same error with a path relative to a document that contains this one at `parent`."""
         return FieldError(join(parent, self.path), self.message, self.reason)
 
     def cause(self) -> dict[str, str]:
-        """The error as a StatusCause of an API server's reply."""
+        """The error as a StatusCause of an API server's response."""
         return {"reason": self.reason, "message": self.message, "field": self.path}
 
 
 def join(parent: str, child: str) -> str:
-    """The path of a child, which may be an index as in `[0]`."""
+    """The path of a child. `child` can be an index such as `[0]`."""
     return f"{parent}.{child}" if parent and child and not child.startswith("[") else parent + child
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import Kind, kind_of
+from bayplan.clock import SystemClock
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
@@ -28,6 +28,7 @@ class UnconnectedHandle:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._clock = SystemClock()
         self.waiting_pods = WaitingPods()
 
     @property
@@ -53,8 +54,12 @@ class UnconnectedHandle:
         return done()
 
     def now(self) -> datetime:
-        """The current time."""
-        return datetime.now(UTC)
+        """The time of day, in UTC."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """Seconds by the monotonic clock."""
+        return self._clock.monotonic()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Do nothing, because pods are pending in the other scheduler."""

@@ -1,4 +1,4 @@
-"""Deletes finished Jobs when their time is over. Mirrors pkg/controller/ttlafterfinished."""
+"""Deletes finished Jobs after their time to live. Mirrors pkg/controller/ttlafterfinished."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayplan.devcluster.controllers.served import Job
 
 
 class TtlAfterFinishedController(Controller):
-    """Heeds `ttlSecondsAfterFinished`."""
+    """Implements `ttlSecondsAfterFinished`."""
 
     name: ClassVar[str] = "ttl-after-finished-controller"
     workers: ClassVar[int] = 1
@@ -22,7 +22,7 @@ class TtlAfterFinishedController(Controller):
         self._jobs = self.watch(JOB, self.enqueue)
 
     async def sync(self, key: str) -> None:
-        """Look at one Job."""
+        """Sync one Job."""
         job: Job | None = self._jobs.get(key)
         final = finished_condition(job) if job is not None else None
         if job is None or final is None or job.spec.ttlSecondsAfterFinished is None:
