@@ -118,7 +118,7 @@ async def test_connection_refused(tmp_path):
         pytest.param(None, "no such file", id="missing"),
         pytest.param("def f(:", "line 1: invalid syntax", id="syntax error"),
         pytest.param("1 / 0", "line 1: ZeroDivisionError: division by zero", id="raises"),
-        pytest.param("x = 1", "no plugin in it", id="no plugin in it"),
+        pytest.param("x = 1", "has no plugin: expected", id="no plugin in it"),
         pytest.param(
             "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...",
             "filter plugin 'f': is called with (pod, node)",
@@ -250,7 +250,7 @@ async def test_configuration_of_2021_works(cluster, tmp_path):
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
     assert cluster.witness.node_of("default/ordinary")
     assert "no samples" in (await cluster.condition("sample"))["message"]
-    assert [line.partition(" is read as")[0] for line in run.lines] == [
+    assert [line.partition(" is converted to")[0] for line in run.lines] == [
         f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
     ]
 
