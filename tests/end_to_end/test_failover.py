@@ -15,7 +15,7 @@ from bayplan.api.kinds import LEASE
 from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 pytestmark = ABRUPT
-LEADS = "this is the leader now"
+LEADS = "became leader"
 
 
 def instance(cluster):

@@ -1,6 +1,7 @@
-"""What the scheduler knows, compared with what the API server has.
+"""Compares the scheduler's state with the API server.
 
-Mirrors pkg/scheduler/backend/cache/debugger/comparer.go, but lists anew: an informer that has lost something shows.
+Mirrors pkg/scheduler/backend/cache/debugger/comparer.go, but lists from the API server instead of the informers, so
+that it also finds events that informers have missed.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from bayplan.client import Client
 from bayplan.cluster.state import ClusterState
 from bayplan.queue import SchedulingQueue
 
-MISSING = "missing: the API server has it, and the scheduler does not know it"
-REDUNDANT = "redundant: the scheduler knows it, and the API server has it not"
+MISSING = "missing: it is in the API server, but not in the scheduler's state"
+REDUNDANT = "redundant: it is in the scheduler's state, but not in the API server"
 
 
 class Difference(NamedTuple):
-    """One object that is not known as it is. `kind` is node or pod; `namespace` and `uid` are "" for a node."""
+    """An object that differs. `kind` is node or pod; `namespace` and `uid` are "" for a node."""
 
     kind: str
     namespace: str
@@ -42,14 +43,14 @@ class _Spec(msgspec.Struct, frozen=True, gc=False):
 
 
 class Listed(msgspec.Struct, frozen=True, gc=False):
-    """As much of a node or a pod as is compared."""
+    """The compared fields of a node or a pod."""
 
     metadata: _Metadata
     spec: _Spec = _Spec()
 
 
 async def list_all(client: Client, live_pods: str) -> tuple[list[Listed], list[Listed]]:
-    """All nodes, and all pods that the selector selects. Raises as `Client.list`, and msgspec.MsgspecError."""
+    """All nodes, and all pods that match the field selector. Raises as `Client.list`, or msgspec.MsgspecError."""
     decode = msgspec.json.Decoder(Listed).decode
     nodes = await client.list(NODE, decode=decode)
     pods = await client.list(POD, field_selector=live_pods, decode=decode)
@@ -64,7 +65,7 @@ def differences(
     scheduler_names: Container[str],
     found: set[Difference],
 ) -> Iterator[None]:
-    """Add to `found` what is not known as it was listed, an object a step: between two of them the state may change."""
+    """Add the differences from the listed objects to `found`, one object per step. The state may change in between."""
     by_uid: dict[str, Listed] = {}
     for pod in pods:
         by_uid[pod.metadata.uid] = pod
@@ -89,16 +90,16 @@ def differences(
 
 
 def _problem(pod: Listed, state: ClusterState, queue: SchedulingQueue, scheduler_names: Container[str]) -> str:
-    """What is wrong with what is known of a pod; "" if nothing is."""
+    """How the state differs from a listed pod; "" if it doesn't."""
     uid, node = pod.metadata.uid, pod.spec.nodeName
     known = state.pod(uid)
     if node:
         if known is None:
             return MISSING
-        return "" if known.node_name == node else f"misplaced: it is on node {node}, and not on {known.node_name}"
+        return "" if known.node_name == node else f"misplaced: it is on node {node}, not on {known.node_name}"
     if known is not None:
-        return "" if state.is_assumed(uid) else f"misplaced: it is on no node, and not on {known.node_name}"
-    # Those that others place, or that go before they were placed, are none of the queue's business.
+        return "" if state.is_assumed(uid) else f"misplaced: it is on no node, not on {known.node_name}"
+    # Pods of other schedulers and terminating pods don't belong in the queue.
     ours = pod.spec.schedulerName in scheduler_names and pod.metadata.deletionTimestamp is None
     return MISSING if ours and queue.get(uid) is None else ""
 
