@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
@@ -89,13 +89,16 @@ class DevCluster:
         return self.server.url
 
     @property
-    def size(self) -> int:
-        """How many nodes it was made with; none without kubelets, who register them."""
-        return len(self._nodes)
+    def node_names(self) -> set[str]:
+        """The nodes that it was made with; none without kubelets, which register them."""
+        return {node.metadata.name for node in self._nodes}
 
-    async def nodes_ready(self) -> None:
-        """Wait until the nodes that the cluster was made with are there, Ready and free of the taint of new nodes."""
-        awaited = {node.metadata.name for node in self._nodes}
+    async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
+        """Wait until nodes are there, Ready and free of the taint of new nodes: those that the cluster was made with.
+
+        `names` are other nodes to wait for. Returns at once without kubelets, which make nodes Ready.
+        """
+        awaited = self.node_names if names is None or not self._with_kubelets else set(names)
         all_ready = asyncio.Event()
 
         def look(_: Node, node: Node) -> None:

@@ -23,6 +23,7 @@ from bayplan.devcluster.controllers.served import Node, Pod
 from bayplan.devcluster.kubelet_admission import Books, Rejection, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
+from bayplan.devcluster.kubelet_termination import stop_seconds
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
 """Annotation: how long the pod's containers run. Heeded where restartPolicy is Never or OnFailure."""
@@ -39,7 +40,7 @@ class KubeletDelays:
     start: float = 1.0
     """From binding to Running."""
     stop: float = 1.0
-    """From deletion to the end of the containers, if the pod's grace period is not shorter."""
+    """From SIGTERM to the end of the containers of pods that do not say so themselves, within the grace period."""
     job: float = 10.0
     """How long pods of Jobs run that do not say so themselves."""
 
@@ -59,8 +60,8 @@ class _Tenant:
     starts: datetime
     generation: int | None
     """The pod's generation when its requests were looked at last."""
-    leaves: datetime | None = None
-    """When the containers of a deleted pod will have stopped."""
+    stopping: datetime | None = None
+    """When its containers, which run, were told to stop."""
     deferred: bool = False
     """Whether it waits for room to grow."""
     reported: str = "Pending"
@@ -198,11 +199,11 @@ class PodManager(Controller):
 
     async def _see_off(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
         """Stop the containers of a deleted pod within its grace, report how they ended, and let the object go."""
-        if tenant.leaves is None:
-            grace = pod.metadata.deletionGracePeriodSeconds or 0
-            runs = tenant.reported == "Running"
-            tenant.leaves = now + timedelta(seconds=min(self._delays.stop, grace) if runs else 0)
-        wait = (tenant.leaves - now).total_seconds()
+        if tenant.stopping is None and tenant.reported == "Running":
+            tenant.stopping = now
+        # Computed again each time: another delete may have shortened the grace period.
+        stopped = now if tenant.stopping is None else tenant.stopping + self._stop_time(pod)
+        wait = (stopped - now).total_seconds()
         if wait > 0:
             self.queue.add_after(key, wait)
             return
@@ -220,6 +221,9 @@ class PodManager(Controller):
     async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)
         tenant.reported = patch["status"].get("phase", tenant.reported)
+
+    def _stop_time(self, pod: Pod) -> timedelta:
+        return timedelta(seconds=stop_seconds(pod, self._delays.stop))
 
     def _run_seconds(self, pod: Pod) -> float | None:
         """How long the containers run; None: for ever."""
