@@ -201,6 +201,18 @@ async def test_revision_restores_the_template_as_a_patch(world):
     assert first.metadata.ownerReferences[0].name == "db"
 
 
+async def test_revision_gets_another_name_when_its_own_is_taken(world):
+    await ready(world, stateful_set(1))
+    [taken] = world.all(CONTROLLER_REVISION)
+    await world.client.delete(STATEFUL_SET, "db", "default")
+    await world.until(lambda: not world.all(CONTROLLER_REVISION) and not names(world), step=0.5)
+    other = {"metadata": {"name": taken.metadata.name, "namespace": "default"}, "data": {"a": "b"}, "revision": 1}
+    await world.create(CONTROLLER_REVISION, other)
+    await ready(world, stateful_set(1))
+    assert status(world).collisionCount == 1
+    assert status(world).currentRevision != taken.metadata.name
+
+
 async def test_history_is_limited(world):
     await ready(world, stateful_set(1, revisionHistoryLimit=1))
     for image in ("two", "three", "four"):
