@@ -13,7 +13,7 @@ import pytest
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import decode
 from bayplan.client import ApiError, Backoff, Client, ConfigError, Reflector, TransportError
-from bayplan.client.reflector import QUIET_PAUSE
+from bayplan.client.list_watch import QUIET_PAUSE
 from bayplan.testing.builders import make_node
 from bayplan.testing.in_memory import make_client
 from bayplan.turns import LONGEST_TURN
@@ -337,8 +337,8 @@ async def test_a_handler_that_raises_is_named_and_the_rest_goes_on(sleeps, caplo
             await asyncio.wait_for(script.done.wait(), 5)
     assert [what for what, *_ in handler.told] == ["added", "added", "deleted"]
     assert [record.getMessage() for record in caplog.records] == [
-        "Pod n/a: the handler failed on added",
-        "Pod n/b: the handler failed on added",
+        "Pod n/a: the handler failed on put",
+        "Pod n/b: the handler failed on put",
     ]
 
 

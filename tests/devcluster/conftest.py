@@ -31,9 +31,10 @@ from bayplan.client import ApiError, PatchType
 from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers.daemon_pods import target_node
+from bayplan.testing.virtual_time import VirtualTime
 
 PATIENCE = 15.0
-"""Seconds of the wall's clock until a test gives up."""
+"""Seconds of the event loop's time until a test gives up."""
 
 
 class World:
@@ -116,10 +117,16 @@ WATCHED = (
 )
 
 
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Sleeps take no time in tests of the world, which uses no sockets."""
+    uses_world = "world" in getattr(item, "fixturenames", ())
+    return {"virtual": VirtualTime} if uses_world else {"real": asyncio.new_event_loop}
+
+
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     clock = ManualClock()
-    async with DevCluster(3, clock=clock) as cluster:
+    async with DevCluster(3, clock=clock, listen=False) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

@@ -273,8 +273,10 @@ async def test_client_retries_when_the_server_asks_for_it(client):
     assert len(client.transport.requests) == 2
 
 
-async def test_unauthorized_request_names_the_transport():
-    client = Client(InMemoryTransport(ApiServer(listen=False, tokens={"secret": "someone"})))
+async def test_token_authenticates():
+    server = ApiServer(listen=False, tokens={"secret": "someone"})
+    assert (await InMemoryClient(server, token="secret").list(NODE)).items == []
+    client = Client(InMemoryTransport(server))
     with pytest.raises(ApiError, match=r"401 Unauthorized.*\(sent: no token; in memory\)"):
         await client.list(NODE)
 

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS
+from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
 from bayplan.devcluster import manifests
 from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster

@@ -15,7 +15,6 @@ from running import FAST
 from shipped import NAMESPACE, token
 from workloads import NAME, pod, pods
 
-from bayplan.api.custom_objects import custom_kind
 from bayplan.api.kinds import (
     CLUSTER_ROLE_BINDING,
     DEVICE_CLASS,
@@ -27,6 +26,7 @@ from bayplan.api.kinds import (
     RESOURCE_SLICE,
     SERVICE_ACCOUNT,
     STORAGE_CLASS,
+    custom_kind,
 )
 from bayplan.client import HttpClient
 from bayplan.config import default_profile, load_configuration

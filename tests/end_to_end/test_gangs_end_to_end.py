@@ -13,8 +13,7 @@ from clusters import embedded
 from running import FAST
 from workloads import NAME, pod
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
 from bayplan.client import HttpClient
 from bayplan.config import load_configuration
 from bayplan.config.profiles import build_profile

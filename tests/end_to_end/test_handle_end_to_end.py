@@ -9,8 +9,7 @@ from running import running_scheduler
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
+from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, PostFilterResult, Wait
 from bayplan.framework.status import Status
@@ -161,7 +160,7 @@ async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
             built.append(self)
 
     async with running_scheduler(cluster.access, Late):
-        with pytest.raises(RuntimeError, match="secrets are not watched: ask the handle for them in __init__"):
+        with pytest.raises(RuntimeError, match=r"secrets are not watched: call handle\.objects in"):
             built[0].handle.objects("Secret")
 
 

@@ -138,7 +138,7 @@ async def test_no_nodes_are_an_answer_too():
         pytest.param(breaks_on_b, "plugin breaks_on_b failed in Filter: KeyError: 'zone'", id="raises"),
         pytest.param(
             filter_plugin(name="three")(lambda _pod, _node: 3),
-            "plugin three failed in Filter: answered 3; expected None, a reason (str) or a Status",
+            "plugin three failed in Filter: returned 3; expected None, a reason (str) or a Status",
             id="nonsense",
         ),
         pytest.param(

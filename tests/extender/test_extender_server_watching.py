@@ -90,12 +90,15 @@ async def test_a_kind_that_the_server_lacks_may_come_later(caplog):
 @pytest.mark.parametrize(
     ("kind", "broken", "said"),
     [
-        pytest.param(NODE, node("b", spec=3), "node b cannot be read and is left alone", id="a node"),
+        pytest.param(NODE, node("b", spec=3), "ignoring node b, which cannot be decoded", id="a node"),
         pytest.param(
-            NODE, node("b", status={"allocatable": {"cpu": "x"}}), "node b cannot be understood", id="its amounts"
+            NODE,
+            node("b", status={"allocatable": {"cpu": "x"}}),
+            "ignoring an invalid version of node b",
+            id="quantity",
         ),
-        pytest.param(POD, pod(containers=3), "pod default/web cannot be read and is left alone", id="a pod"),
-        pytest.param(POD, pod(cpu="x", on="a"), "pod default/web cannot be read and is left alone", id="its requests"),
+        pytest.param(POD, pod(containers=3), "ignoring pod default/web, which cannot be decoded", id="a pod"),
+        pytest.param(POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded", id="its requests"),
     ],
 )
 async def test_what_cannot_be_read_is_left_alone(kind, broken, said, caplog):

@@ -1,11 +1,10 @@
-"""DynamicResources: what is written when a pod is bound, given up or undone, and what becomes of failures half-way."""
+"""DynamicResources: PreBind, Unreserve and PostFilter write claims, and handle failures."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
@@ -15,6 +14,7 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored
+from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
 CLAIM_STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
@@ -34,12 +34,12 @@ def world(*objects, slices=("a", "b"), classes=None, args=None, clock=None, node
     there = [classes or device_class(), resource_slice("s", *slices, node="n1")]
     client = make_client(*there, *objects)
     cluster = Devices([*nodes, *there, *documents], client, args or DynamicResourcesArgs(), clock or Clock())
-    tell(cluster, client)
+    deliver_claims(cluster, client)
     return cluster, client
 
 
-def tell(cluster, client):
-    """The watch brings the claims that the server has."""
+def deliver_claims(cluster, client):
+    """Deliver the server's claims as watch events."""
     for document in stored(client.server, RESOURCE_CLAIM):
         _, key, each = known(document)
         cluster.state.objects[RESOURCE_CLAIM].set(key, each)
@@ -59,7 +59,7 @@ def written(client):
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_an_allocation_is_written_with_its_reservation():
+async def test_allocation_is_written_with_its_reservation():
     cluster, client = world(claim("c", request()))
     pod = pod_with("c")
     assert await bind(cluster, pod) is None
@@ -68,7 +68,7 @@ async def test_an_allocation_is_written_with_its_reservation():
     assert [each.device for each in now.status.allocation.devices.results] == ["a"]
     assert [(each.resource, each.uid) for each in now.status.reservedFor] == [("pods", pod.uid)]
     assert now.status.allocation.allocationTimestamp.timestamp() == 1_800_000_000
-    assert cluster.ask(pod_with("c", name="q")) is None  # what was written is seen before the watch tells of it
+    assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed until its watch event arrives
     assert cluster.plugin.pre_bind_pre_flight(cluster.cycle, pod, "n1") is None
     assert cluster.plugin.pre_bind_pre_flight(CycleState(), pod, "n1") is SKIP
 
@@ -84,7 +84,7 @@ async def test_a_claim_that_has_devices_is_only_reserved():
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_reservation_that_is_refused():
+async def test_reservation_is_rejected_by_the_server():
     cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
     fail(client, REFUSED)
     status = await bind(cluster, pod_with("c"))
@@ -92,7 +92,7 @@ async def test_a_reservation_that_is_refused():
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
+async def test_write_is_retried_after_a_conflict():
     cluster, client = world(claim("c", request()))
     fail(client, CONFLICT, times=2)
     assert await bind(cluster, pod_with("c")) is None
@@ -100,7 +100,7 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("times", "error", "metadata", "told"),
+    ("times", "error", "metadata", "message"),
     [
         pytest.param(5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"),
         pytest.param(1, REFUSED, {}, "add finalizer to claim default/c: no", id="refused"),
@@ -117,18 +117,18 @@ async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
     ],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_write_that_fails_gives_the_devices_back(times, error, metadata, told):
+async def test_failed_write_releases_the_devices(times, error, metadata, message):
     cluster, client = world(claim("c", request(), **metadata), claim("d", request(count=2)))
     fail(client, error, times=times)
     pod = pod_with("c")
     status = await bind(cluster, pod)
-    assert (status.code, status.message) == (Code.ERROR, told)
+    assert (status.code, status.message) == (Code.ERROR, message)
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
     assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
+async def test_first_claim_is_unreserved_if_the_second_fails():
     cluster, client = world(claim("c", request()), claim("d", request()))
     pod = pod_with("c", "d")
     fail(client, REFUSED, name="d")
@@ -144,7 +144,7 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "told"),
+    ("change", "message"),
     [
         ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "claim default/c got deleted in the meantime"),
         ({"status": allocated("b")}, "claim default/c got allocated elsewhere in the meantime"),
@@ -152,22 +152,22 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     ids=["deleted", "allocated"],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_claim_that_changed_in_the_middle(meanwhile, told):
+async def test_claim_changed_since_the_decision(change, message):
     cluster, _ = world(claim("c", request()))
-    other = make_client(claim("c", request(), **meanwhile))
+    other = make_client(claim("c", request(), **change))
     fail(other, CONFLICT)
     cluster.handle.client = other
     status = await bind(cluster, pod_with("c"))
-    assert (status.code, status.message) == (Code.ERROR, told)
+    assert (status.code, status.message) == (Code.ERROR, message)
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_claim_that_vanished_in_the_middle():
+async def test_claim_deleted_since_the_decision():
     cluster, client = world(claim("c", request()))
     await client.delete(RESOURCE_CLAIM, "c", "default")
     status = await bind(cluster, pod_with("c"))
-    said = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
-    assert (status.code, status.message) == (Code.ERROR, said)
+    message = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
+    assert (status.code, status.message) == (Code.ERROR, message)
     assert cluster.state.objects[RESOURCE_CLAIM].view(type(cluster.plugin._allocations)).in_flight("uid-c") is None
 
 
@@ -180,7 +180,7 @@ def conditions(*them):
 
 
 @pytest.mark.parametrize(
-    ("becomes", "told"),
+    ("becomes", "message"),
     [
         (conditions(READY), None),
         (conditions(BROKEN), 'device binding failed: claim=c, reason=R, message="so"'),
@@ -189,7 +189,7 @@ def conditions(*them):
     ids=["ready", "broken", "never"],
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
-async def test_devices_are_waited_for(becomes, told):
+async def test_pre_bind_waits_for_binding_conditions(becomes, message):
     clock = Clock()
     cluster, client = world(
         claim("c", request()), slices=[CONDITIONAL], args=DynamicResourcesArgs(bindingTimeout="20s"), clock=clock
@@ -205,19 +205,19 @@ async def test_devices_are_waited_for(becomes, told):
 
     clock.on_sleep.append(prepare)
     status = await bind(cluster, pod_with("c"))
-    assert (status and status.message) == told
+    assert (status and status.message) == message
     (event,) = cluster.handle.events
     assert event.note == "waiting for binding conditions for device on node n1"
     assert client.transport.requests
 
 
 @pytest.mark.parametrize(
-    ("reserved", "said"),
+    ("reserved", "message"),
     [((), "deallocation of ResourceClaim completed"), (("other",), "still not schedulable")],
-    ids=["of nobody", "of another pod"],
+    ids=["unreserved", "reserved for another pod"],
 )
 @pytest.mark.feature("DynamicResources: deallocation")
-async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
+async def test_post_filter_deallocates_an_unavailable_claim(reserved, message):
     cluster, client = world(
         claim("c", request(), status=allocated("a", node="n2", reserved=reserved)),
         nodes=[make_node("n1"), make_node("n2")],
@@ -225,7 +225,7 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
     pod = pod_with("c")
     assert cluster.ask(pod, "n1").message == "resourceclaim not available on the node"
     result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
-    assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, said)
+    assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, message)
     await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert (now.status.allocation is None) == (not reserved)
@@ -252,10 +252,10 @@ async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
         (conditions(), "2026-01-01T00:00:00Z", False),
         (conditions(READY), "2026-01-01T00:00:00Z", True),
     ],
-    ids=["not ready yet", "broken", "too late", "ready"],
+    ids=["not ready yet", "broken", "timed out", "ready"],
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
-def test_allocated_devices_that_do_not_get_ready(condition, timestamp, available):
+def test_claim_with_unready_devices_is_unavailable(condition, timestamp, available):
     result = {"device": "a", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     more = {"allocationTimestamp": timestamp} if timestamp else {}
     status = {**allocated(result, **more), "devices": condition}
@@ -264,7 +264,7 @@ def test_allocated_devices_that_do_not_get_ready(condition, timestamp, available
     assert (answer is None) == available
 
 
-def test_without_a_server_an_allocation_is_given_up_in_memory():
+def test_claim_is_deallocated_in_memory_without_a_server():
     cluster = Devices(
         [make_node("n1"), device_class(), resource_slice("s", "a", node="n1"),
          claim("c", request(), status=allocated("a", node="n2"))]
@@ -281,19 +281,19 @@ def test_without_a_server_an_allocation_is_given_up_in_memory():
 
 
 @pytest.mark.feature("DynamicResources: extended resources")
-async def test_the_claim_for_extended_resources_is_created_and_told_of():
+async def test_claim_for_extended_resources_is_created_and_written_to_the_pod():
     pod = make_pod("p", resources={"example.com/gpu": "2"})
     clock = Clock()
     cluster, client = world(pod, classes=device_class(extendedResourceName="example.com/gpu"), clock=clock)
     cluster.reserve(pod)
-    clock.on_sleep.append(lambda: tell(cluster, client))
+    clock.on_sleep.append(lambda: deliver_claims(cluster, client))
     assert await cluster.plugin.pre_bind(cluster.cycle, pod, "n1") is None
     (made,) = (await client.list(RESOURCE_CLAIM)).items
     assert made.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
     assert [each.device for each in made.status.allocation.devices.results] == ["a", "b"]
-    told = (await client.get(POD, "p", "default")).status.extendedResourceClaimStatus
-    assert told.resourceClaimName == made.metadata.name
-    assert [(each.containerName, each.resourceName, each.requestName) for each in told.requestMappings] == [
+    status = (await client.get(POD, "p", "default")).status.extendedResourceClaimStatus
+    assert status.resourceClaimName == made.metadata.name
+    assert [(each.containerName, each.resourceName, each.requestName) for each in status.requestMappings] == [
         ("main", "example.com/gpu", "container-0-request-0")
     ]
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
@@ -305,11 +305,11 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
     ("failures", "uses"),
     [
         pytest.param(0, ["update", "update"], id="written"),
-        pytest.param(1, ["update"], id="failed, so that the reservation is still there"),
+        pytest.param(1, ["update"], id="failed, so the reservation still exists"),
     ],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_back(failures, uses):
+async def test_pre_bind_waits_for_pending_writes_of_an_earlier_attempt(failures, uses):
     cluster, client = world(claim("c", request()))
     pod = pod_with("c")
     assert await bind(cluster, pod) is None
@@ -329,7 +329,7 @@ async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_b
 
 
 async def settled(cluster):
-    """Let what was begun beside be finished."""
+    """Run the started background tasks to completion."""
     while cluster.handle.started:
         _, work = cluster.handle.started.pop(0)
         await work()

@@ -7,8 +7,8 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import NODE, POD, POD_GROUP
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
 from bayplan.client import ApiError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile

@@ -401,4 +401,4 @@ def test_work_in_the_background_that_breaks_is_begun_again(caplog):
             assert wistful.began == 2
 
     tell(story())
-    assert "plugin Wistful failed in the background" in caplog.text
+    assert "the background work of plugin Wistful failed" in caplog.text

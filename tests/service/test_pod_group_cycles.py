@@ -391,7 +391,7 @@ def test_a_group_that_would_not_fit_either_way_evicts_nobody():
         await here.add("one", "two", of="vip")
         await here.settle()
         assert here.evicted() == set()
-        told = "preemption: the gang would not fit if all pods of lower priority were gone"
+        told = "preemption: the gang would not fit even if all pods of lower priority were evicted"
         assert told in (await here.said("vip"))[1]
 
     tell(story, WHOLE)

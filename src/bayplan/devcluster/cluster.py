@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from bayplan.api.kinds import NODE
-from bayplan.client import ClusterAccess, HttpClient
+from bayplan.client import Client, ClusterAccess, HttpClient
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.clock import Clock, RunningClock
@@ -20,6 +20,7 @@ from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.controllers.served import Node
+from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
 
@@ -44,6 +45,7 @@ class DevCluster:
         nodes: int | Sequence[Node] = 3,
         *,
         clock: Clock | None = None,
+        listen: bool = True,
         port: int = 0,
         tls: bool = False,
         rbac: bool = False,
@@ -57,11 +59,14 @@ class DevCluster:
         # Over TLS, kubectl asks for a password where the kubeconfig has no credentials.
         self._token = secrets.token_urlsafe() if tls or rbac else None
         tokens = {self._token: ADMIN} if self._token else None
-        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha)
+        self._listen = listen
+        self.server = ApiServer(
+            listen=listen, port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha
+        )
         self.port = port
         """The port that was asked for."""
         self.kubelets: Kubelets | None = None
-        self.client: HttpClient
+        self.client: Client
         made = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
         self._nodes = made if kubelets else []
         self._controllers = controllers
@@ -74,7 +79,7 @@ class DevCluster:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.server)
-            self.client = await stack.enter_async_context(HttpClient(self._access()))
+            self.client = await stack.enter_async_context(self._connect())
             self._make_parts()
             stack.push_async_callback(_ended, asyncio.create_task(self._run(), name="cluster"))
             self._stack = stack.pop_all()
@@ -122,10 +127,12 @@ class DevCluster:
         path.touch(mode=0o600)
         path.write_text(self.kubeconfig(), encoding="utf-8")
 
-    def _access(self) -> ClusterAccess:
+    def _connect(self) -> Client:
+        if not self._listen:
+            return InMemoryClient(self.server, token=self._token or "")
         trust = ssl.create_default_context(cadata=self._tls.authority.decode()) if self._tls is not None else None
         headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
-        return ClusterAccess(server=self.url, tls=trust, headers=headers)
+        return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
 
     def _make_parts(self) -> None:
         self.informers = Informers(self.client)

@@ -35,24 +35,25 @@ class SentRequest:
 
 
 class InMemoryTransport:
-    """A `Transport` that calls `server` directly.
+    """A `Transport` that calls `server` directly, with a bearer token if one is given.
 
     `requests` has every request, in order. Requests fail by `faults`, which concern this transport alone, or by
     `server.faults`, which concern every client. While `reachable` is False, connections are refused.
     """
 
-    def __init__(self, server: ApiServer) -> None:
+    def __init__(self, server: ApiServer, *, token: str = "") -> None:
         self.server = server
         self.requests: list[SentRequest] = []
         self.faults = Faults()
         self.reachable = True
         self._streams: set[_Stream] = set()
         self._closed = False
+        self._credentials = {"Authorization": f"Bearer {token}"} if token else {}
 
     @property
     def identity(self) -> str:
         """See Transport."""
-        return "sent: no token; in memory"
+        return f"sent: {'a' if self._credentials else 'no'} token; in memory"
 
     async def send(self, request: Request) -> Response:
         """See Transport."""
@@ -67,7 +68,8 @@ class InMemoryTransport:
             raise TransportError(f"{request.method} {path}: connection refused", sent=False)
         try:
             response = await self._carry_out(
-                info, HttpRequest(request.method, path, query, request.headers, request.body or b"")
+                info,
+                HttpRequest(request.method, path, query, {**request.headers, **self._credentials}, request.body or b""),
             )
         except ConnectionDropped:
             raise TransportError(f"{request.method} {path}: the server closed the connection", sent=True) from None
@@ -144,9 +146,9 @@ class _Stream:
 
 
 class InMemoryClient(Client):
-    """A client of `server`. The `options` are those of `Client`."""
+    """A client of `server`, with a bearer token if one is given. The `options` are those of `Client`."""
 
-    def __init__(self, server: ApiServer, **options: Any) -> None:
+    def __init__(self, server: ApiServer, *, token: str = "", **options: Any) -> None:
         self.server = server
-        self.transport = InMemoryTransport(server)
+        self.transport = InMemoryTransport(server, token=token)
         super().__init__(self.transport, **options)

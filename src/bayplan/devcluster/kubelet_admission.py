@@ -14,6 +14,7 @@ from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, counted, is_extended, parse_amounts, pod_requests
 from bayplan.api.selectors import RequiredNodeAffinity
 from bayplan.devcluster.controllers.served import Node, Pod
+from bayplan.devices.extended_claims import resources_from_devices
 
 HostPort = tuple[str, str, int]
 """(address, protocol, port)"""
@@ -99,8 +100,7 @@ class Books:
 
 def requests_of(pod: Pod) -> dict[str, int]:
     """What a pod takes of its node; not the extended resources that a claim on devices gives it."""
-    claimed = pod.status.extendedResourceClaimStatus if pod.status else None
-    by_devices = {mapping.resourceName for mapping in claimed.requestMappings} if claimed is not None else ()
+    by_devices = resources_from_devices(pod)
     return {name: amount for name, amount in counted(pod_requests(pod)).items() if name not in by_devices}
 
 

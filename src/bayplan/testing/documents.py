@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.custom_objects import CustomObject, kind_of
-from bayplan.api.kinds import ALPHA_KINDS, KINDS, NODE, POD, Kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, NODE, POD, Kind, kind_of
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState

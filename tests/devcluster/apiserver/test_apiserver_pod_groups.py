@@ -9,8 +9,7 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, custom_kind
 from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.client.reflector import Reflector
 

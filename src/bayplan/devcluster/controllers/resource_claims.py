@@ -21,22 +21,19 @@ from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import controller_of
-from bayplan.devcluster.controllers.pod_claims import (
-    NotCreatedYet,
+from bayplan.devcluster.controllers.pod_claims import is_done, known_claims, template_keys
+from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.claims import (
+    FINALIZER,
+    UnusableClaim,
+    allocation_of,
     claim_name,
-    extended_claim_name,
-    is_allocated,
-    is_done,
     is_made_for,
     is_reserved_for,
-    known_claims,
     reservations,
-    template_keys,
 )
-from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.extended_claims import extended_claim_name
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that has devices from going before they are given back."""
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
 """Annotation: which of its pod's claims a claim is."""
 LONGEST_BASE = 57
@@ -113,7 +110,7 @@ class ResourceClaimController(Controller):
         """Whether a claim is to be made. One that is somebody else's stands in the way until it goes."""
         try:
             name = claim_name(pod, reference)
-        except NotCreatedYet:
+        except UnusableClaim:
             return True
         generated = reference.resourceClaimTemplateName is not None
         return generated and name is not None and self._claims.get(f"{pod.metadata.namespace}/{name}") is None
@@ -122,13 +119,13 @@ class ResourceClaimController(Controller):
         """Claims that have devices and are not reserved for the pod, though it has a node."""
         if not pod.spec.nodeName:
             return []  # the scheduler will reserve them
-        found = []
+        found, uid = [], pod.metadata.uid
         for reference in pod.spec.resourceClaims or ():
-            with contextlib.suppress(NotCreatedYet):
+            with contextlib.suppress(UnusableClaim):
                 claim = self._claims.get(f"{pod.metadata.namespace}/{claim_name(pod, reference)}")
-                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, pod)):
+                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, uid)):
                     found.append(claim)
-        return [claim for claim in found if is_allocated(claim) and not is_reserved_for(claim, pod)]
+        return [claim for claim in found if allocation_of(claim) is not None and not is_reserved_for(claim, uid)]
 
     def _report(self, pod: Pod, reference: Any, problem: str) -> None:
         self.recorder.warning(POD, pod, "FailedResourceClaimCreation", f"PodResourceClaim {reference.name}: {problem}")
@@ -139,11 +136,11 @@ class ResourceClaimController(Controller):
             return None
         try:
             name = claim_name(pod, reference)
-        except NotCreatedYet:
+        except UnusableClaim:
             pass
         else:
             claim: ResourceClaim | None = self._claims.get(f"{pod.metadata.namespace}/{name}")
-            if name is None or (claim is not None and is_made_for(claim, pod)):
+            if name is None or (claim is not None and is_made_for(claim, pod.metadata.uid)):
                 return None
         # One that was made may be there though the pod has not been told.
         of_pod = self._by_owner.get(pod.metadata.uid)
@@ -180,10 +177,10 @@ class ResourceClaimController(Controller):
             kept = claim.status.allocation if remaining or not _is_protected(claim) else None
             status = msgspec.structs.replace(claim.status, reservedFor=remaining or None, allocation=kept)
             claim = await self._write_status(claim, status)
-            if _is_protected(claim) and not is_allocated(claim):
+            if _is_protected(claim) and allocation_of(claim) is None:
                 claim = await self._unprotect(claim)
         elif _is_protected(claim) and _is_terminating(claim) and not remaining:
-            if is_allocated(claim):
+            if allocation_of(claim) is not None:
                 claim = await self._write_status(claim, msgspec.structs.replace(claim.status, allocation=None))
             claim = await self._unprotect(claim)
         if not remaining:

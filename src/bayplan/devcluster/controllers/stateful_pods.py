@@ -39,7 +39,7 @@ def ordinal(pod: Pod) -> int:
 
 def is_member(stateful_set: StatefulSet, pod: Pod) -> bool:
     """Whether the pod's name is one of the StatefulSet's."""
-    return parent_and_ordinal(pod.metadata.name)[0] == stateful_set.metadata.name
+    return bool(parent_and_ordinal(pod.metadata.name)[0] == stateful_set.metadata.name)
 
 
 def ordinals(stateful_set: StatefulSet) -> range:
@@ -57,7 +57,8 @@ def replicas(stateful_set: StatefulSet) -> int:
 
 def revision_of(pod: Pod) -> str:
     """The name of the revision that the pod was made from, "" for none."""
-    return (pod.metadata.labels or {}).get(REVISION_HASH, "")
+    name: str = (pod.metadata.labels or {}).get(REVISION_HASH, "")
+    return name
 
 
 def partition(stateful_set: StatefulSet) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 from lightkube.models.apps_v1 import StatefulSetStatus
@@ -191,7 +191,7 @@ class StatefulSetController(Controller):
 
     async def _correct(self, stateful_set: StatefulSet, pod: Pod) -> None:
         """Restore the labels, volumes and claims of a pod. Mirrors UpdateStatefulPod."""
-        patch = {}
+        patch: dict[str, Any] = {}
         if not stateful_pods.identity_matches(pod):
             patch["metadata"] = {"labels": stateful_pods.identity_labels(pod.metadata.name)}
         if not stateful_pods.storage_matches(stateful_set, pod):

@@ -23,16 +23,21 @@ from bayplan.devcluster.apiserver.status import (
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 from bayplan.devcluster.apiserver.validation.workloads import IMMUTABLE
+from bayplan.devices.limits import (
+    MAX_ALTERNATIVES,
+    MAX_CONFIGS,
+    MAX_CONSTRAINTS,
+    MAX_DEVICES,
+    MAX_EXPRESSION_LENGTH,
+    MAX_REQUESTS,
+    MAX_RESERVATIONS,
+    MAX_RESULTS,
+    MAX_SELECTORS,
+    MAX_SPECIAL_DEVICES,
+)
+from bayplan.devices.requests import ALL, EXACT_COUNT
 
-MOST_REQUESTS = MOST_CONSTRAINTS = MOST_CONFIGS = MOST_SELECTORS = 32
-MOST_ALTERNATIVES = 8
-MOST_RESERVATIONS = 256
-MOST_RESULTS = 32
-MOST_DEVICES = 128
-MOST_SPECIAL_DEVICES = 64
-"""Of a slice some of whose devices have taints or use counters."""
-LONGEST_EXPRESSION = 10 * 1024
-MODES = ("All", "ExactCount")
+MODES = (ALL, EXACT_COUNT)
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 
@@ -54,7 +59,7 @@ def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[Field
     """Rules for what is allocated to a claim, and for whom it is reserved."""
     status, was = claim.get("status", {}), old.get("status", {})
     reserved, allocation = status.get("reservedFor", ()), status.get("allocation")
-    yield from _set(reserved, MOST_RESERVATIONS, _consumer, "uid", "status.reservedFor")
+    yield from _set(reserved, MAX_RESERVATIONS, _consumer, "uid", "status.reservedFor")
     devices = {_device(result) for result in (allocation or {}).get("devices", {}).get("results", ())}
     for index, device in enumerate(status.get("devices", ())):
         if _device(device) not in devices:
@@ -98,7 +103,7 @@ def validate_device_class(device_class: Object) -> Iterator[FieldError]:
     """Rules for a class of devices."""
     spec = device_class["spec"]
     yield from _selectors(spec.get("selectors", ()), "spec.selectors")
-    yield from _list(spec.get("config", ()), MOST_CONFIGS, _configuration, "spec.config")
+    yield from _list(spec.get("config", ()), MAX_CONFIGS, _configuration, "spec.config")
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or name_errors(name.partition("/")[0], "subdomain")):
         yield invalid_value("spec.extendedResourceName", name, "must be a valid extended resource name")
@@ -120,7 +125,7 @@ def validate_resource_slice(resource_slice: Object) -> Iterator[FieldError]:
         yield invalid_value("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.get("devices", ())
     special = any(device.get("taints") or device.get("consumesCounters") for device in devices)
-    most = MOST_SPECIAL_DEVICES if special else MOST_DEVICES
+    most = MAX_SPECIAL_DEVICES if special else MAX_DEVICES
     yield from _set(devices, most, _named, "name", "spec.devices")
 
 
@@ -148,9 +153,9 @@ def _claimed(devices: Object, where: str) -> Iterator[FieldError]:
         yield from _references(one.get("requests", ()), names, f"{at}.requests")
         yield from _configuration(one, at)
 
-    yield from _set(devices.get("requests") or (), MOST_REQUESTS, _request, "name", f"{where}.requests")
-    yield from _list(devices.get("constraints") or (), MOST_CONSTRAINTS, constraint, f"{where}.constraints")
-    yield from _list(devices.get("config") or (), MOST_CONFIGS, configuration, f"{where}.config")
+    yield from _set(devices.get("requests") or (), MAX_REQUESTS, _request, "name", f"{where}.requests")
+    yield from _list(devices.get("constraints") or (), MAX_CONSTRAINTS, constraint, f"{where}.constraints")
+    yield from _list(devices.get("config") or (), MAX_CONFIGS, configuration, f"{where}.config")
 
 
 def _request(request: Object, where: str) -> Iterator[FieldError]:
@@ -162,7 +167,7 @@ def _request(request: Object, where: str) -> Iterator[FieldError]:
     elif exactly is not None:
         yield from _wanted(exactly, f"{where}.exactly")
     elif alternatives:
-        yield from _set(alternatives, MOST_ALTERNATIVES, _alternative, "name", f"{where}.firstAvailable")
+        yield from _set(alternatives, MAX_ALTERNATIVES, _alternative, "name", f"{where}.firstAvailable")
     else:
         yield required(where, "exactly one of `exactly` or `firstAvailable` is required")
 
@@ -181,23 +186,23 @@ def _wanted(wanted: Object, where: str) -> Iterator[FieldError]:
         yield invalid_value(f"{where}.deviceClassName", name, error)
     yield from _selectors(wanted.get("selectors", ()), f"{where}.selectors")
     mode, count = wanted.get("allocationMode"), wanted.get("count", 0)
-    if mode == "All" and count:
+    if mode == ALL and count:
         yield invalid_value(f"{where}.count", count, "must not be specified when allocationMode is 'All'")
-    elif mode == "ExactCount" and count <= 0:
+    elif mode == EXACT_COUNT and count <= 0:
         yield invalid_value(f"{where}.count", count, "must be greater than zero")
     elif mode not in MODES:
         yield not_supported(f"{where}.allocationMode", mode, MODES)
 
 
 def _selectors(selectors: Sequence[Object], where: str) -> Iterator[FieldError]:
-    yield from _list(selectors, MOST_SELECTORS, _selector, where)
+    yield from _list(selectors, MAX_SELECTORS, _selector, where)
 
 
 def _selector(selector: Object, where: str) -> Iterator[FieldError]:
     if selector.get("cel") is None:
         yield required(f"{where}.cel")
-    elif len(selector["cel"].get("expression", "")) > LONGEST_EXPRESSION:
-        yield too_long(f"{where}.cel.expression", LONGEST_EXPRESSION)
+    elif len(selector["cel"].get("expression", "")) > MAX_EXPRESSION_LENGTH:
+        yield too_long(f"{where}.cel.expression", MAX_EXPRESSION_LENGTH)
 
 
 def _configuration(configuration: Object, where: str) -> Iterator[FieldError]:
@@ -219,7 +224,7 @@ def _allocation(allocation: Object, names: set[str], where: str) -> Iterator[Fie
             yield invalid_value(f"{at}.device", one.get("device", ""), error)
 
     devices = allocation.get("devices", {})
-    yield from _list(devices.get("results", ()), MOST_RESULTS, result, f"{where}.devices.results")
+    yield from _list(devices.get("results", ()), MAX_RESULTS, result, f"{where}.devices.results")
     if allocation.get("nodeSelector") is not None:
         yield from validate_node_selector(allocation["nodeSelector"], f"{where}.nodeSelector")
 
