@@ -47,6 +47,12 @@ PERCENT = "a valid percent string must be a numeric string followed by an ending
             id="retention",
         ),
         pytest.param(
+            SETS,
+            {"volumeClaimTemplates": [{"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}]},
+            "spec.volumeClaimTemplates[0].spec.resources[storage]: Required value",
+            id="claim template",
+        ),
+        pytest.param(
             DAEMONS, {"updateStrategy": {"type": "x"}}, 'supported values: "OnDelete", "RollingUpdate"', id="strategy"
         ),
         pytest.param(DAEMONS, rolling(maxUnavailable="a/b"), PERCENT, id="share"),
@@ -59,6 +65,12 @@ async def test_invalid_spec_is_rejected(api, path, spec, problem):
     assert problem in answer["message"]
 
 
+async def test_name_of_a_stateful_set_is_a_label(api):
+    answer = await api.create(SETS, {**document(), "metadata": {"name": "a.b"}}, status=422)
+    assert "must not contain dots" in answer["message"]
+    await api.create(DAEMONS, {**document(), "metadata": {"name": "a.b"}})
+
+
 async def test_only_some_fields_of_a_stateful_set_change(api):
     await api.create(SETS, document(serviceName="w"))
     changed = {"replicas": 3, "ordinals": {"start": 1}, "minReadySeconds": 5, **rolling(partition=2)}
@@ -68,7 +80,8 @@ async def test_only_some_fields_of_a_stateful_set_change(api):
 
 
 async def test_claim_templates_get_defaults(api):
-    template = {"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    storage = {"requests": {"storage": "1Gi"}}
+    template = {"metadata": {"name": "d"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": storage}}
     created = await api.create(SETS, document(volumeClaimTemplates=[template]))
     [claim] = created["spec"]["volumeClaimTemplates"]
     assert (claim["apiVersion"], claim["kind"], claim["status"]) == (
@@ -103,3 +116,5 @@ async def test_data_of_a_revision_stays(api):
     await api.patch(f"{REVISIONS}/r", {"revision": -1}, status=422)
     answer = await api.create(REVISIONS, {"metadata": {"name": "s"}, "revision": 1}, status=422)
     assert "data: Required value: data is mandatory" in answer["message"]
+    answer = await api.create(REVISIONS, {"metadata": {"name": "s"}, "data": "x", "revision": 1}, status=422)
+    assert "data: Required value: data must be a valid JSON object" in answer["message"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 
-import msgspec
 from lightkube.models import core_v1
 from lightkube.models.core_v1 import PersistentVolumeClaimVolumeSource, PodTemplateSpec, Volume
 from lightkube.models.meta_v1 import ObjectMeta
@@ -131,27 +130,31 @@ def volumes(stateful_set: StatefulSet, pod: Pod) -> list[Volume]:
     return [*claimed, *(one for one in pod.spec.volumes or () if one.name not in names)]
 
 
+def claim_templates(stateful_set: StatefulSet) -> dict[str, PersistentVolumeClaim]:
+    """The claim templates by name."""
+    templates = stateful_set.spec.volumeClaimTemplates or ()
+    return {(one.metadata.name if one.metadata else None) or "": one for one in templates}
+
+
 def claim_names(stateful_set: StatefulSet, pod: Pod) -> dict[str, str]:
     """The name of the pod's claim for each claim template."""
     number = ordinal(pod)
-    templates = stateful_set.spec.volumeClaimTemplates or ()
-    return {one.metadata.name: f"{one.metadata.name}-{stateful_set.metadata.name}-{number}" for one in templates}
+    return {name: f"{name}-{stateful_set.metadata.name}-{number}" for name in claim_templates(stateful_set)}
 
 
 def new_claims(stateful_set: StatefulSet, pod: Pod) -> list[PersistentVolumeClaim]:
     """The claims of a pod, as they are created: with the template's metadata and the labels of the selector."""
     selected = stateful_set.spec.selector.matchLabels or {}
     names = claim_names(stateful_set, pod)
-    return [
-        core_v1.PersistentVolumeClaim(
-            metadata=ObjectMeta(
-                name=names[template.metadata.name],
-                namespace=stateful_set.metadata.namespace,
-                labels={**(template.metadata.labels or {}), **selected} or None,
-                annotations=template.metadata.annotations,
-                finalizers=template.metadata.finalizers,
-            ),
-            spec=msgspec.structs.replace(template.spec),
+    claims = []
+    for template_name, template in claim_templates(stateful_set).items():
+        given = template.metadata or ObjectMeta()
+        metadata = ObjectMeta(
+            name=names[template_name],
+            namespace=stateful_set.metadata.namespace,
+            labels={**(given.labels or {}), **selected} or None,
+            annotations=given.annotations,
+            finalizers=given.finalizers,
         )
-        for template in stateful_set.spec.volumeClaimTemplates or ()
-    ]
+        claims.append(core_v1.PersistentVolumeClaim(metadata=metadata, spec=template.spec))
+    return claims

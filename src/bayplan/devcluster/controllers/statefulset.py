@@ -267,9 +267,11 @@ class StatefulSetController(Controller):
         """A claim that has been deleted may be one that a new pod waits for."""
         if new is None:
             for one in self._sets_by_namespace.get(old.metadata.namespace):
-                for template in one.spec.volumeClaimTemplates or ():
-                    if old.metadata.name.startswith(f"{template.metadata.name}-{one.metadata.name}-"):
-                        self.queue.add(key_of(one))
+                if any(
+                    old.metadata.name.startswith(f"{template}-{one.metadata.name}-")
+                    for template in stateful_pods.claim_templates(one)
+                ):
+                    self.queue.add(key_of(one))
 
 
 def _outdated(sync: _Sync, replicas: Sequence[Pod]) -> list[Pod]:

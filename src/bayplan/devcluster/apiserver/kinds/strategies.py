@@ -82,6 +82,7 @@ DEPLOYMENT = _workload(workload_defaults.default_deployment)
 STATEFUL_SET = Strategy(
     default=workload_defaults.default_stateful_set,
     validate=pod_sets.validate_stateful_set,
+    validate_create=pod_sets.validate_new_stateful_set,
     validate_update=pod_sets.validate_stateful_set_update,
 )
 DAEMON_SET = Strategy(

@@ -14,6 +14,7 @@ from bayplan.devcluster.apiserver.status import (
     not_supported,
     required,
 )
+from bayplan.devcluster.apiserver.validation.core import validate_claim_spec
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 from bayplan.devcluster.apiserver.validation.workloads import (
     IMMUTABLE,
@@ -47,6 +48,12 @@ def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
             yield not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{field}", value, ("Delete", "Retain"))
     yield from validate_not_negative(spec.get("ordinals", {}).get("start"), "spec.ordinals.start")
     yield from _validate_no_deadline(spec, "StatefulSet")
+
+
+def validate_new_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
+    """Rules for the parts of a StatefulSet that never change."""
+    for number, template in enumerate(stateful_set["spec"].get("volumeClaimTemplates", ())):
+        yield from validate_claim_spec(template["spec"], f"spec.volumeClaimTemplates[{number}].spec")
 
 
 def validate_stateful_set_update(stateful_set: Object, old: Object) -> Iterator[FieldError]:
@@ -84,9 +91,11 @@ def validate_revision(revision: Object) -> Iterator[FieldError]:
 
 
 def validate_new_revision(revision: Object) -> Iterator[FieldError]:
-    """A new ControllerRevision has data."""
+    """The data of a new ControllerRevision is an object."""
     if "data" not in revision:
         yield required("data", "data is mandatory")
+    elif not isinstance(revision["data"], dict):
+        yield required("data", "data must be a valid JSON object")
 
 
 def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
