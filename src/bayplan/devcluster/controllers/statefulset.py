@@ -117,7 +117,8 @@ class StatefulSetController(Controller):
             return await self._keep(sync, pod)
 
         async def release_claims(pod: Pod) -> bool:
-            await self._claims.set_owners(sync.stateful_set, pod)
+            if not self._claims.owners_match(sync.stateful_set, pod):
+                await self._claims.set_owners(sync.stateful_set, pod)
             return False
 
         async def scale_down(pod: Pod) -> bool:
