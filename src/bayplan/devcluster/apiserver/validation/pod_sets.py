@@ -92,7 +92,7 @@ def validate_revision(revision: Object) -> Iterator[FieldError]:
 
 def validate_new_revision(revision: Object) -> Iterator[FieldError]:
     """The data of a new ControllerRevision is an object."""
-    if "data" not in revision:
+    if revision.get("data") is None:
         yield required("data", "data is mandatory")
     elif not isinstance(revision["data"], dict):
         yield required("data", "data must be a valid JSON object")
