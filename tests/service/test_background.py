@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager
 
+from bayplan.failures import Failures
 from bayplan.service.background import StartedWork
 
 
@@ -20,7 +21,7 @@ async def running(started):
 
 
 async def test_what_is_started_is_done_beside_and_in_tasks_with_names():
-    started, done, go = StartedWork(), [], asyncio.Event()
+    started, done, go = StartedWork(Failures()), [], asyncio.Event()
 
     async def work():
         await go.wait()
@@ -36,7 +37,7 @@ async def test_what_is_started_is_done_beside_and_in_tasks_with_names():
 
 
 async def test_what_fails_is_told_and_stops_nothing_else(caplog):
-    started, done = StartedWork(), []
+    started, done = StartedWork(Failures()), []
 
     async def breaks():
         raise ValueError("no luck")
@@ -49,12 +50,12 @@ async def test_what_fails_is_told_and_stops_nothing_else(caplog):
         started.start("write a letter", works)
         await started.drain(1.0)
     assert done == ["works"]
-    assert "work that a plugin started failed: write a poem" in caplog.text
+    assert "work that a plugin started failed (write a poem): ValueError: no luck" in caplog.text
     assert "no luck" in caplog.text
 
 
 async def test_what_is_not_finished_in_time_ends_with_the_scheduler(caplog):
-    started, ended = StartedWork(), []
+    started, ended = StartedWork(Failures()), []
 
     async def never():
         try:
@@ -72,5 +73,5 @@ async def test_what_is_not_finished_in_time_ends_with_the_scheduler(caplog):
 
 
 async def test_work_that_nobody_has_begun_leaves_nothing_behind():
-    started = StartedWork()
+    started = StartedWork(Failures())
     started.start("never", asyncio.Event().wait)

@@ -16,7 +16,7 @@ from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
 from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
 from bayplan.client.backoff import Backoff
-from bayplan.client.errors import ApiError, TransportError
+from bayplan.client.errors import LONGEST_RETRY_AFTER, ApiError, InvalidNameError, TransportError
 from bayplan.client.transport import Params, Request, Response, Transport
 
 JSON = "application/json"
@@ -41,8 +41,9 @@ class Client:
     """A client of one API server. `HttpClient` is one over HTTP.
 
     Every verb raises ApiError for a response other than 2xx, TransportError if no complete response arrives,
-    ConfigError if the credentials can't be loaded, and UndecodableObject for a response that isn't an object of the
-    kind. For a single object, `namespace` defaults to the client's; lists and watches span all namespaces by default.
+    ConfigError if the credentials can't be loaded, UndecodableObject for a response that isn't an object of the kind,
+    and InvalidNameError for a name that can't be in a path. For a single object, `namespace` defaults to the client's;
+    lists and watches span all namespaces by default.
 
     A request is retried up to `retries` times if the server surely hasn't processed it (no connection, or 429 with
     Retry-After). A GET is also retried after any other transport failure, and after 503 with Retry-After.
@@ -129,12 +130,14 @@ class Client:
         timeout_seconds: int | None = None,
         bookmarks: bool = True,
         decode: Callable[[bytes], Any] | None = None,
+        idle_seconds: float | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """The changes since `resource_version` ("": first all objects as ADDED), until the server ends the watch.
 
         The end may come at any time and is no error; an ERROR event is raised as ApiError. Events that have arrived
         already are yielded without awaiting: a caller who does much with each must let others run now and then.
-        Whoever may stop early should wrap it in `contextlib.aclosing`.
+        Whoever may stop early should wrap it in `contextlib.aclosing`. With `idle_seconds`, a watch that is silent for so
+        long raises TransportError: its connection may be dead.
         """
         decode = decode or partial(decode_object, kind.type)
         params = _selectors(label_selector, field_selector) | {"watch": "true"}
@@ -145,7 +148,7 @@ class Client:
         if timeout_seconds is not None:
             params["timeoutSeconds"] = timeout_seconds
         path = kind.path(namespace or None)
-        async with aclosing(self.stream(path, params=params, seconds=timeout_seconds)) as chunks:
+        async with aclosing(self.stream(path, params=params, seconds=timeout_seconds, idle=idle_seconds)) as chunks:
             async for line in lines(chunks):
                 yield decode_event(line, path, decode)
 
@@ -265,13 +268,18 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def stream(
-        self, path: str, *, params: Params | None = None, seconds: float | None = None
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        seconds: float | None = None,
+        idle: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """The response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 
-        `seconds`: how long the server was asked to keep it open.
+        `seconds`: how long the server was asked to keep it open. `idle`: how many seconds it may be silent.
         """
-        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds))
+        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds, idle))
         if response.chunks is None:
             raise self._api_error(response)
         async with aclosing(response.chunks) as chunks:
@@ -322,7 +330,7 @@ class Client:
         # A name that is no single path segment would address something else: "" the whole collection.
         for part in (name, namespace):
             if part is not None and not _SEGMENT.fullmatch(part):
-                raise ValueError(f"{part!r} cannot be the name of an object or a namespace ({kind.resource})")
+                raise InvalidNameError(f"{part!r} cannot be the name of an object or a namespace ({kind.resource})")
         return kind.path(namespace, name, subresource)
 
 
@@ -368,4 +376,4 @@ def _server_wait(error: ApiError, method: str) -> float | None:
 
 
 def _seconds(retry_after: str) -> float | None:
-    return float(retry_after) if retry_after.isdecimal() else None
+    return min(float(retry_after[:9]), LONGEST_RETRY_AFTER) if retry_after.isdecimal() else None

@@ -15,7 +15,10 @@ from typing import Any, Protocol
 import msgspec
 
 from bayplan.api.kinds import EVENT
-from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.api.objects import UndecodableObject
+from bayplan.client import ApiError, Client, ConfigError, PatchType, TransportError
+from bayplan.client.errors import InvalidNameError
+from bayplan.failures import Failures
 from bayplan.log_fields import LogField, pod_named
 from bayplan.service.clock import Clock, rfc3339_micro
 
@@ -53,8 +56,9 @@ class _Recorded:
 class EventRecorder:
     """Records events about pods in the name of a scheduler. `run` writes them; until it runs they are kept."""
 
-    def __init__(self, client: Client, clock: Clock, *, capacity: int = 20_000, writers: int = 8) -> None:
+    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None, *, capacity: int = 20_000, writers: int = 8) -> None:
         self._client = client
+        self._failures = failures or Failures()
         self._clock = clock
         self._host = socket.gethostname()
         self._news: asyncio.Queue[tuple[str, dict[str, Any]]] = asyncio.Queue(capacity)
@@ -148,8 +152,12 @@ class EventRecorder:
                 if error.status < 500 and error.status != 429:
                     log.warning("the API server refused an event about pod %s: %s", _about(body), error)
                     return
-            except TransportError as error:
+            except (TransportError, ConfigError) as error:
                 log.debug("an event about pod %s could not be written yet: %s", _about(body), error)
+            except Exception as error:  # noqa: BLE001 - it is recorded; it must not stop the other events
+                expected = isinstance(error, UndecodableObject | InvalidNameError)
+                self._failures.record("writing an event", error, f"pod {_about(body)}", expected=expected)
+                return
             else:
                 return
             await asyncio.sleep(_RETRY_SECONDS)

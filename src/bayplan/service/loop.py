@@ -37,13 +37,15 @@ class SchedulingLoop:
             if queued is None:
                 await self._wait_for_work()
                 turn.restart()
-            elif not self._plans.skip(queued):
+            else:
                 await self._schedule(queued, turn)
 
     async def _schedule(self, queued: QueuedPod, turn: Turn) -> None:
         """Attempt the unit of a pod, and carry the plan out. Whatever fails, every pod in flight is requeued."""
         taken = {queued.uid: queued}
         try:
+            if self._plans.skip(queued):
+                return
             unit = self._attempts.unit_of(queued)
             times = next(self._runtime.metrics.stopwatches) if unit.gang is None else None
             plan, state_may_differ = await self._attempts.plan(unit, taken, turn, times)

@@ -16,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
@@ -109,6 +110,8 @@ class Metrics:
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
+        self.failures = Failures()
+        """Failures of background work."""
         self.of_plugins = PluginMeasurements()
         """What plugins measure of their own."""
         self.leading: dict[str, Callable[[], bool]] = {}
