@@ -125,7 +125,7 @@ async def test_the_server_will_not(client, failure, error):
         pytest.param(no_c, {"Node": ""}, "the request has no Node", id="no node"),
         pytest.param(no_c, {"PodName": ""}, "the request has no PodName", id="no name"),
         pytest.param(no_c, {"PodNamespace": None}, "the request has no PodNamespace", id="no namespace"),
-        pytest.param(no_c, {"PodName": "../../nodes"}, "cannot be the name of an object", id="a path"),
+        pytest.param(no_c, {"PodName": "../../nodes"}, "is not a valid name of an object", id="a path"),
         pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
         pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin refuses"),
         pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin fails"),

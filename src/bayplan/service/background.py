@@ -24,7 +24,9 @@ def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> Non
         for plugin in profile.every():
             if implements(plugin, Background):
                 method: Any = plugin.background
-                supervisor.start(f"the background work of plugin {plugin.name}", method, restart_seconds=_RESTART_SECONDS)
+                supervisor.start(
+                    f"the background work of plugin {plugin.name}", method, restart_seconds=_RESTART_SECONDS
+                )
 
 
 class StartedWork:

@@ -56,7 +56,15 @@ class _Recorded:
 class EventRecorder:
     """Records events about pods in the name of a scheduler. `run` writes them; until it runs they are kept."""
 
-    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None, *, capacity: int = 20_000, writers: int = 8) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        failures: Failures | None = None,
+        *,
+        capacity: int = 20_000,
+        writers: int = 8,
+    ) -> None:
         self._client = client
         self._failures = failures or Failures()
         self._clock = clock

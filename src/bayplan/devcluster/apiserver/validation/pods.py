@@ -1,6 +1,6 @@
-"""Rules for pods and pod templates, as far as they concern what schedulers, kubelets and their users read.
+"""Validates pods and pod templates.
 
-Mirrors Kubernetes' pkg/apis/core/validation/validation.go; the details of volumes and security contexts are left out.
+Mirrors Kubernetes' pkg/apis/core/validation/validation.go, without the details of volumes and security contexts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def validate_pod(pod: Object) -> Iterator[FieldError]:
 
 
 def validate_new_pod(pod: Object) -> Iterator[FieldError]:
-    """Rules for a pod that does not exist yet."""
+    """Rules for a new pod."""
     if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
@@ -49,7 +49,7 @@ def validate_template(template: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
-    """Rules for what pods and pod templates have in common."""
+    """Rules that pods and pod templates share."""
     containers, inits = spec.get("containers") or [], spec.get("initContainers", [])
     volumes: list[str] = []
     for index, volume in enumerate(spec.get("volumes", ())):
@@ -190,7 +190,7 @@ def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
 
 
 def _host_ports(containers: Sequence[Object], where: str) -> Iterator[FieldError]:
-    """On the node's network, a container's port is the node's."""
+    """With `hostNetwork`, a container port has to be equal to its host port."""
     for index, container in enumerate(containers):
         for position, port in enumerate(container.get("ports", ())):
             if port.get("hostPort", 0) not in {0, port.get("containerPort")}:
@@ -220,7 +220,7 @@ def _resources(resources: Object, claims: set[str], where: str) -> Iterator[Fiel
 
 
 def _overcommits(name: str) -> bool:
-    """Whether more of a resource may be allowed than is reserved: so for native resources but huge pages."""
+    """Whether the limit may exceed the request: for native resources, except huge pages."""
     return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
 
 
@@ -273,7 +273,7 @@ def _pod_term(term: Object, where: str) -> Iterator[FieldError]:
 
 
 def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
-    """Rules for matchLabelKeys and mismatchLabelKeys, whose values are in the selector by now."""
+    """Rules for matchLabelKeys and mismatchLabelKeys, whose values admission has added to the selector."""
     selector = term.get("labelSelector")
     keys, mismatched = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
     for field, group in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatched)):
