@@ -14,7 +14,7 @@ from typing import Any, Self
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
-from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
+from bayplan.client.answers import Page, WatchEvent, check_object, decode_event, decode_page, lines
 from bayplan.client.backoff import Backoff
 from bayplan.client.errors import LONGEST_RETRY_AFTER, ApiError, InvalidNameError, TransportError
 from bayplan.client.transport import Params, Request, Response, Transport
@@ -199,7 +199,7 @@ class Client:
         """Deletes an object, possibly gracefully. `uid` and `resource_version` are preconditions (ApiError 409)."""
         options = _delete_options(grace_period_seconds, uid, resource_version, propagation_policy)
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions"} | options) if options else None
-        await self.request("DELETE", self._object_path(kind, name, namespace), body=body)
+        await self._write("DELETE", self._object_path(kind, name, namespace), body)
 
     async def bind(
         self,
@@ -222,7 +222,7 @@ class Client:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.request("POST", self._object_path(POD, name, namespace, "binding"), body=encode(binding))
+        await self._write("POST", self._object_path(POD, name, namespace, "binding"), encode(binding))
 
     async def evict(
         self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None
@@ -235,7 +235,7 @@ class Client:
         }
         if options := _delete_options(grace_period_seconds, uid, None, None):
             eviction["deleteOptions"] = options
-        await self.request("POST", self._object_path(POD, name, namespace, "eviction"), body=encode(eviction))
+        await self._write("POST", self._object_path(POD, name, namespace, "eviction"), encode(eviction))
 
     async def request(
         self,
@@ -305,6 +305,10 @@ class Client:
         if error.status == 401:
             error.message = f"{error.message} ({self._transport.identity})"
         return error
+
+    async def _write(self, method: str, path: str, body: bytes | None) -> None:
+        """Send a write of whose reply only the outcome matters."""
+        check_object(await self.request(method, path, body=body), f"{method} {path}")
 
     async def _collect(
         self,

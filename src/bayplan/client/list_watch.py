@@ -188,6 +188,8 @@ class ListWatch(Generic[T]):
         seen = set()
         version = ""
         async for page in self._client.pages(self.kind, **self._scope, limit=limit):
+            if not page.resource_version:
+                raise MalformedResponseError(f"the list of {self.kind.plural} has no resource version")
             for raw in page.items:
                 identity = Identity.of(raw)
                 seen.add(identity.key)

@@ -51,9 +51,6 @@ class PodTasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)
-        if not task.cancelled():
-            error = task.exception()
-        else:
-            error = None if self._cancelling else asyncio.CancelledError()
-        if error is not None:
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None and not (task.cancelled() and self._cancelling):
             self._failures.record(what, error, f"pod {about_pod(pod)}")

@@ -97,7 +97,7 @@ async def watch(
         first = not entries
         if options.initial_end:
             yield renderer.bookmark(cursor, initial=True)
-    next_bookmark = min(loop.time() + BOOKMARK_SECONDS, ends - LAST_BOOKMARK_SECONDS)
+    next_bookmark = _next_bookmark(loop.time(), ends)
     while True:
         if cursor < collection.compacted:
             error = expired(f"too old resource version: {cursor} ({collection.compacted})")
@@ -117,11 +117,16 @@ async def watch(
         if options.bookmarks and now >= next_bookmark:
             cursor = storage.store.version
             yield renderer.bookmark(cursor)
-            last = ends - LAST_BOOKMARK_SECONDS
-            next_bookmark = min(now + BOOKMARK_SECONDS, last if now < last else ends)
+            next_bookmark = _next_bookmark(now, ends)
             continue
         until = min(ends, next_bookmark) if options.bookmarks else ends
         await collection.wait(until - now)
+
+
+def _next_bookmark(now: float, ends: float) -> float:
+    """When to send a bookmark: once a minute, and shortly before the watch ends. Mirrors nextBookmarkTime."""
+    last = ends - LAST_BOOKMARK_SECONDS
+    return min(now + BOOKMARK_SECONDS, last if now < last else ends)
 
 
 def _line(selection: Selection, change: Change, renderer: Renderer, first: bool) -> bytes:
