@@ -93,6 +93,7 @@ class OddServer:
             return _status(404, "NotFound") if found is None else _json(found)
         body = await request.read()
         garbage, done = self.replies.popleft() if self.replies else (None, True)
+        done = done or _is_object(garbage)  # nobody can tell such a reply from a good one
         response = self._write(parts, msgspec.json.decode(body)) if done else None
         if garbage is not None:
             return web.Response(body=garbage, content_type="application/json")
@@ -142,8 +143,15 @@ class OddServer:
             except (KeyError, TypeError, AttributeError):
                 return _status(422, "Invalid")
             self.put("pods", key, changed)
-            return _json(changed)
+            return _json({"kind": "Pod", "apiVersion": "v1", **changed})
         return _json(body)
+
+
+def _is_object(body: bytes | None) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(body or b""), dict)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
 
 
 def _json(document: Any, status: int = 200) -> web.Response:
