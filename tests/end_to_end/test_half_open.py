@@ -67,4 +67,4 @@ def test_default_limits_allow_for_pods_to_be_bound_within_30_seconds():
     assert IDLE_SECONDS + 5 < LIMIT
     assert defaults["idle_timeout"] + 5 < LIMIT
     assert defaults["request_timeout"] <= LIMIT
-    assert KEEP_ALIVE < defaults["idle_timeout"], "a request after a timeout must not take another frozen connection"
+    assert defaults["idle_timeout"] > KEEP_ALIVE, "a request after a timeout must not take another frozen connection"

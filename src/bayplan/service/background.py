@@ -32,8 +32,8 @@ def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> Non
 class StartedWork:
     """Work that plugins start with `handle.start`: each in a task of its own, owned by `run`."""
 
-    def __init__(self, failures: Failures) -> None:
-        self._failures = failures
+    def __init__(self, failures: Failures | None = None) -> None:
+        self._failures = failures or Failures()
         self._waiting: asyncio.Queue[tuple[str, Work]] = asyncio.Queue()
 
     def start(self, name: str, work: Work) -> None:
