@@ -21,10 +21,11 @@ JSON = st.recursive(
     max_leaves=4,
 )
 
-GARBAGE = st.sampled_from([
+GARBAGE_REPLIES = [
     b"<html><body>502 Bad Gateway</body></html>", b"", b"null", b"[]", b"{}", b"{", b'{"kind":', b"\xff\xfe\x00",
     b'{"metadata":{"uid":"x","resourceVersion":7}}', b'{"metadata":null}', b'"ok"', b"7",
-])  # fmt: skip
+]  # fmt: skip
+GARBAGE = st.sampled_from(GARBAGE_REPLIES)
 
 
 def changes() -> st.SearchStrategy[list[tuple[int, str, Any]]]:

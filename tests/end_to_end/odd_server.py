@@ -18,13 +18,16 @@ encode = msgspec.json.encode
 class OddServer:
     """Keeps documents of pods and nodes by `namespace/name` or name. All other kinds have no objects.
 
-    `replies`: what the next writes reply, one after the other, each with whether the write is carried out.
-    `is_watched`: how many watches of a kind are open.
+    `replies`: what the next writes reply, one after the other, each with whether the write is carried out. Only paths
+    that end in one of `garbage_for` reply that. `lists`: what the next lists reply. `watches`: how many watches of a kind
+    are open.
     """
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[str, Any]] = {"pods": {}, "nodes": {}}
         self.replies: deque[tuple[bytes, bool]] = deque()
+        self.garbage_for = {"binding", "status", "events"}
+        self.lists: deque[bytes] = deque()
         self.watches: dict[str, int] = {"pods": 0, "nodes": 0}
         self.url = ""
         self._version = 1
@@ -66,6 +69,12 @@ class OddServer:
         self._version += 1
         self._report(plural, line)
 
+    def bookmark(self, plural: str) -> None:
+        """Send a bookmark to the watches."""
+        self._version += 1
+        document = {"metadata": {"resourceVersion": str(self._version)}}
+        self._report(plural, encode({"type": "BOOKMARK", "object": document}))
+
     def expire(self) -> None:
         """Make all clients list again."""
         gone = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410}
@@ -92,7 +101,8 @@ class OddServer:
             found = self.objects["pods"].get(f"{parts[3]}/{parts[5]}")
             return _status(404, "NotFound") if found is None else _json(found)
         body = await request.read()
-        garbage, done = self.replies.popleft() if self.replies else (None, True)
+        odd = self.replies and parts[-1] in self.garbage_for
+        garbage, done = self.replies.popleft() if odd else (None, True)
         done = done or _is_object(garbage)  # nobody can tell such a reply from a good one
         response = self._write(parts, msgspec.json.decode(body)) if done else None
         if garbage is not None:
@@ -101,6 +111,8 @@ class OddServer:
         return response
 
     def _list(self, plural: str) -> web.Response:
+        if self.lists:
+            return web.Response(body=self.lists.popleft(), content_type="application/json")
         items = list(self.objects.get(plural, {}).values())
         return _json({"kind": "List", "metadata": {"resourceVersion": str(self._version)}, "items": items})
 
