@@ -18,6 +18,8 @@ from bayplan.service.scheduler import Scheduler, SchedulingEndedError, Settings
 from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
 
+STATUS = "writing the status of a pod"
+
 
 @pytest.mark.parametrize("done", [True, False], ids=["written", "not written"])
 async def test_garbage_as_reply_to_every_status_and_event_is_counted_and_logged_once(caplog, done):
@@ -37,7 +39,7 @@ async def test_garbage_as_reply_to_every_status_and_event_is_counted_and_logged_
                     lambda: scheduler.metrics.failures.counts["writing the status of a pod", "UndecodableObject"] > 20
                 )
     counts = scheduler.metrics.failures.counts
-    assert {work for work, _ in counts} <= {"writing the status of a pod", "writing an event"}
+    assert {work for work, _ in counts} <= {STATUS, "writing an event"}
     assert not [record for record in caplog.records if record.exc_info]
     lines = [record.getMessage() for record in caplog.records if "writing the status" in record.getMessage()]
     assert 1 <= len(lines) <= 3 * len(counts)

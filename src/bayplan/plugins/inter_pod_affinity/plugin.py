@@ -98,7 +98,10 @@ class InterPodAffinity(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Namespace and labels. The results of a pod with terms depend on all nodes, so they are not shared."""
-        return labels_key(pod) if not terms_of(pod) else None
+        try:
+            return labels_key(pod) if not terms_of(pod) else None
+        except InvalidSelector:  # PreFilter rejects the pod
+            return None
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The terms of pods on nodes. The results of a pod that one of them matches are not shared."""
