@@ -19,8 +19,8 @@ class OddServer:
     """Keeps documents of pods and nodes by `namespace/name` or name. All other kinds have no objects.
 
     `replies`: what the next writes reply, one after the other, each with whether the write is carried out. Only paths
-    that end in one of `garbage_for` reply that. `lists`: what the next lists reply. `watches`: the number of open watches,
-    by kind.
+    that end in one of `garbage_for` reply that. `lists`: what the next lists reply. `watches`: the number of open
+    watches by kind.
     """
 
     def __init__(self) -> None:

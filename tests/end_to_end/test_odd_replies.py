@@ -104,7 +104,7 @@ async def run_until_the_queue_breaks(server, monkeypatch):
             await scheduler.run(asyncio.Event())
         finally:
             endpoints = Endpoints(ServingOptions(port=0, bind_address="127.0.0.1"), scheduler, None)
-            answer = endpoints.health.answer("livez", "scheduling-loop", verbose=False, exclude=())
+            answer = endpoints.health.check("livez", "scheduling-loop", verbose=False, exclude=())
             assert not answer.healthy
             assert "the queue is broken" in answer.text
 

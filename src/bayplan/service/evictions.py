@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, ConfigError, PatchType, TransportError
 from bayplan.client.errors import InvalidNameError
 from bayplan.cluster.pod_info import PodInfo
@@ -20,7 +21,6 @@ from bayplan.log_fields import about_pod
 from bayplan.queue import Place
 from bayplan.scheduling import Preemption
 from bayplan.service.binding import BindingCycles
-from bayplan.service.clock import rfc3339
 from bayplan.service.runtime import Runtime
 
 log = logging.getLogger(__name__)

@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 
 from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, Client, ConfigError, PatchType, TransportError
 from bayplan.client.errors import InvalidNameError
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.failures import Failures
 from bayplan.log_fields import about_pod
-from bayplan.service.clock import Clock, rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import Client, ListWatch
 from bayplan.client.list_watch import IDLE_SECONDS
+from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
@@ -23,7 +24,6 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import start_background
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
