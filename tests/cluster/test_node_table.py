@@ -184,3 +184,16 @@ def test_lowest_priority_follows_the_pods(table):
         table.add_pod(make_pod(f"q{number}", priority=number, node=f"n{number}"))
     assert table.lowest_priority[table.row_of["n99"]] == 99
     assert table.lowest_priority[table.size :].min() == NO_PRIORITY
+
+
+def test_amounts_beyond_64_bits_saturate_and_pods_are_removed_again(table):
+    table.set_node(make_node("a", cpu="10E", memory="100Ei", pods="99999999999999999999"))
+    huge = [make_pod(name, cpu="10E", memory="100Ei", node="a") for name in ("one", "two", "three")]
+    before = table.requested.copy()
+    for pod in huge:
+        table.add_pod(pod)
+    assert table.allocatable[:2, table.row_of["a"]].tolist() == [2**63 - 1] * 2
+    assert table.allowed_pods[table.row_of["a"]] == 2**63 - 1
+    for pod in huge:
+        table.remove_pod(pod.uid)
+    assert (table.requested == before).all()

@@ -107,6 +107,7 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
     from bayplan.service.leader_election import LeaseLostError
+    from bayplan.service.scheduler import SchedulingEndedError
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
@@ -116,6 +117,9 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
+    except SchedulingEndedError as error:
+        click.echo(f"bayplan run: {error}", err=True)
+        raise SystemExit(1) from None
     except LeaseLostError as error:
         click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
         raise SystemExit(1) from None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from lightkube.models.core_v1 import ContainerImage, Node
 
-from bayplan.api import requests
+from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
 from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
@@ -242,11 +242,14 @@ class NodeTable:
     # How a row changes
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
+        # Sums of amounts near the 64-bit limit wrap around, as in Go, so that removing a pod undoes adding it. Slices
+        # wrap silently, single elements would warn.
+        here = slice(row, row + 1)
         for name, amount in pod.requested.items():
             index = self.resource(name)  # may replace the arrays
-            self.requested[index, row] += sign * amount
-        self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
-        self.nonzero_requested[1, row] += sign * pod.nonzero_memory
+            self.requested[index, here] += sign * amount
+        self.nonzero_requested[0, here] += sign * pod.nonzero_cpu
+        self.nonzero_requested[1, here] += sign * pod.nonzero_memory
         self.pod_count[row] += sign
         for ip, protocol, port in pod.host_ports:
             by_ip = self.ports.setdefault((protocol, port), {})
@@ -263,7 +266,7 @@ class NodeTable:
         for name, amount in requests.counted(amounts).items():
             index = self.resource(name)  # may replace the arrays
             self.allocatable[index, row] = amount
-        self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
+        self.allowed_pods[row] = quantity.saturated(amounts.get(requests.PODS, 0) // quantity.NANO)
 
     def _add_images(self, row: int, node: Node) -> None:
         for image in _images(node):

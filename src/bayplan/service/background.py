@@ -1,49 +1,39 @@
-"""Background work of plugins, each in a task of its own."""
+"""Background work of plugins."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
+from bayplan.failures import Failures
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
-
-Work = Callable[[], Awaitable[object]]
+from bayplan.service.supervisor import Supervisor, Work, outcome
 
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 10.0
+_STARTED = "work that a plugin started"
 
 
-def background_tasks(tasks: asyncio.TaskGroup, profiles: Iterable[Profile]) -> list[asyncio.Task[None]]:
+def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> None:
     """Start the background method of every plugin that has one. After an error it is restarted with a delay."""
-    return [
-        tasks.create_task(_keep_running(plugin), name=f"background of {plugin.name}")
-        for profile in profiles
-        for plugin in profile.every()
-        if implements(plugin, Background)
-    ]
-
-
-async def _keep_running(plugin: Any) -> None:
-    while True:
-        try:
-            await plugin.background()
-        except Exception:
-            log.exception(
-                "the background work of plugin %s failed; restarting it in %g s", plugin.name, _RESTART_SECONDS
-            )
-            await asyncio.sleep(_RESTART_SECONDS)
-        else:
-            return
+    for profile in profiles:
+        for plugin in profile.every():
+            if implements(plugin, Background):
+                method: Any = plugin.background
+                supervisor.start(
+                    f"the background work of plugin {plugin.name}", method, restart_seconds=_RESTART_SECONDS
+                )
 
 
 class StartedWork:
     """Work that plugins start with `handle.start`: each in a task of its own, owned by `run`."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures | None = None) -> None:
+        self._failures = failures or Failures()
         self._waiting: asyncio.Queue[tuple[str, Work]] = asyncio.Queue()
 
     def start(self, name: str, work: Work) -> None:
@@ -67,8 +57,7 @@ class StartedWork:
 
     async def _finish(self, name: str, work: Work) -> None:
         try:
-            await work()
-        except Exception:
-            log.exception("work that a plugin started failed: %s", name)
+            if (error := await outcome(work)) is not None:
+                self._failures.record(_STARTED, error, name)
         finally:
             self._waiting.task_done()

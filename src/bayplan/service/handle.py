@@ -27,7 +27,7 @@ class SchedulerHandle:
         self.client = runtime.client
         self.waiting_pods = runtime.waiting
         self.activate = activate
-        self.started = StartedWork()
+        self.started = StartedWork(runtime.failures)
         self.start = self.started.start
         self.now = runtime.clock.now
         self.monotonic = runtime.clock.monotonic

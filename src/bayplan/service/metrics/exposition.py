@@ -51,6 +51,12 @@ class SchedulerCollector:
         yield from self._attempts()
         yield from self._plugins()
         yield from self._requests()
+        yield _counter(
+            "bayplan_background_failures",
+            "Failures of work in the background, such as a write with an unusable reply, by the work and the error.",
+            ("work", "error"),
+            self._metrics.failures.counts,
+        )
         if snapshot is not None:
             yield from self._queue(snapshot)
             yield from self._state(snapshot)

@@ -17,6 +17,7 @@ import numpy as np
 
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
@@ -110,6 +111,8 @@ class Metrics:
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
+        self.failures = Failures()
+        """Failures of background work."""
         self.plugin_measurements = PluginMeasurements()
         """The plugins' own metrics."""
         self.leading: dict[str, Callable[[], bool]] = {}
