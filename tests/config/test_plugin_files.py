@@ -107,7 +107,9 @@ def test_a_module_by_name(tmp_path, monkeypatch):
         pytest.param(
             "import nonesuch_module\n", "line 1: ModuleNotFoundError: No module named 'nonesuch_module'", id="import"
         ),
-        pytest.param("raise SystemExit(3)\n", "SystemExit: 3", id="exits"),
+        pytest.param("raise SystemExit(3)\n", "line 1: SystemExit: 3", id="exits"),
+        pytest.param("raise KeyboardInterrupt\n", "line 1: KeyboardInterrupt", id="interrupts"),
+        pytest.param("import asyncio\nraise asyncio.CancelledError\n", "line 2: CancelledError", id="cancels"),
         pytest.param(
             "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
             "line 3: filter plugin 'f': is called with (pod, node), but too many positional arguments",
@@ -282,6 +284,19 @@ class Failing(Plugin):
         return None
 
 
+class Exiting(Plugin):
+    name = "Exiting"
+
+    def __init__(self):
+        self.leave()
+
+    def leave(self):
+        raise SystemExit(3)
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
 class TakesIt(Plugin):
     name = "NodeName"
 
@@ -294,12 +309,20 @@ class TakesIt(Plugin):
     [
         (Needy, "plugin 'Needy': __init__ wants an argument 'weather'"),
         (Failing, "plugin 'Failing' failed to start: RuntimeError: no luck today"),
+        (Exiting, "plugin 'Exiting' failed to start: SystemExit: 3"),
         (TakesIt, "plugin 'NodeName' has the name of an in-tree plugin"),
     ],
 )
 def test_a_plugin_that_cannot_be_built_is_named(plugin, message):
     with pytest.raises(PluginLoadError, match=message):
         default_profile("x", handle(), [plugin])
+
+
+def test_frames_of_a_plugin_that_cannot_be_built_are_logged(caplog):
+    with pytest.raises(PluginLoadError):
+        default_profile("x", handle(), [Exiting])
+    assert "in __init__\n    self.leave()" in caplog.text
+    assert "in leave\n    raise SystemExit(3)" in caplog.text
 
 
 class ByName(Plugin):

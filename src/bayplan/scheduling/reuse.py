@@ -315,11 +315,11 @@ class Templates:
         return reuse
 
     def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
-        signature = self._signature(pod)
-        if signature is None:
-            return None
         key: Hashable = None
         try:
+            signature = self._signature(pod)
+            if signature is None:
+                return None
             rests_on = self._profile.rests_on(pod, nodes)
             apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
             if apart:

@@ -7,8 +7,11 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+from bayplan.framework.calling import is_ending, wait_for
+from bayplan.framework.failures import log_failure
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
+from bayplan.framework.status import PluginError
 
 Work = Callable[[], Awaitable[object]]
 
@@ -30,11 +33,9 @@ def background_tasks(tasks: asyncio.TaskGroup, profiles: Iterable[Profile]) -> l
 async def _keep_running(plugin: Any) -> None:
     while True:
         try:
-            await plugin.background()
-        except Exception:
-            log.exception(
-                "the background work of plugin %s failed; restarting it in %g s", plugin.name, _RESTART_SECONDS
-            )
+            await wait_for(plugin, "Background", plugin.background())
+        except PluginError:
+            log.warning("the background work of plugin %s failed; restarting it in %g s", plugin.name, _RESTART_SECONDS)
             await asyncio.sleep(_RESTART_SECONDS)
         else:
             return
@@ -68,7 +69,9 @@ class StartedWork:
     async def _finish(self, name: str, work: Work) -> None:
         try:
             await work()
-        except Exception:
-            log.exception("work that a plugin started failed: %s", name)
+        except BaseException as error:
+            if is_ending(error):
+                raise
+            log_failure(f"work that a plugin started failed: {name}", error)
         finally:
             self._waiting.task_done()
