@@ -21,7 +21,8 @@ def sort_key_of(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod]
     def sort_key(queued: QueuedPod) -> Any:
         try:
             key = of_pod(queued.pod, queued.queued_at)
-            min(first.setdefault("key", key), key)  # raises for keys that cannot be compared
+            min(key, first.get("key", key))  # raises for keys that cannot be compared
+            first.setdefault("key", key)
         except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
             failure(name, "QueueSort", error)
             return 1, queued.queued_at
