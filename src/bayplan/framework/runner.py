@@ -143,6 +143,8 @@ def run_post_filter(
     `ask_extenders`, candidates for preemption are first yielded, and the reply replaces them.
     """
     refusals: list[PostFilterResult] = []
+    if diagnosis.verdicts is not None:
+        diagnosis.verdicts.freeze()
     for plugin in profile.at(Point.POST_FILTER):
         result = cycle.call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
         if isinstance(result, Shortlist):

@@ -64,7 +64,7 @@ class RawScores:
                 continue
             raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
             if implements(plugin, NormalizeScores):
-                scores.to_normalize.append((plugin, weight, raw))
+                scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
                 checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
                 weighted = raw if weight == 1 else raw * weight
