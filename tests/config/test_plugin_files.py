@@ -109,7 +109,9 @@ def test_a_module(tmp_path, monkeypatch):
             "line 1: ModuleNotFoundError: No module named 'nonesuch_module'",
             id="an import",
         ),
-        pytest.param("raise SystemExit(3)\n", "SystemExit: 3", id="SystemExit"),
+        pytest.param("raise SystemExit(3)\n", "line 1: SystemExit: 3", id="exits"),
+        pytest.param("raise KeyboardInterrupt\n", "line 1: KeyboardInterrupt", id="interrupts"),
+        pytest.param("import asyncio\nraise asyncio.CancelledError\n", "line 2: CancelledError", id="cancels"),
         pytest.param(
             "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
             "line 3: filter plugin 'f': is called with (pod, node), but too many positional arguments",
@@ -287,6 +289,19 @@ class Failing(Plugin):
         return None
 
 
+class Exiting(Plugin):
+    name = "Exiting"
+
+    def __init__(self):
+        self.leave()
+
+    def leave(self):
+        raise SystemExit(3)
+
+    def filter(self, cycle, pod, node):
+        return None
+
+
 class SameName(Plugin):
     name = "NodeName"
 
@@ -299,12 +314,20 @@ class SameName(Plugin):
     [
         (Needy, "plugin 'Needy': __init__ requires an argument 'weather'"),
         (Failing, "plugin 'Failing' failed to start: RuntimeError: no luck today"),
+        (Exiting, "plugin 'Exiting' failed to start: SystemExit: 3"),
         (SameName, "plugin name 'NodeName' is already used by an in-tree plugin"),
     ],
 )
 def test_the_error_names_a_plugin_that_cannot_be_built(plugin, message):
     with pytest.raises(PluginLoadError, match=message):
         default_profile("x", handle(), [plugin])
+
+
+def test_frames_of_a_plugin_that_cannot_be_built_are_logged(caplog):
+    with pytest.raises(PluginLoadError):
+        default_profile("x", handle(), [Exiting])
+    assert "in __init__\n    self.leave()" in caplog.text
+    assert "in leave\n    raise SystemExit(3)" in caplog.text
 
 
 class ByName(Plugin):

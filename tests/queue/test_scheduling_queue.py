@@ -50,7 +50,7 @@ def test_pod_whose_queue_sort_fails_is_popped_last(caplog):
     queue.add(make_pod("a"), 0)
     queue.add(make_pod("b", labels={"order": "7"}), 1)
     assert names(queue, 2) == ["b", "a"]
-    assert "QueueSort plugin failed for pod ns/a" in caplog.text
+    assert "plugin QueueSort failed in QueueSort: KeyError: 'order'" in caplog.text
 
 
 # Adding pods

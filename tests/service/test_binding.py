@@ -266,7 +266,7 @@ class PreBinder(Plugin):
     [
         pytest.param(Status.error("disk is away"), "disk is away", id="an error"),
         pytest.param("not here", "not here", id="a refusal"),
-        pytest.param(RuntimeError("boom"), "boom (in PreBind of plugin PreBinder)", id="an exception"),
+        pytest.param(RuntimeError("boom"), "plugin PreBinder failed in PreBind: RuntimeError: boom", id="an exception"),
         pytest.param(42, "plugin PreBinder failed in PreBind: returned 42", id="nonsense"),
     ],
 )

@@ -7,10 +7,12 @@ Plugins read actual and hypothetical nodes in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 from lightkube.models.core_v1 import Node, NodeSpec, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
+from numpy.typing import NDArray
 
 from bayplan.api import requests
 from bayplan.api.objects import bare, encode
@@ -19,6 +21,7 @@ from bayplan.cluster.columns import Bool, Int64, Rows
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
+T = TypeVar("T", bound=np.generic)
 Count = Callable[[Collection[PodInfo]], int]
 """Counts some of the given pods. The count of several pods is the sum of the counts of each."""
 
@@ -75,7 +78,7 @@ class PodChanges:
 class Nodes:
     """A selection of rows of the node table, with one position per row.
 
-    All arrays have shape (len(self),). Callers must not modify them. Rows that are not live may be included; verdicts
+    All arrays have shape (len(self),) and are read-only. Rows that are not live may be included; verdicts
     and scores of such rows are ignored. `changes` maps positions to what-ifs, which the columns take into account.
     """
 
@@ -86,6 +89,8 @@ class Nodes:
     ) -> None:
         self.table = table
         self.rows: slice | Rows = slice(0, table.size) if rows is None else rows
+        if not isinstance(self.rows, slice):
+            self.rows.setflags(write=False)
         self.changes: Mapping[int, PodChanges] = changes or {}
 
     def __len__(self) -> int:
@@ -107,7 +112,7 @@ class Nodes:
     @property
     def live(self) -> Bool:
         """Whether the row's node exists."""
-        return self.table.live[self.rows]
+        return _read_only(self.table.live[self.rows])
 
     @property
     def pod_count(self) -> Int64:
@@ -119,17 +124,17 @@ class Nodes:
     @property
     def allowed_pods(self) -> Int64:
         """The maximum number of pods of the node: int64."""
-        return self.table.allowed_pods[self.rows]
+        return _read_only(self.table.allowed_pods[self.rows])
 
     @property
     def unschedulable(self) -> Bool:
         """Whether the node is cordoned."""
-        return self.table.unschedulable[self.rows]
+        return _read_only(self.table.unschedulable[self.rows])
 
     def allocatable(self, resource: str) -> Int64:
         """Return the node's allocatable amount: int64, in millicores of cpu or the base units of other resources."""
         index = self.table.resources.get(resource)
-        return self._zeros() if index is None else self.table.allocatable[index][self.rows]
+        return _read_only(self._zeros() if index is None else self.table.allocatable[index][self.rows])
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
         """Return bounds for `allocatable`: the minimum and the maximum over all rows of the table, even unused ones."""
@@ -191,7 +196,7 @@ class Nodes:
         column = self.table.port_conflicts(wanted)
         conflicts = None if column is None else column[self.rows]
         if not self.changes:
-            return conflicts
+            return conflicts if conflicts is None else _read_only(conflicts)
         conflicts = np.zeros(len(self), dtype=np.bool_) if conflicts is None else conflicts.copy()
         for position, changes in self.changes.items():
             if changes.added or changes.removed:
@@ -257,11 +262,17 @@ class Nodes:
 
     def _adjusted(self, column: Int64, difference: Callable[[PodChanges], int]) -> Int64:
         if not self.changes:
-            return column
+            return _read_only(column)
         column, count = column.copy(), len(self.changes)
         positions = np.fromiter(self.changes, dtype=np.intp, count=count)
         column[positions] += np.fromiter(map(difference, self.changes.values()), dtype=np.int64, count=count)
-        return column
+        return _read_only(column)
+
+
+def _read_only(column: NDArray[T]) -> NDArray[T]:
+    """Protect a column against plugins that write. `column`: a view or a copy, so that the table stays writable."""
+    column.setflags(write=False)
+    return column
 
 
 class NodeInfo:

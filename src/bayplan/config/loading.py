@@ -20,6 +20,7 @@ from bayplan.config.planning import plan_profile
 from bayplan.config.plugin_arguments import plugin_arguments
 from bayplan.config.plugin_files import installed_plugins, load_installed
 from bayplan.config.types import KubeSchedulerConfiguration
+from bayplan.config.unprepared import unprepared_plugins
 from bayplan.config.validation import configuration_faults
 from bayplan.config.versions import current_version
 from bayplan.plugins.registry import PLUGINS
@@ -91,6 +92,7 @@ def read_document_of(document: Document, catalog: Catalog | None = None) -> Read
     notes = list(converted.notes)
     if catalog is not None:
         notes += map(converted.in_original, ineffective_settings(configuration, catalog))
+        notes += map(converted.in_original, unprepared_plugins(configuration, catalog))
     plugins = list(catalog.extras.values()) if catalog is not None else []
     return Reading(configuration, plugins, document.in_order(notes), document)
 

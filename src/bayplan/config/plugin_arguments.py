@@ -13,6 +13,7 @@ from bayplan.config.decoding import decode, fields_of
 from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import LIMITS
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
+from bayplan.framework.failures import log_failure
 from bayplan.plugins.arguments import PluginArgs
 from bayplan.plugins.registry import PLUGINS
 
@@ -117,6 +118,6 @@ def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str 
         own = fields_of(cls) or {}
         args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
         return decode(args, cls, where)
-    except Exception as error:  # the type is the user's and may raise anything
-        problem = f"plugin {name!r} failed to decode its arguments: {type(error).__name__}: {error}"
-        raise PluginLoadError(problem) from error
+    except BaseException as error:
+        what = f"plugin {name!r} failed to decode its arguments"
+        raise PluginLoadError(f"{what}: {log_failure(what, error)}") from error

@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -19,6 +18,7 @@ from types import ModuleType
 from bayplan.config.errors import PluginLoadError
 from bayplan.config.profiles import ExtraPlugin
 from bayplan.framework.checks import check_plugin
+from bayplan.framework.failures import described, line_of, log_failure, plugin_frames
 from bayplan.framework.functions import FunctionPlugin, InvalidPlugin
 from bayplan.framework.interface import Plugin
 
@@ -45,8 +45,8 @@ def load_installed(entry: EntryPoint) -> ExtraPlugin:
     place = f"{entry.dist.name if entry.dist else ENTRY_POINTS}: {entry.value}"
     try:
         plugin = entry.load()
-    except Exception as error:  # a user's module may raise anything
-        raise _explain(place, error, "") from error
+    except BaseException as error:
+        raise _explain(place, error) from error
     if not isinstance(plugin, FunctionPlugin) and not _is_plugin_class(plugin):
         raise PluginLoadError(f"{place}: is not a plugin: expected {_EXPECTED}")
     if plugin.name != entry.name:
@@ -99,7 +99,7 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[private]
-        raise _explain(str(path), error, str(path)) from error
+        raise _explain(str(path), error) from error
     return module
 
 
@@ -111,9 +111,9 @@ def _import_module(name: str) -> ModuleType:
             raise PluginLoadError(
                 f"{name}: no such module; for a file, add its extension, as in ./policy.py{_installed()}"
             ) from None
-        raise _explain(name, error, "") from error
-    except Exception as error:  # a user's module may raise anything
-        raise _explain(name, error, "") from error
+        raise _explain(name, error) from error
+    except BaseException as error:
+        raise _explain(name, error) from error
 
 
 def _installed() -> str:
@@ -121,15 +121,18 @@ def _installed() -> str:
     return f"; installed plugins are {', '.join(names)}" if names else ""
 
 
-def _explain(place: str, error: BaseException, path: str) -> BaseException:
+def _explain(place: str, error: BaseException) -> PluginLoadError:
     if isinstance(error, SyntaxError):
         return PluginLoadError(f"{place}: line {error.lineno}: {error.msg}")
-    if not isinstance(error, Exception | SystemExit):
-        return error
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    where = f"line {lines[-1]}: " if lines else ""
-    problem = str(error) if isinstance(error, InvalidPlugin) else f"{type(error).__name__}: {error}"
-    return PluginLoadError(f"{place}: {where}{problem}")
+    if not isinstance(error, InvalidPlugin):
+        log_failure(f"{place} cannot be imported", error)
+    frames = plugin_frames(error)
+    if frames and frames[0].filename == place:
+        lines = [frame.lineno for frame in frames if frame.filename == place]
+        problem = str(error) if isinstance(error, InvalidPlugin) else described(error)
+        return PluginLoadError(f"{place}: line {lines[-1]}: {problem}")
+    line = line_of(frames)
+    return PluginLoadError(f"{place}: {described(error)}{f' ({line})' if line else ''}")
 
 
 def _plugins_in(module: ModuleType) -> list[tuple[str, ExtraPlugin]]:

@@ -59,7 +59,7 @@ class Binding:
             return f"pod {key} has uid {pod.uid}, not {args.PodUID}: it is another pod with the same name"
         profile, cycle = self._profiles.of(pod), CycleState()
         try:
-            status = await run_bind(profile, cycle, pod, args.Node)
+            status = await run_bind(profile, cycle, pod, args.Node, (ApiError, TransportError, ConfigError))
         except (ApiError, TransportError) as error:
             if not await self._is_bound(args, pod.uid):
                 raise

@@ -1,13 +1,15 @@
-"""The function through which every plugin method is called.
+"""The functions through which every plugin method is called.
 
 A cycle carries its own caller (`CycleState.call`), so that the service can time each call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from bayplan.framework.failures import failure
 from bayplan.framework.status import PluginError
 
 Caller = Callable[..., Any]
@@ -17,11 +19,45 @@ Caller = Callable[..., Any]
 def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
     """Call a plugin's method and turn any exception that it raises into a PluginError.
 
-    The watchdog finds the plugin that blocks the event loop by looking for this frame on the stack.
+    That includes exceptions that are no `Exception`, such as SystemExit and CancelledError: a method that is not
+    awaited cannot be cancelled. The watchdog finds the plugin that blocks the event loop by looking for this frame on
+    the stack.
     """
     try:
         return method(*arguments)
     except PluginError:
         raise
-    except Exception as error:
-        raise PluginError(plugin.name, point, f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise failure(plugin.name, point, error) from error
+
+
+async def wait_for(plugin: Any, point: str, answer: Awaitable[Any], expected: tuple[type[Exception], ...] = ()) -> Any:
+    """Await what a plugin's method returned, and turn any exception that it raises into a PluginError.
+
+    Propagates PluginError, the `expected` exceptions, which get a note that names the plugin, and the cancellation of
+    the current task.
+    """
+    try:
+        return await answer
+    except PluginError:
+        raise
+    except expected as error:
+        error.add_note(f"in {point} of plugin {plugin.name}")
+        raise
+    except BaseException as error:
+        if is_ending(error):
+            raise
+        raise failure(plugin.name, point, error) from error
+
+
+def is_ending(error: BaseException) -> bool:
+    """Return whether an exception that an awaitable raised ends the current task or coroutine.
+
+    Otherwise the awaitable raised it on its own. Code that cancels itself has no right to do so, but cannot be told
+    apart from a cancellation by others.
+    """
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        return task is not None and task.cancelling() > 0
+    # GeneratorExit: `close` was called. It is raised in the awaiting frame itself, not below it.
+    return isinstance(error, GeneratorExit) and (error.__traceback__ is None or error.__traceback__.tb_next is None)

@@ -11,6 +11,7 @@ import msgspec
 from bayplan.api.kinds import kind_of
 from bayplan.framework import interface
 from bayplan.framework.events import ANY, ClusterEvent, EventHint
+from bayplan.framework.failures import described, pressed_ctrl_c
 from bayplan.framework.functions import InvalidPlugin
 from bayplan.framework.interface import Plugin
 
@@ -70,8 +71,10 @@ def check_events(plugin: Any) -> None:
     """Raise InvalidPlugin if the plugin's `events` fails, or yields something other than valid EventHints."""
     try:
         hints = list(plugin.events())
-    except Exception as error:  # third-party code may raise anything
-        raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if pressed_ctrl_c(error):
+            raise
+        raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {described(error)}") from error
     for hint in hints:
         if not isinstance(hint, EventHint) or not isinstance(hint.event, ClusterEvent):
             raise InvalidPlugin(

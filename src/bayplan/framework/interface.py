@@ -21,6 +21,7 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import EventHint
+from bayplan.framework.failures import failure
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
@@ -59,9 +60,19 @@ class CycleState:
     call: Caller = field(default=call, repr=False, compare=False)
 
     def clone(self) -> CycleState:
-        """Return a copy for a what-if. Values with a `clone` method are cloned; all others are shared."""
-        data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
+        """Return a copy for a what-if. Values with a `clone` method are cloned; all others are shared.
+
+        Raises PluginError.
+        """
+        data = {key: _cloned(key, value) if hasattr(value, "clone") else value for key, value in self.data.items()}
         return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
+
+
+def _cloned(key: Hashable, value: Any) -> Any:
+    try:
+        return value.clone()
+    except BaseException as error:
+        raise failure(str(key), "CycleState.clone", error) from error
 
 
 @dataclass(frozen=True, slots=True)

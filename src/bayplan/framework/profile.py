@@ -14,6 +14,7 @@ from typing import Any
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.calling import call
 from bayplan.framework.events import ALL_EVENTS, EventHint
 
 
@@ -139,18 +140,18 @@ class Profile:
     def sign(self, pod: PodInfo) -> Signature | None:
         """Return the pod's signature of each plugin; None if a plugin of the profile does not implement Sign.
 
-        A plugin's value is None if its results for this pod cannot be shared.
+        A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
         """
         if self._signing is None:
             return None
-        return tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
+        return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
         """Return each plugin's cache key for inputs other than the pod and the node.
 
-        A plugin's value is None if its results for this pod cannot be shared.
+        A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
         """
-        return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
+        return tuple([(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting])
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
         """Split the profile into the plugins whose results pods can share, and those that run for each pod.
@@ -166,3 +167,10 @@ class Profile:
             shared[point] = [plugin for plugin in self.at(point) if plugin.name not in apart]
             each[point] = [plugin for plugin in self.at(point) if plugin.name in apart]
         return Profile(self.scheduler_name, shared, self.weights), Profile(self.scheduler_name, each, self.weights)
+
+
+def _sign(plugin: Any, pod: PodInfo) -> Hashable:
+    """Return a plugin's part of a pod's signature. Raises TypeError if it is not hashable."""
+    value: Hashable = plugin.sign(pod)
+    hash(value)
+    return value

@@ -18,6 +18,7 @@ from bayplan.cluster.columns import Bool, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
+from bayplan.framework.calling import wait_for
 from bayplan.framework.extenders import Answer, ExtenderError, ExtenderPreempt
 from bayplan.framework.interface import (
     MAX_NODE_SCORE,
@@ -142,6 +143,8 @@ def run_post_filter(
     `ask_extenders`, candidates for preemption are first yielded, and the reply replaces them.
     """
     refusals: list[PostFilterResult] = []
+    if diagnosis.verdicts is not None:
+        diagnosis.verdicts.freeze()
     for plugin in profile.at(Point.POST_FILTER):
         result = cycle.call(plugin, "PostFilter", plugin.post_filter, cycle, pod, diagnosis, what_if)
         if isinstance(result, Shortlist):
@@ -228,6 +231,8 @@ def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: st
         answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
         if answer is not None:
             status = status_of(answer, plugin, "Reserve")
+            if status.code is Code.ERROR:
+                return Status.error(f'running Reserve plugin "{plugin.name}": {status.message}').by(plugin.name)
             if status.code is not Code.SUCCESS:
                 return status
     return _SUCCESS
@@ -255,10 +260,19 @@ def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str
     return Status(Code.WAIT if waits else Code.SUCCESS), waits
 
 
-async def run_pre_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Run the PreBind plugins one after the other, up to the first that does not succeed."""
+async def run_pre_bind(
+    profile: Profile,
+    cycle: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    expected: tuple[type[Exception], ...] = (Exception,),
+) -> Status:
+    """Run the PreBind plugins one after the other, up to the first that does not succeed.
+
+    `expected`: exceptions of asynchronous methods that the caller handles; others become a PluginError.
+    """
     for plugin in profile.at(Point.PRE_BIND):
-        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, pod, node_name)
+        status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, expected, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
     return _SUCCESS
@@ -281,10 +295,19 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
     return works
 
 
-async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip."""
+async def run_bind(
+    profile: Profile,
+    cycle: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    expected: tuple[type[Exception], ...] = (Exception,),
+) -> Status:
+    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip.
+
+    `expected`: as for `run_pre_bind`.
+    """
     for plugin in profile.at(Point.BIND):
-        status = await _finished(cycle, plugin, "Bind", plugin.bind, pod, node_name)
+        status = await _finished(cycle, plugin, "Bind", plugin.bind, expected, pod, node_name)
         if status.code is not Code.SKIP:
             return status
     raise PluginError(profile.scheduler_name, "Bind", "every Bind plugin of the profile skipped the pod")
@@ -327,19 +350,18 @@ def _failure(status: Status, point: str) -> PluginError:
     return PluginError(status.plugin, point, status.message or str(status.code))
 
 
-async def _finished(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
-    """Call a method that may be asynchronous, and return its Status.
-
-    Exceptions of an awaited method are propagated with a note that names the plugin: the caller handles errors of the
-    API client.
-    """
+async def _finished(
+    cycle: CycleState,
+    plugin: Any,
+    point: str,
+    method: Callable[..., Any],
+    expected: tuple[type[Exception], ...],
+    *arguments: Any,
+) -> Status:
+    """Call a method that may be asynchronous, and return its Status."""
     answer = cycle.call(plugin, point, method, cycle, *arguments)
     if isawaitable(answer):
-        try:
-            answer = await answer
-        except Exception as error:
-            error.add_note(f"in {point} of plugin {plugin.name}")
-            raise
+        answer = await wait_for(plugin, point, answer, expected)
     return status_of(answer, plugin, point)
 
 

@@ -95,6 +95,11 @@ class Verdicts:
         part.table = self.table
         return part
 
+    def freeze(self) -> None:
+        """Make the arrays read-only."""
+        self.codes.setflags(write=False)
+        self.standing.setflags(write=False)
+
     def copy(self) -> Verdicts:
         """Return an independent copy."""
         copied = Verdicts(self.nodes)

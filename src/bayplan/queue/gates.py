@@ -38,5 +38,5 @@ def _status(plugin: Any, queued: QueuedPod, call: Caller) -> Status:
     try:
         return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")
     except PluginError as error:
-        logger.exception("pod %s stays gated: a PreEnqueue plugin failed", about_pod(queued.pod))
+        logger.error("pod %s stays gated: %s", about_pod(queued.pod), error)  # noqa: TRY400 - `call` logs the frames
         return Status.error(str(error))

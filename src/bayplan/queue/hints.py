@@ -14,6 +14,7 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import ALL_EVENTS, ANY, NODE, Action, ClusterEvent, EventHint, Hint, HintFunction
+from bayplan.framework.failures import failure
 from bayplan.framework.profile import Point, Profile
 from bayplan.log_fields import about_pod
 from bayplan.queue.in_flight import Happened
@@ -144,13 +145,8 @@ class Hints:
         """Call a hint, and return whether it requeues the pod. It does if it fails, so that the pod is not stuck."""
         try:
             answer = self._ask_hint(hint, plugin, pod, event, old, new)
-        except Exception:
-            logger.exception(
-                "plugin %s: hint for %s failed for pod %s; requeueing the pod",
-                plugin,
-                event.label,
-                about_pod(pod),
-            )
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
+            failure(plugin, f"the hint for {event.label}", error)
             return True
         if not isinstance(answer, Hint):
             logger.error(

@@ -5,26 +5,22 @@ Mirrors pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import changes
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
-from bayplan.log_fields import about_pod
 from bayplan.queue.backoff import Backoff, BackoffQueue
 from bayplan.queue.gates import run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
 from bayplan.queue.pod_heap import PodHeap
 from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
+from bayplan.queue.sort_keys import sort_key_of
 from bayplan.queue.unschedulable import UnschedulablePods
-
-logger = logging.getLogger(__name__)
 
 ATTEMPT_FAILED = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"
@@ -96,7 +92,7 @@ class SchedulingQueue:
         self._caller = caller
         self._hints = Hints(profiles, ask_hint)
         self._backoff_rule = Backoff(initial_backoff, max_backoff)
-        sort_key = _sort_key(next(iter(profiles.values())).sort_key)
+        sort_key = sort_key_of(next(iter(profiles.values())).sort_key)
         self._active = PodHeap(sort_key)
         self._backoff = BackoffQueue(self._backoff_rule, sort_key)
         self._unschedulable = UnschedulablePods()
@@ -434,16 +430,3 @@ class SchedulingQueue:
 
     def _timeout_of(self, queued: QueuedPod) -> float:
         return queued.queued_at + self._unschedulable_timeout
-
-
-def _sort_key(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod], Any]:
-    """Return the sort key of the queue. If the QueueSort plugin fails for a pod, the pod is sorted last."""
-
-    def sort_key(queued: QueuedPod) -> Any:
-        try:
-            return 0, of_pod(queued.pod, queued.queued_at)
-        except Exception:
-            logger.exception("the QueueSort plugin failed for pod %s; the pod is sorted last", about_pod(queued.pod))
-            return 1, queued.queued_at
-
-    return sort_key

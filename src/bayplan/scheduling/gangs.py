@@ -16,6 +16,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.calling import call
 from bayplan.framework.extenders import Question
+from bayplan.framework.failures import failure
 from bayplan.framework.interface import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
 from bayplan.framework.placements import best_placement, generate_placements
 from bayplan.framework.profile import Profile, implements
@@ -292,5 +293,5 @@ def _next(trial: GangTrial, fits: bool | None, plugin: str) -> Any:
         return trial.send(fits)  # type: ignore[arg-type]  # a generator is started with None
     except StopIteration as end:
         return end.value
-    except Exception as error:
-        raise PluginError(plugin, "GangPostFilter", f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise failure(plugin, "GangPostFilter", error) from error

@@ -64,7 +64,7 @@ class RawScores:
                 continue
             raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
             if implements(plugin, NormalizeScores):
-                scores.to_normalize.append((plugin, weight, raw))
+                scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
                 checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
                 weighted = raw if weight == 1 else raw * weight
@@ -315,11 +315,11 @@ class Templates:
         return reuse
 
     def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
-        signature = self._signature(pod)
-        if signature is None:
-            return None
         key: Hashable = None
         try:
+            signature = self._signature(pod)
+            if signature is None:
+                return None
             rests_on = self._profile.rests_on(pod, nodes)
             apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
             if apart:

@@ -29,6 +29,8 @@ from bayplan.service.waiting_pods import WaitingPod
 log = logging.getLogger(__name__)
 
 _LOOK_AGAIN_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
+_EXPECTED = (ApiError, TransportError, ConfigError)
+"""What PreBind and Bind raise when a request to the API server fails."""
 BINDING = "binding"
 
 
@@ -106,14 +108,14 @@ class BindingCycles:
                 return status
         # From here on no plugin rejects the pod for the state of the cluster, so no event can help it.
         runtime.queue.stop_recording(pod.uid)
-        status = await (self._pre_bind(binding) if works else run_pre_bind(profile, cycle, pod, node_name))
+        status = await (self._pre_bind(binding) if works else run_pre_bind(profile, cycle, pod, node_name, _EXPECTED))
         if status.code is not Code.SUCCESS:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:
             if self._extenders is not None and await self._extenders.bind(pod, node_name):
                 return Status(Code.SUCCESS)
-            return await run_bind(profile, cycle, pod, node_name)
+            return await run_bind(profile, cycle, pod, node_name, _EXPECTED)
         except (ApiError, TransportError, ExtenderError) as error:
             return await self._look_up(binding, error)
 
@@ -121,15 +123,16 @@ class BindingCycles:
         """Run PreBind in a task of its own, which a preemption can cancel."""
         pod = binding.pod
         task = asyncio.create_task(
-            run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name), name=f"pre-bind {pod.key}"
+            run_pre_bind(binding.profile, binding.cycle, pod, binding.node_name, _EXPECTED), name=f"pre-bind {pod.key}"
         )
         pre_binding = self._pre_binding[pod.uid] = _PreBinding(task)
         try:
             status = await task
         except asyncio.CancelledError:
-            if not pre_binding.cancelled_because:
+            current = asyncio.current_task()
+            if current is not None and current.cancelling():
                 raise
-            return Status(Code.ERROR, (pre_binding.cancelled_because,))
+            return Status(Code.ERROR, (pre_binding.cancelled_because or "a PreBind plugin cancelled its own task",))
         finally:
             del self._pre_binding[pod.uid]
         if pre_binding.cancelled_because:  # the plugin ignored the cancellation

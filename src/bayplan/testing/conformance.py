@@ -14,7 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.runner import run_reserve
-from bayplan.framework.status import Status
+from bayplan.framework.status import Code, Status
 from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus, Scenario, Step
@@ -66,6 +66,9 @@ def replay(scenario: Scenario) -> ScenarioResult:
         pod = scenario.pending[expected.pod]
         profile = scenario.profile_of(pod)
         got, decision = _decide(profile, scenario.state, pod)
+        if decision is not None and decision.outcome is Outcome.SCHEDULED and expected.outcome == "error":
+            status = run_reserve(profile, decision.cycle, pod, decision.node)
+            got = Step(pod=pod.key, outcome="error", error=status.message) if status.code is Code.ERROR else got
         steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile))))
         if expected.chosen:
             scenario.state.assume(pod, expected.chosen)

@@ -229,8 +229,10 @@ class DynamicResources(Plugin):
         return scale_to_best(scores)
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Take the devices on the node, so that no other pod gets them."""
-        state: PodDevices | None = cycle.data.get(self.name)
+        """Take the devices on the node, so that no other pod gets them. As upstream, fails if PreFilter did not run."""
+        if self.name not in cycle.data:
+            return Status.error("not found")
+        state: PodDevices | None = cycle.data[self.name]
         if state is None or not state.to_allocate():
             return None
         offered = self.offered(state, pod, node_name)

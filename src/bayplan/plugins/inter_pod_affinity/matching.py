@@ -147,7 +147,7 @@ class Requirements:
             here = Domains.of(key, nodes).at(nodes)
             terms = nodes.counted(self._count_existing(key))
             if key in self.existing:
-                terms += self.existing[key].counts[here]
+                terms = terms + self.existing[key].counts[here]
             verdicts[(terms > 0) & (here > 0)] = EXISTING_ANTI_AFFINITY
         for counts, count in zip(self.anti_affinity, self.counts_anti_affinity, strict=True):
             here = counts.domains.at(nodes)

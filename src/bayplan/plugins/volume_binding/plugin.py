@@ -96,8 +96,13 @@ class VolumeBinding(Plugin):
         return scores
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Reserve volumes and provisioning in memory, without writing to the API server."""
+        """Reserve volumes and provisioning in memory, without writing to the API server.
+
+        As upstream, this fails if PreFilter did not run.
+        """
         state: _PodState | None = cycle.data.get(self.name)
+        if state is None and self.name not in cycle.skip_filter:
+            return Status.error("not found")
         if state is None or not state.claims.waiting:
             return None
         nodes = self._handle.nodes

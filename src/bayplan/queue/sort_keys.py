@@ -1,0 +1,31 @@
+"""The sort key of the queue, from the QueueSort plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.failures import failure
+from bayplan.queue.queued_pod import QueuedPod
+
+
+def sort_key_of(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod], Any]:
+    """Return the sort key of the queue.
+
+    If the QueueSort plugin fails for a pod, or its key cannot be compared with the first key, the pod is sorted last.
+    """
+    name = str(getattr(getattr(of_pod, "__self__", None), "name", "QueueSort"))
+    first: dict[str, Any] = {}
+
+    def sort_key(queued: QueuedPod) -> Any:
+        try:
+            key = of_pod(queued.pod, queued.queued_at)
+            min(key, first.get("key", key))  # raises for keys that cannot be compared
+            first.setdefault("key", key)
+        except BaseException as error:  # noqa: BLE001 - whatever a plugin raises is its own error
+            failure(name, "QueueSort", error)
+            return 1, queued.queued_at
+        return 0, key
+
+    return sort_key

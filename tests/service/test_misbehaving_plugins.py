@@ -1,0 +1,227 @@
+"""Whatever a plugin raises, at whatever extension point, counts as its error: the scheduler continues."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.config import default_profile
+from bayplan.framework.events import ALL_EVENTS, EventHint
+from bayplan.framework.interface import Plugin, Wait
+from bayplan.framework.status import SKIP
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
+
+NO_EXCEPTIONS = (asyncio.CancelledError, KeyboardInterrupt, GeneratorExit, SystemExit)
+"""What plugins can raise that is no `Exception`."""
+FAILS = [
+    "pre_enqueue",
+    "pre_filter",
+    "filter",
+    "pre_score",
+    "score",
+    "normalize_scores",
+    "reserve",
+    "permit",
+    "gang_of",
+    "pre_bind_pre_flight",
+    "pre_bind",
+    "bind",
+]
+"""The methods whose error leaves the pod pending."""
+PASSES = ["post_bind", "sign", "rests_on", "sort_key", "background", "started"]
+"""The methods whose error does not stop the pod."""
+ASYNC = {"pre_bind", "bind", "background"}
+
+
+def raising(method, error):
+    """A plugin class that raises at one method for the pod "bad", and otherwise accepts everything."""
+
+    defaults = {"score": 0, "bind": SKIP, "sign": (), "rests_on": ()}
+
+    def fail_for_bad(pod):
+        if pod is None or pod.name == "bad":
+            raise error("oh")
+
+    def synchronous(self, *arguments):
+        pods = [argument for argument in arguments if hasattr(argument, "uid")]
+        fail_for_bad(pods[0] if pods else None)
+        return defaults.get(method)
+
+    async def asynchronous(self, *arguments):
+        await asyncio.sleep(0)
+        return synchronous(self, *arguments)
+
+    body = {
+        "name": "Odd",
+        "filter": lambda self, cycle, pod, node: None,
+        "sign": lambda self, pod: (),
+        "permit": lambda self, cycle, pod, node_name: None,
+        "unreserve": lambda self, cycle, pod, node_name: None,
+        "reserve": lambda self, cycle, pod, node_name: None,
+        "score": lambda self, cycle, pod, node: 0,
+        "pre_bind": lambda self, cycle, pod, node_name: None,
+        method: asynchronous if method in ASYNC else synchronous,
+    }
+    if method == "normalize_scores":
+        body[method] = lambda self, cycle, pod, scores, nodes: fail_for_bad(pod) or scores
+    if method == "sort_key":
+        body[method] = lambda self, pod, queued_at: fail_for_bad(pod) or queued_at
+    if method == "started":
+        body["__init__"] = lambda self, handle: handle.start("odd work", lambda: asynchronous(self))
+    return type("Odd", (Plugin,), body)
+
+
+async def schedule(plugin, *, seconds=5.0, names=("bad", "good"), during=None):
+    """Run a scheduler with the plugin and two pods for a while. Returns the nodes by pod, and the pods' messages."""
+    async with make_client(make_node("a"), make_node("b")) as client:
+        scheduler = Scheduler(
+            client,
+            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [plugin])},
+            Settings(seed=0),
+            clock=asyncio.get_running_loop(),
+        )
+        stop = asyncio.Event()
+        running = asyncio.create_task(scheduler.run(stop))
+        await scheduler.synced.wait()
+        for name in names:
+            await client.create(
+                POD, {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            )
+        await asyncio.sleep(seconds / 2)
+        if during is not None:
+            await during(client)
+        await asyncio.sleep(seconds / 2)
+        stop.set()
+        await running
+        pods = (await client.list(POD)).items
+        messages = {queued.pod.name: queued.message for queued in scheduler.queue}
+        return {pod.metadata.name: pod.spec.nodeName for pod in pods}, messages
+
+
+def run(story):
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(story)
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: error.__name__)
+@pytest.mark.parametrize("method", [*FAILS, *PASSES])
+def test_whatever_a_plugin_raises_is_its_error(method, error, caplog):
+    nodes, messages = run(schedule(raising(method, error)))
+    assert nodes["good"], "the scheduler goes on"
+    if method in FAILS:
+        assert not nodes["bad"]
+        assert "plugin Odd failed in " in messages["bad"]
+        assert messages["bad"].endswith(f": {error.__name__}: oh")
+    else:
+        assert nodes["bad"]
+    [shown] = [record for record in caplog.records if "in fail_for_bad" in record.message]
+    assert shown.levelno == logging.ERROR
+    assert f'{error.__name__}: oh\n  File "{__file__}", line ' in shown.message
+    assert "bayplan/framework" not in shown.message
+
+
+@pytest.mark.parametrize("error", NO_EXCEPTIONS, ids=lambda error: error.__name__)
+def test_hint_that_raises_requeues_the_pod(error, caplog):
+    def hint(pod, old, new):
+        raise error("oh")
+
+    class Odd(Plugin):
+        name = "Odd"
+        open = False
+
+        def filter(self, cycle, pod, node):
+            return None if pod.name == "good" or node.labels.get("open") else "closed"
+
+        def events(self):
+            yield EventHint(ALL_EVENTS, hint)
+
+    async def open_node(client):
+        await client.patch(NODE, "a", {"metadata": {"labels": {"open": "yes"}}})
+
+    nodes, _ = run(schedule(Odd, during=open_node))
+    assert nodes["bad"] == "a"
+    assert f"plugin Odd failed in the hint for UpdateNodeLabel: {error.__name__}: oh" in caplog.text or (
+        f"plugin Odd failed in the hint for NodeUpdateNodeLabel: {error.__name__}: oh" in caplog.text
+    )
+
+
+def test_frames_are_logged_once_and_then_counted(caplog):
+    class Odd(Plugin):
+        name = "Odd"
+
+        def pre_filter(self, cycle, pod, nodes):
+            raise ValueError("of\ntwo lines")
+
+    _, messages = run(schedule(Odd, seconds=120.0))
+    assert messages["bad"] == "plugin Odd failed in PreFilter: ValueError: of two lines"
+    shown = [record.message for record in caplog.records if record.name == "bayplan.framework.failures"]
+    assert len(shown) == 2
+    assert "in pre_filter" in shown[0]
+    assert ": 10 times so far at " in shown[1]
+
+
+def test_cancelling_a_binding_is_not_an_error_of_the_plugin(caplog):
+    """The scheduler stops while PreBind waits: that cancellation ends the task."""
+    cancelled = []
+
+    class Slow(Plugin):
+        name = "Slow"
+
+        async def pre_bind(self, cycle, pod, node_name):
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                cancelled.append(pod.name)
+                raise
+
+    nodes, _ = run(schedule(Slow, names=["bad"]))
+    assert nodes == {"bad": None}
+    assert cancelled == ["bad"]
+    assert "plugin Slow failed" not in caplog.text
+
+
+def test_waiting_on_a_task_that_was_cancelled_is_an_error_of_the_plugin():
+    class Odd(Plugin):
+        name = "Odd"
+
+        async def pre_bind(self, cycle, pod, node_name):
+            task = asyncio.create_task(asyncio.sleep(1))
+            task.cancel()
+            await task
+
+    _, messages = run(schedule(Odd))
+    assert messages["bad"] == "plugin Odd failed in PreBind: CancelledError"
+
+
+def test_keys_that_cannot_be_compared_sort_last(caplog):
+    class Odd(Plugin):
+        name = "Odd"
+
+        def sort_key(self, pod, queued_at):
+            return None if pod.name == "bad" else queued_at
+
+    nodes, _ = run(schedule(Odd))
+    assert all(nodes.values())
+    assert "plugin Odd failed in QueueSort: TypeError" in caplog.text
+
+
+def test_plugin_that_lets_pods_wait_and_raises_in_gang_of_holds_up_no_other(caplog):
+    class Odd(Plugin):
+        name = "Odd"
+
+        def permit(self, cycle, pod, node_name):
+            return Wait(1.0) if pod.name == "bad" else None
+
+        def gang_of(self, pod):
+            if pod.name == "bad":
+                raise SystemExit
+
+    nodes, messages = run(schedule(Odd))
+    assert nodes["good"]
+    assert messages["bad"] == "plugin Odd failed in GangOf: SystemExit"
