@@ -69,6 +69,54 @@ async def test_nodes_objects_port_and_kubeconfig_are_as_asked_for(tmp_path: Path
             assert (await client.get(POD, "p", "default")).spec.nodeName == "node-0"
 
 
+async def test_nodes_of_a_file_are_counted_and_get_the_labels_of_a_kubelet(tmp_path: Path):
+    file = tmp_path / "nodes.yaml"
+    capacity = "{cpu: '4', memory: 8Gi, pods: '110', nvidia.com/gpu: '2'}"
+    file.write_text(
+        "".join(
+            f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{disk: ssd}}}}\n"
+            f"status: {{capacity: {capacity}, allocatable: {capacity}}}\n---\n"
+            for name in ("big-0", "big-1")
+        )
+    )
+    with serving("--nodes", "1", "-f", str(file)) as (_, kubeconfig, printed):
+        assert "with 3 nodes serves at" in printed
+        async with connect(kubeconfig) as client:
+            node = await client.get(NODE, "big-1")
+    assert not node.spec.taints
+    assert node.metadata.labels == {
+        "disk": "ssd",
+        "kubernetes.io/hostname": "big-1",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+    }
+
+
+async def test_nodes_have_the_extended_resources_of_the_flag():
+    flags = ("--extended-resource", "nvidia.com/gpu=8", "--extended-resource", "example.com/fpga=2")
+    with serving("--nodes", "1", *flags) as (_, kubeconfig, printed):
+        assert "with 1 node serves at" in printed
+        async with connect(kubeconfig) as client:
+            status = (await client.get(NODE, "node-0")).status
+    for amounts in (status.capacity, status.allocatable):
+        assert (amounts["nvidia.com/gpu"], amounts["example.com/fpga"], amounts["cpu"]) == ("8", "2", "8")
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param("gpu=1", "'gpu' is no extended resource", id="no domain"),
+        pytest.param("kubernetes.io/gpu=1", "'kubernetes.io/gpu' is no extended resource", id="native"),
+        pytest.param("a b.com/gpu=1", "'a b.com/gpu' is no extended resource", id="bad name"),
+        pytest.param("nvidia.com/gpu", "expected an integer that isn't negative as the amount, not ''", id="no amount"),
+        pytest.param("nvidia.com/gpu=-1", "expected an integer that isn't negative", id="negative"),
+        pytest.param("nvidia.com/gpu=1.5", "expected an integer that isn't negative", id="fraction"),
+    ],
+)
+def test_an_invalid_extended_resource_is_rejected(value: str, problem: str):
+    assert problem in refused("--extended-resource", value)
+
+
 def refused(*arguments: str) -> str:
     """What the command says when it does not start."""
     outcome = CliRunner().invoke(cluster, arguments)

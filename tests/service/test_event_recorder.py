@@ -87,7 +87,7 @@ async def test_tries_again_what_the_server_could_not_take(client, clock, monkeyp
     assert len(client.requests) == 4
 
 
-async def test_gives_up_what_the_server_refuses(client, clock, caplog) -> None:
+async def test_a_refused_status_is_dropped(client, clock, caplog) -> None:
     client.will("request", ApiError(422, "Invalid", "no such field"))
     recorder = EventRecorder(client, clock)
     async with writing(recorder):

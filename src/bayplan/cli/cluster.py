@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import signal
 import tempfile
 from collections.abc import Coroutine, Sequence
@@ -14,6 +15,8 @@ from typing import Any
 import click
 
 from bayplan.api import quantity
+from bayplan.api.kinds import NODE
+from bayplan.api.requests import is_extended
 from bayplan.devcluster import manifests
 from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
@@ -38,12 +41,40 @@ class _Quantity(click.ParamType[str]):
         return value
 
 
+class _ExtendedResource(click.ParamType[tuple[str, str]]):
+    """An extended resource with its amount, as in nvidia.com/gpu=8."""
+
+    name = "name=amount"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        resource, _, amount = value.partition("=")
+        if not (_RESOURCE_NAME.fullmatch(resource) and is_extended(resource)):
+            self.fail(f"{resource!r} is no extended resource: expected a name with a domain, as in nvidia.com/gpu=8")
+        if not (amount.isascii() and amount.isdigit()):
+            self.fail(f"{resource}: expected an integer that isn't negative as the amount, not {amount!r}")
+        return resource, amount
+
+
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
 @click.command()
 @click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Simulated nodes.")
 @click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones that they lie in.")
 @click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs of a node.")
 @click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory of a node.")
 @click.option("--pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that a node takes.")
+@click.option(
+    "--extended-resource",
+    "extended",
+    multiple=True,
+    type=_ExtendedResource(),
+    help="A resource of each node, as in nvidia.com/gpu=8; may be repeated.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
 @click.option("--tls", is_flag=True, help="Serve HTTPS, with a certificate made for this run.")
 @click.option(
@@ -89,6 +120,7 @@ def cluster(
     cpu: str,
     memory: str,
     pods: int,
+    extended: tuple[tuple[str, str], ...],
     port: int,
     tls: bool,
     rbac: bool,
@@ -105,7 +137,7 @@ def cluster(
     It has simulated nodes, on which nothing really runs, and keeps its state in memory. It has no scheduler: that is
     for `bayplan run`, or for yours.
     """
-    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods))
+    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
     try:
         loaded = manifests.read(files)
         _check_kubeconfig(kubeconfig)
@@ -149,6 +181,12 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
 async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
     await served.nodes_ready()
     await manifests.create(served.client, loaded)
+    await served.nodes_ready(_node_names(loaded))
+
+
+def _node_names(loaded: Sequence[Manifest]) -> set[str]:
+    names = (one.document["metadata"].get("name") for one in loaded if one.kind is NODE)
+    return {name for name in names if name}
 
 
 async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
@@ -190,7 +228,9 @@ def _why_not_served(error: OSError, port: int) -> str:
 
 
 def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path) -> str:
-    lines = [f"An embedded Kubernetes cluster with {served.size} nodes serves at {served.url}"]
+    nodes = served.node_names | _node_names(loaded)
+    count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    lines = [f"An embedded Kubernetes cluster with {count} serves at {served.url}"]
     if loaded:
         lines.append(f"{len(loaded)} objects created")
     return "\n".join([*lines, "", f"  export KUBECONFIG={kubeconfig}", "", "Ctrl-C stops it; its state ends with it."])

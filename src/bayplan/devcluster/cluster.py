@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
@@ -94,13 +94,16 @@ class DevCluster:
         return self.server.url
 
     @property
-    def size(self) -> int:
-        """The initial number of nodes; 0 without kubelets, which register the nodes."""
-        return len(self._nodes)
+    def node_names(self) -> set[str]:
+        """The initial nodes; none without kubelets, which register the nodes."""
+        return {node.metadata.name for node in self._nodes}
 
-    async def nodes_ready(self) -> None:
-        """Wait until the initial nodes are registered and Ready, and no longer have the taint of new nodes."""
-        awaited = {node.metadata.name for node in self._nodes}
+    async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
+        """Wait until nodes are registered and Ready, and no longer have the taint of new nodes: the initial ones.
+
+        `names` are other nodes to wait for. Returns at once without kubelets, which make nodes Ready.
+        """
+        awaited = self.node_names if names is None or not self._with_kubelets else set(names)
         all_ready = asyncio.Event()
 
         def check(_: Node, node: Node) -> None:

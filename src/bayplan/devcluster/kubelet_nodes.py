@@ -41,7 +41,10 @@ RENEWALS_PER_SECOND = 20.0
 """The maximum rate of lease renewals for all nodes together, per second of real time."""
 SHORTEST_RENEWAL = 10.0
 STATUS_EVERY = 300.0
-"""Seconds between two updates of an unchanged status, unless renewals are rarer."""
+"""Seconds of real time between two updates of an unchanged status, unless renewals are rarer.
+
+Each update is a new version of the Node and conflicts with updates by clients. Leases show that the kubelet is alive.
+"""
 
 _HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -96,9 +99,7 @@ def make_node(
         metadata=ObjectMeta(
             name=name,
             labels={
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
+                **default_labels(name),
                 "node.kubernetes.io/instance-type": shape.instance_type,
                 ZONE: zone,
                 REGION: "region-1",
@@ -109,6 +110,11 @@ def make_node(
         spec=NodeSpec(taints=list(taints) or None, unschedulable=unschedulable or None),
         status=NodeStatus(capacity=shape.capacity, allocatable=shape.capacity),
     )
+
+
+def default_labels(name: str) -> dict[str, str]:
+    """The labels that a kubelet gives its node, whoever created it."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
 class NodeManager(Controller):
@@ -178,6 +184,7 @@ class NodeManager(Controller):
         node: Node | None = self._nodes.get(key)
         if node is None or key in self._silent or not self._serves(node):
             return
+        await self._complete_labels(node)
         await self._post_status(node)
         await self._renew_lease(node)
         # Start at a random time, so that the renewals of many nodes spread out.
@@ -200,10 +207,17 @@ class NodeManager(Controller):
         # At once, as the node lifecycle controller reads from the lease how long a node may be silent.
         await self._renew_lease(written)
 
+    async def _complete_labels(self, node: Node) -> None:
+        labels = node.metadata.labels or {}
+        missing = {name: value for name, value in default_labels(node.metadata.name).items() if name not in labels}
+        if missing:
+            patch = {"metadata": {"uid": node.metadata.uid, "labels": missing}}
+            await self.client.patch(NODE, node.metadata.name, patch, type=PatchType.MERGE)
+
     async def _post_status(self, node: Node) -> None:
         now = whole_seconds(self.clock.now())
         posted = self._posted.get(node.metadata.uid)
-        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY, self.renewal))
+        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY * self._rate, self.renewal))
         if not due and is_healthy(node):
             return
         status = healthy_status(node, self.address(node.metadata.name), now)

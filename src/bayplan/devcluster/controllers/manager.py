@@ -10,6 +10,7 @@ from bayplan.devcluster.clock import Clock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cronjob import CronJobController
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan.devcluster.controllers.daemonset import DaemonSetController
 from bayplan.devcluster.controllers.deployment import DeploymentController
 from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
@@ -24,6 +25,7 @@ from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
+from bayplan.devcluster.controllers.statefulset import StatefulSetController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
 from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
@@ -31,6 +33,8 @@ from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedCo
 WORKLOADS: tuple[type[Controller], ...] = (
     DeploymentController,
     ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
     JobController,
     CronJobController,
     TtlAfterFinishedController,

@@ -31,6 +31,8 @@ from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store,
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
+_NO_VERSION = (None, "", "0")
+"""The resource versions in a body that stand for none: any version is accepted, where the kind allows that."""
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ class RestStorage:
         kind = resource.kind
         metadata = obj["metadata"]
         ensure_matches_url(resource, namespace, metadata)
-        if metadata.get("resourceVersion"):
+        if metadata.get("resourceVersion") not in _NO_VERSION:
             raise internal("resourceVersion should not be set on objects to be created")
         if kind.namespaced:
             self._check_namespace(resource, namespace, metadata.get("name", ""))
@@ -210,10 +212,11 @@ class RestStorage:
         if metadata.get("uid", was["uid"]) != was["uid"]:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {was['uid']}"
             raise conflict(resource.kind, name, why)
-        based_on = metadata.get("resourceVersion", "")
-        if not based_on and not resource.allow_unconditional_update:
-            raise version_required(resource.kind, name)
-        if based_on and based_on != was["resourceVersion"]:
+        based_on = metadata.get("resourceVersion")
+        if based_on in _NO_VERSION:
+            if not resource.allow_unconditional_update:
+                raise version_required(resource.kind, name)
+        elif based_on != was["resourceVersion"]:
             raise conflict(resource.kind, name, MODIFIED)
 
     def write(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Entry:

@@ -116,13 +116,17 @@ def validate_lease(lease: Object) -> Iterator[FieldError]:
 
 def validate_claim(claim: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume claim."""
-    spec = claim["spec"]
-    yield from _access_modes(spec, "at least 1 access mode is required")
+    yield from validate_claim_spec(claim["spec"], "spec")
+
+
+def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
+    """Rules for the spec of a claim, or of a claim template, at the path `where`."""
+    yield from _access_modes(spec, where, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
-        yield required("spec.resources[storage]")
+        yield required(f"{where}.resources[storage]")
     elif quantity.parse(storage) <= 0:
-        yield invalid_value("spec.resources[storage]", storage, "must be greater than zero")
+        yield invalid_value(f"{where}.resources[storage]", storage, "must be greater than zero")
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -140,7 +144,7 @@ def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
 def validate_volume(volume: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume."""
     spec = volume["spec"]
-    yield from _access_modes(spec, "")
+    yield from _access_modes(spec, "spec", "")
     if "capacity" not in spec:
         yield required("spec.capacity")
     if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
@@ -150,12 +154,12 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield required("spec", "must specify a volume type")
 
 
-def _access_modes(spec: Object, detail: str) -> Iterator[FieldError]:
+def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]:
     if not spec.get("accessModes"):
-        yield required("spec.accessModes", detail)
+        yield required(f"{where}.accessModes", detail)
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, ACCESS_MODES)
+            yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
 
 
 def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
