@@ -24,12 +24,12 @@ POD_YAML = (
 
 @contextmanager
 def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path, str]]:
-    """`bayplan cluster` in a process of its own, once it serves: the process, its kubeconfig and what it printed."""
+    """`bayplan cluster` in a process. Yields the process, its kubeconfig and its output once it serves."""
     command = [sys.executable, "-c", "from bayplan.cli import main; main()", "cluster", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         printed = ""
-        while "stops it" not in printed:
+        while "to stop it" not in printed:
             line = process.stdout.readline()
             assert line, process.stderr.read()
             printed += line
@@ -41,9 +41,9 @@ def serving(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], Path, str]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_it_serves_until_a_signal_ends_it_cleanly(number):
+async def test_a_signal_stops_it_cleanly(number):
     with serving("--nodes", "2") as (process, kubeconfig, printed):
-        assert "with 2 nodes serves at http://127.0.0.1:" in printed
+        assert "Serving an embedded Kubernetes cluster with 2 nodes at http://127.0.0.1:" in printed
         async with connect(kubeconfig) as client:
             assert len((await client.list(NODE)).items) == 2
         process.send_signal(number)
@@ -52,7 +52,7 @@ async def test_it_serves_until_a_signal_ends_it_cleanly(number):
     assert not kubeconfig.exists()
 
 
-async def test_nodes_objects_port_and_kubeconfig_are_as_asked_for(tmp_path: Path):
+async def test_options_for_nodes_objects_port_and_kubeconfig(tmp_path: Path):
     file, kubeconfig = tmp_path / "pod.yaml", tmp_path / "kubeconfig"
     file.write_text(POD_YAML)
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -80,7 +80,7 @@ async def test_nodes_of_a_file_are_counted_and_get_the_labels_of_a_kubelet(tmp_p
         )
     )
     with serving("--nodes", "1", "-f", str(file)) as (_, kubeconfig, printed):
-        assert "with 3 nodes serves at" in printed
+        assert "with 3 nodes at" in printed
         async with connect(kubeconfig) as client:
             node = await client.get(NODE, "big-1")
     assert not node.spec.taints
@@ -95,7 +95,7 @@ async def test_nodes_of_a_file_are_counted_and_get_the_labels_of_a_kubelet(tmp_p
 async def test_nodes_have_the_extended_resources_of_the_flag():
     flags = ("--extended-resource", "nvidia.com/gpu=8", "--extended-resource", "example.com/fpga=2")
     with serving("--nodes", "1", *flags) as (_, kubeconfig, printed):
-        assert "with 1 node serves at" in printed
+        assert "with 1 node at" in printed
         async with connect(kubeconfig) as client:
             status = (await client.get(NODE, "node-0")).status
     for amounts in (status.capacity, status.allocatable):
@@ -114,11 +114,11 @@ async def test_nodes_have_the_extended_resources_of_the_flag():
     ],
 )
 def test_an_invalid_extended_resource_is_rejected(value: str, problem: str):
-    assert problem in refused("--extended-resource", value)
+    assert problem in error_of("--extended-resource", value)
 
 
-def refused(*arguments: str) -> str:
-    """What the command says when it does not start."""
+def error_of(*arguments: str) -> str:
+    """The error of a command that doesn't start."""
     outcome = CliRunner().invoke(cluster, arguments)
     assert outcome.exit_code == 2
     assert outcome.stdout == ""
@@ -128,53 +128,55 @@ def refused(*arguments: str) -> str:
 def test_a_port_in_use():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = refused("--port", str(port), "--nodes", "0")
+        said = error_of("--port", str(port), "--nodes", "0")
     assert said == (
         f"bayplan cluster: port {port} on 127.0.0.1 is in use: choose another with --port, "
-        "or leave --port out for a free one\n"
+        "or omit --port to use a free one\n"
     )
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        pytest.param("a: [", "document 1 (line 1): not valid YAML", id="bad YAML"),
+        pytest.param("a: [", "document 1 (line 1): not valid YAML", id="invalid YAML"),
         pytest.param(
-            f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n", "document 2 (line 6): there is no kind Pot", id="kind"
+            f"{POD_YAML}---\napiVersion: v1\nkind: Pot\n",
+            "document 2 (line 6): there is no kind Pot",
+            id="unknown kind",
         ),
         pytest.param(
             POD_YAML.replace("containers", "boxes"),
             "document 1 (line 1): Pod p: ",
-            id="refused by the server",
+            id="rejected by the server",
         ),
     ],
 )
-def test_objects_that_cannot_be_loaded(tmp_path: Path, content: str, complaint: str):
+def test_invalid_objects_are_reported(tmp_path: Path, content: str, complaint: str):
     file = tmp_path / "objects.yaml"
     file.write_text(content)
-    said = refused("--nodes", "0", "-f", str(file))
+    said = error_of("--nodes", "0", "-f", str(file))
     assert said.startswith(f"bayplan cluster: {file}, {complaint}")
     assert said.count("\n") == 1
 
 
-def test_a_file_that_is_not_there(tmp_path: Path):
+def test_a_missing_file(tmp_path: Path):
     file = tmp_path / "absent.yaml"
-    assert refused("-f", str(file)) == f"bayplan cluster: {file}: No such file or directory\n"
+    assert error_of("-f", str(file)) == f"bayplan cluster: {file}: No such file or directory\n"
 
 
-def test_a_kubeconfig_of_somebody_else_is_left_alone(tmp_path: Path):
+def test_another_kubeconfig_is_not_overwritten(tmp_path: Path):
     file = tmp_path / "config"
     file.write_text("current-context: production\n")
-    said = refused("--nodes", "0", "--kubeconfig", str(file))
+    said = error_of("--nodes", "0", "--kubeconfig", str(file))
     assert said == (
-        f"bayplan cluster: {file} exists and is not the kubeconfig of an embedded cluster: name another file\n"
+        f"bayplan cluster: {file} exists and is not the kubeconfig of an embedded cluster: choose another file\n"
     )
     assert file.read_text() == "current-context: production\n"
 
 
 def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path):
     file = tmp_path / "no-such-folder" / "config"
-    said = refused("--nodes", "0", "--kubeconfig", str(file))
+    said = error_of("--nodes", "0", "--kubeconfig", str(file))
     assert said == f"bayplan cluster: cannot write the kubeconfig {file}: No such file or directory\n"
 
 
@@ -183,11 +185,11 @@ def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path):
     [("--cpu", "many"), ("--nodes", "-1"), ("--clock-rate", "0"), ("--port", "70000"), ("--zones", "0"), ("--odd",)],
     ids=" ".join,
 )
-def test_options_that_make_no_sense(arguments: tuple[str, ...]):
-    assert arguments[0] in refused(*arguments)
+def test_invalid_options_are_rejected(arguments: tuple[str, ...]):
+    assert arguments[0] in error_of(*arguments)
 
 
-def test_help_answers_at_once():
+def test_help_imports_no_slow_modules():
     command = [sys.executable, "-X", "importtime", "-c", "from bayplan.cli import main; main()", "--help"]
     outcome = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
     assert "cluster" in outcome.stdout

@@ -1,4 +1,4 @@
-"""kubectl against the embedded cluster, for what takes controllers and kubelets."""
+"""kubectl with the embedded cluster, for commands that need controllers and kubelets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers.daemon_pods import target_node
 
@@ -67,7 +67,7 @@ class Kubectl:
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(kubeconfig.parent), "KUBECONFIG": str(kubeconfig)}
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What kubectl prints; it must succeed."""
+        """Run kubectl, which must succeed, and return its output."""
         process = await asyncio.create_subprocess_exec(
             "kubectl",
             *arguments,
@@ -110,7 +110,7 @@ async def bind_pods(cluster: DevCluster) -> None:
         await asyncio.sleep(0.02)
 
 
-async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
+async def test_a_deployment_rolls_out_scales_and_rolls_back(kubectl: Kubectl):
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
     assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
     await kubectl("set", "image", "deployment/web", "nginx=nginx:2")
@@ -205,7 +205,7 @@ async def test_cordoned_nodes_drain_within_the_budget(kubectl: Kubectl):
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl):
+async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     await kubectl("create", "namespace", "team")
     await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
     await kubectl("delete", "namespace", "team", "--timeout=30s")

@@ -28,7 +28,7 @@ from bayplan.api.kinds import (
     Kind,
 )
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers.daemon_pods import target_node
 from bayplan.testing.virtual_time import VirtualTime

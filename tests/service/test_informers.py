@@ -42,7 +42,7 @@ class Watched:
         return queued.place.value if queued else "nowhere"
 
     def events(self) -> list[dict]:
-        return [body for _, body in self.recorder._news._queue]
+        return [event for event, _ in self.recorder._writer._queue._queue]
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from typing import Self
 
 from bayplan.api.kinds import NODE
 from bayplan.client import Client, ClusterAccess, HttpClient
+from bayplan.clock import RunningClock, TimerClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.clock import Clock, RunningClock
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
@@ -44,7 +44,7 @@ class DevCluster:
         self,
         nodes: int | Sequence[Node] = 3,
         *,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
         listen: bool = True,
         port: int = 0,
         tls: bool = False,
@@ -54,7 +54,7 @@ class DevCluster:
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
     ) -> None:
-        self.clock: Clock = clock or RunningClock()
+        self.clock: TimerClock = clock or RunningClock()
         self._tls = Tls.create() if tls else None
         # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
         self._token = secrets.token_urlsafe() if tls or rbac else None

@@ -24,9 +24,8 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE
-from bayplan.api.objects import micro_time
+from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
 from bayplan.devcluster.controllers.served import Node
@@ -78,10 +77,10 @@ class NodeShape:
         }
 
 
-def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3, prefix: str = "node") -> list[Node]:
+def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3) -> list[Node]:
     """`count` nodes in alternating zones: node-0 in zone-a, node-1 in zone-b and so on."""
     names = [f"zone-{_letters(number)}" for number in range(max(zones, 1))]
-    return [make_node(f"{prefix}-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
+    return [make_node(f"node-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
 
 
 def make_node(
@@ -130,14 +129,12 @@ class NodeManager(Controller):
         serves: Callable[[Node], bool],
         *,
         rate: float,
-        rng: random.Random,
     ) -> None:
         super().__init__(context)
         self._to_register = {node.metadata.name: node for node in nodes}
         self._planned = len(nodes)
         self._serves = serves
         self._rate = rate
-        self._rng = rng
         self._addresses: dict[str, str] = {}
         self._posted: dict[str, datetime] = {}
         """The time of each node's last status update, by uid."""
@@ -188,7 +185,7 @@ class NodeManager(Controller):
         await self._post_status(node)
         await self._renew_lease(node)
         # Start at a random time, so that the renewals of many nodes spread out.
-        self.queue.add_after(key, self.renewal * self._rng.uniform(0.5, 1.0))
+        self.queue.add_after(key, self.renewal * random.uniform(0.5, 1.0))
 
     async def _register(self, node: Node) -> None:
         name = node.metadata.name

@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
-from bayplan.client import ApiError
+from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -212,11 +211,7 @@ class PodManager(Controller):
             await self._report(pod, record, kubelet_status.ended(pod, 143, whole_seconds(now)))
         if metadata.deletionGracePeriodSeconds == 0 and metadata.finalizers:
             return  # only the finalizers are left
-        try:
-            await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=0)
-        except ApiError as error:
-            if error.status not in {404, 409}:  # deleted or replaced already
-                raise
+        await self.delete(POD, pod, grace_period_seconds=0)
 
     async def _report(self, pod: Pod, record: _Record, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)

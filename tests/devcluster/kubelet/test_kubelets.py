@@ -7,7 +7,7 @@ import pytest
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes

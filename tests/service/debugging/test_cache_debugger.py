@@ -12,7 +12,7 @@ import pytest
 from tests.service.conftest import make_runtime
 
 from bayplan import turns
-from bayplan.cli.run_logging import ASKED_FOR, JsonLines
+from bayplan.cli.run_logging import REQUESTED, JsonLines
 from bayplan.devcluster.apiserver import Fault
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -51,7 +51,7 @@ class World:
 @pytest.fixture
 def said(caplog):
     """Returns the lines that were logged since the last call."""
-    caplog.set_level(logging.INFO, ASKED_FOR)
+    caplog.set_level(logging.INFO, REQUESTED)
 
     def lines():
         found = [record.getMessage() for record in caplog.records]

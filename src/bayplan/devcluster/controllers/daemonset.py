@@ -9,8 +9,8 @@ import msgspec
 from lightkube.models.meta_v1 import LabelSelector
 
 from bayplan.api.kinds import CONTROLLER_REVISION, DAEMON_SET, NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.daemon_pods import Placement, by_node, new_pod

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cronjob import CronJobController
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
@@ -64,7 +64,7 @@ class ControllerManager:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         controllers: Iterable[type[Controller]] = ALL,
         *,
         informers: Informers | None = None,

@@ -11,8 +11,8 @@ import msgspec
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 
 from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of

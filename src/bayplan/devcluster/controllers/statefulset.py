@@ -15,8 +15,8 @@ from lightkube.models.apps_v1 import StatefulSetStatus
 from lightkube.models.meta_v1 import LabelSelector
 
 from bayplan.api.kinds import CONTROLLER_REVISION, PERSISTENT_VOLUME_CLAIM, POD, STATEFUL_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods, rollout, stateful_pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of

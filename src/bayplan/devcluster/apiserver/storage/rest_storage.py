@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     MODIFIED,
@@ -93,7 +94,7 @@ class RestStorage:
         if "generateName" in metadata and "name" not in metadata:
             metadata["name"] = metadata["generateName"][:58] + self.suffix()
         metadata["uid"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = timestamp(self.clock.now())
+        metadata["creationTimestamp"] = rfc3339(self.clock.now())
         metadata.pop("generation", None)
         if resource.generation:
             metadata["generation"] = 1

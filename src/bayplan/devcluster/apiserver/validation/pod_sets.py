@@ -6,14 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.core import validate_claim_spec
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 from bayplan.devcluster.apiserver.validation.workloads import (
@@ -41,7 +35,7 @@ def validate_stateful_set(stateful_set: Object) -> Iterator[FieldError]:
     yield from validate_workload(stateful_set)
     policy = spec["podManagementPolicy"]
     if policy not in {"OrderedReady", "Parallel"}:
-        yield invalid_value("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+        yield invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     yield from _validate_stateful_strategy(spec["updateStrategy"], "spec.updateStrategy")
     for field, value in spec["persistentVolumeClaimRetentionPolicy"].items():
         if value not in {"Retain", "Delete"}:
@@ -63,7 +57,7 @@ def validate_stateful_set_update(stateful_set: Object, old: Object) -> Iterator[
     ]
     if fixed[0] != fixed[1]:
         fields = f"{', '.join(map(repr, _MUTABLE[:-1]))} and {_MUTABLE[-1]!r}"
-        yield forbidden_field("spec", f"updates to statefulset spec for fields other than {fields} are forbidden")
+        yield forbidden("spec", f"updates to statefulset spec for fields other than {fields} are forbidden")
 
 
 def _fixed(stateful_set: Object) -> Object:
@@ -101,7 +95,7 @@ def validate_new_revision(revision: Object) -> Iterator[FieldError]:
 def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
     """The data stays."""
     if revision.get("data") != old.get("data"):
-        yield invalid_value("data", revision.get("data"), IMMUTABLE)
+        yield invalid("data", revision.get("data"), IMMUTABLE)
 
 
 def _validate_stateful_strategy(strategy: Object, where: str) -> Iterator[FieldError]:
@@ -113,11 +107,11 @@ def _validate_stateful_strategy(strategy: Object, where: str) -> Iterator[FieldE
             limit, path = rolling["maxUnavailable"], f"{where}.rollingUpdate.maxUnavailable"
             yield from _validate_share(limit, path)
             if _amount(limit) == 0:
-                yield invalid_value(path, limit, "cannot be 0")
+                yield invalid(path, limit, "cannot be 0")
     elif strategy["type"] != "OnDelete":
-        yield invalid_value(where, strategy, "must be 'RollingUpdate' or 'OnDelete'")
+        yield invalid(where, strategy, "must be 'RollingUpdate' or 'OnDelete'")
     elif rolling is not None:
-        yield invalid_value(f"{where}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+        yield invalid(f"{where}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
 
 
 def _validate_daemon_rollout(rolling: Object, where: str) -> Iterator[FieldError]:
@@ -125,7 +119,7 @@ def _validate_daemon_rollout(rolling: Object, where: str) -> Iterator[FieldError
         yield from _validate_share(rolling[name], f"{where}.{name}")
     unavailable, surge = _amount(rolling["maxUnavailable"]), _amount(rolling["maxSurge"])
     if unavailable and surge:
-        yield invalid_value(f"{where}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+        yield invalid(f"{where}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
     elif not unavailable and not surge:
         yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
@@ -135,9 +129,9 @@ def _validate_share(value: Any, where: str) -> Iterator[FieldError]:
     if isinstance(value, int):
         yield from validate_not_negative(value, where)
     elif not re.fullmatch(r"[0-9]+%", value):
-        yield invalid_value(where, value, PERCENT_RULE)
+        yield invalid(where, value, PERCENT_RULE)
     elif int(value[:-1]) > 100:
-        yield invalid_value(where, value, "must not be greater than 100%")
+        yield invalid(where, value, "must not be greater than 100%")
 
 
 def _amount(value: Any) -> int:
@@ -150,4 +144,4 @@ def _amount(value: Any) -> int:
 def _validate_no_deadline(spec: Object, kind: str) -> Iterator[FieldError]:
     if "activeDeadlineSeconds" in spec["template"]["spec"]:
         where = "spec.template.spec.activeDeadlineSeconds"
-        yield forbidden_field(where, f"activeDeadlineSeconds in {kind} is not Supported")
+        yield forbidden(where, f"activeDeadlineSeconds in {kind} is not Supported")

@@ -11,14 +11,8 @@ from datetime import UTC, datetime
 
 from cronsim import CronSim, CronSimError
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.pods import validate_template
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
@@ -45,7 +39,7 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
         yield not_supported("spec.strategy.type", strategy["type"], ("Recreate", "RollingUpdate"))
     if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
         detail = "may not be specified when strategy `type` is 'Recreate'"
-        yield forbidden_field("spec.strategy.rollingUpdate", detail)
+        yield forbidden("spec.strategy.rollingUpdate", detail)
 
 
 def validate_selected_template(spec: Object) -> Iterator[FieldError]:
@@ -57,7 +51,7 @@ def validate_selected_template(spec: Object) -> Iterator[FieldError]:
     labels = template["metadata"].get("labels", {})
     if not selector or not _selects(selector, labels):
         detail = "`selector` does not match template `labels`"
-        yield invalid_value("spec.template.metadata.labels", labels or None, detail)
+        yield invalid("spec.template.metadata.labels", labels or None, detail)
     yield from validate_template(template, "spec.template")
 
 
@@ -81,7 +75,7 @@ def _meets(expression: Object, value: str | None) -> bool:
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
     """The selector is immutable."""
     if workload["spec"].get("selector") != old["spec"].get("selector"):
-        yield invalid_value("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
+        yield invalid("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
 
 
 def validate_job(job: Object) -> Iterator[FieldError]:
@@ -109,23 +103,23 @@ def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
     spec, was = job["spec"], old["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
         if spec.get(field) != was.get(field):
-            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
     if spec.get("completions") != was.get("completions") and spec["completionMode"] != "Indexed":
-        yield invalid_value("spec.completions", spec.get("completions"), IMMUTABLE)
+        yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
     if spec["template"] != was["template"] and not (was.get("suspend") and "startTime" not in old.get("status", {})):
-        yield invalid_value("spec.template", spec["template"], IMMUTABLE)
+        yield invalid("spec.template", spec["template"], IMMUTABLE)
 
 
 def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
     """Rules for a cron job."""
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
     if len(name) > 52:
-        yield invalid_value("metadata.name", name, "must be no more than 52 characters")
+        yield invalid("metadata.name", name, "must be no more than 52 characters")
     schedule = spec.get("schedule", "")
     if not schedule:
         yield required("spec.schedule")
     elif problem := schedule_problem(schedule):
-        yield invalid_value("spec.schedule", schedule, problem)
+        yield invalid("spec.schedule", schedule, problem)
     if spec["concurrencyPolicy"] not in {"Allow", "Forbid", "Replace"}:
         yield not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
     for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -156,13 +150,13 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
     spec = budget["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"
-        yield invalid_value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
+        yield invalid("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
     for field in ("minAvailable", "maxUnavailable"):
         value = spec.get(field)
         if isinstance(value, int):
             yield from validate_not_negative(value, f"spec.{field}")
         elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
-            yield invalid_value(f"spec.{field}", value, PERCENT_RULE)
+            yield invalid(f"spec.{field}", value, PERCENT_RULE)
         elif isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
+            yield invalid(f"spec.{field}", value, "must not be greater than 100%")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
