@@ -22,6 +22,7 @@ from bayplan.client.client import BACKOFF, Client
 from bayplan.client.errors import TransportError
 from bayplan.client.rate_limit import RateLimit
 from bayplan.client.transport import Params, Request, Response
+from bayplan.tls import client_context
 
 STREAM_SLACK = 30.0
 """Seconds that a stream may stay open beyond the requested time before the server counts as hung."""
@@ -96,6 +97,7 @@ class HttpTransport:
     ) -> None:
         self._access = access
         self._base = access.server.rstrip("/")
+        self._tls = access.tls or (client_context() if self._base.startswith("https:") else True)
         self._limits = aiohttp.ClientTimeout(total=request_timeout, connect=connect_timeout, sock_read=idle_timeout)
         self._slots = asyncio.Semaphore(max_connections)
         self._limit = RateLimit(qps, burst, sleep=sleep) if qps else None
@@ -175,7 +177,7 @@ class HttpTransport:
             url,
             data=body,
             headers=headers,
-            ssl=credentials.tls or self._access.tls or True,
+            ssl=credentials.tls or self._tls,
             server_hostname=self._access.server_hostname,
             proxy=self._access.proxy,
             timeout=limits,
