@@ -325,7 +325,7 @@ async def test_in_json_every_line_about_a_pod_has_it_as_a_field(cluster):
     async with bayplan_run(*arguments) as run:
         await cluster.create(pod("small"), pod("big", "100"))
         await cluster.witness.until(lambda: run.said("pod default/small bound to node a"))
-        await cluster.witness.until(lambda: run.said("pod default/big waits: "))
+        await cluster.witness.until(lambda: run.said("pod default/big is pending: "))
     told = [(line.get("pod"), line.get("node"), line["v"], line["msg"]) for line in map(json.loads, run.lines)]
     small, big = ({"name": name, "namespace": "default"} for name in ("small", "big"))
     assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in told
@@ -340,7 +340,7 @@ async def test_it_says_what_happens_to_every_pod_if_asked(cluster):
         await cluster.create(pod("small"), pod("big", "100"))
         await cluster.witness.until(lambda: run.said("pod default/small bound to node a"))
         await cluster.witness.until(
-            lambda: run.said("pod default/big waits: 0/1 nodes are available: 1 Insufficient cpu.")
+            lambda: run.said("pod default/big is pending: 0/1 nodes are available: 1 Insufficient cpu.")
         )
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as run:
         await cluster.create(pod("another"))

@@ -11,7 +11,7 @@ from bayplan.config.types import KubeSchedulerProfile, PluginConfig
 from bayplan.framework.events import Hint
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption, after_pod_deletion
 from bayplan.plugins.dynamic_resources.giving_up import NO_CLAIMS
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Outcome
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle

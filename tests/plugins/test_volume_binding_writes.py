@@ -17,8 +17,9 @@ from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import decide
 from bayplan.service.handle import SchedulerHandle
+from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
 from bayplan.testing.virtual_time import VirtualTime
@@ -37,7 +38,7 @@ class World:
         self.client = InProcessClient(objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(state, self.client, None, None, None, None)
+        self.handle = SchedulerHandle(Runtime(self.client, state=state), None)
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles

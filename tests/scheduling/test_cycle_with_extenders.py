@@ -16,7 +16,7 @@ from bayplan.framework.extenders import (
     Filtered,
 )
 from bayplan.framework.interface import Candidate, NodeNames
-from bayplan.scheduling import CycleOptions, Outcome, decide, scheduling_cycle
+from bayplan.scheduling import Options, Outcome, Unit, attempt, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: asked in a cycle")
@@ -31,10 +31,15 @@ def names_of(question):
     return [question.nodes.name(position) for position in range(len(question.nodes))]
 
 
+def asking(cluster, pod, rng, *, explain):
+    """An attempt that asks extenders."""
+    options = Options(ask_extenders=lambda _: True, explain=explain)
+    return attempt(Unit(pod), cluster.profile, cluster.state, rng, options)
+
+
 def answered(cluster, pod, *answers, explain=False):
     """Drives a cycle, answering its questions in turn; an exception is thrown in, "all" leaves everything as it is."""
-    options = CycleOptions(ask_extenders=True, explain=explain)
-    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
+    cycle = asking(cluster, pod, random.Random(0), explain=explain)
     questions, rest = [], list(answers)
     try:
         question = next(cycle)
@@ -47,7 +52,7 @@ def answered(cluster, pod, *answers, explain=False):
                 question = cycle.send(everything(question) if answer == "all" else answer)
     except StopIteration as end:
         assert not rest, "fewer questions than answers"
-        return end.value, [(type(question), names_of(question)) for question in questions]
+        return end.value.decisions[0], [(type(question), names_of(question)) for question in questions]
 
 
 def everything(question):
@@ -72,15 +77,13 @@ def three(**taken):
 
 def content(cluster, pod):
     """What becomes of a pod if extenders have nothing to say about anything."""
-    cycle = scheduling_cycle(
-        cluster.profile, cluster.state, pod, random.Random(1), CycleOptions(ask_extenders=True, explain=True)
-    )
+    cycle = asking(cluster, pod, random.Random(1), explain=True)
     try:
         question = next(cycle)
         while True:
             question = cycle.send(everything(question))
     except StopIteration as end:
-        return end.value
+        return end.value.decisions[0]
 
 
 @pytest.mark.parametrize(

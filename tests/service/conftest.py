@@ -1,7 +1,8 @@
-"""What the tests of the service share: pods, a clock that stands still, and an API server that answers as told."""
+"""Shared by the tests of the service: pods, a clock that stands still, and a client with scripted replies."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,8 @@ from lightkube.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.runtime import Runtime
 
 
 class StillClock:
@@ -25,11 +28,16 @@ class StillClock:
 
 
 class ScriptedClient:
-    """Notes every request; answers with what was scripted for its verb, else with success."""
+    """Records every request; replies with what was scripted for its verb, otherwise with success."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
         self.script: dict[str, deque[Any]] = {}
+        self.held: dict[str, asyncio.Event] = {}
+
+    def hold(self, verb: str) -> asyncio.Event:
+        """Make requests of this verb wait until the returned event is set."""
+        return self.held.setdefault(verb, asyncio.Event())
 
     def will(self, verb: str, *answers: Any) -> None:
         self.script.setdefault(verb, deque()).extend(answers)
@@ -46,6 +54,8 @@ class ScriptedClient:
         self._answer("bind", namespace, name, node, uid)
 
     async def get(self, kind: Any, name: str, namespace: str | None = None) -> Any:
+        if "get" in self.held:
+            await self.held["get"].wait()
         return self._answer("get", kind.kind, namespace, name)
 
     async def patch(self, kind: Any, name: str, patch: Any, namespace: str | None = None, **options: Any) -> Any:
@@ -68,6 +78,19 @@ def make_pod(name: str = "web", *, uid: str = "", node: str = "", **status: Any)
             status=PodStatus(**status),
         )
     )
+
+
+def make_runtime(client: Any, clock: Any, *profiles: Any, **fields: Any) -> Runtime:
+    """A runtime with the queue of these profiles."""
+    runtime = Runtime(client, clock, **fields)
+    queues = {profile.scheduler_name: QueueProfile.of(profile) for profile in profiles}
+    runtime.queue = SchedulingQueue(queues, runtime.state.nominations)
+    return runtime
+
+
+def events_of(runtime: Runtime) -> list[dict[str, Any]]:
+    """The events that were recorded and are not written yet."""
+    return [body for _, body in runtime.recorder._news._queue]
 
 
 @pytest.fixture

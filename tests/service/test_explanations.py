@@ -22,8 +22,8 @@ CLUSTER = make_cluster(
     make_node("closed", unschedulable=True),
 )
 TURNED_DOWN = [
-    "pod default/p: NodeUnschedulable turned down node closed: node(s) were unschedulable",
-    "pod default/p: NodeResourcesFit turned down 3 nodes (full-0, full-1, full-2): Insufficient cpu",
+    "pod default/p: NodeUnschedulable rejected node closed: node(s) were unschedulable",
+    "pod default/p: NodeResourcesFit rejected 3 nodes (full-0, full-1, full-2): Insufficient cpu",
 ]
 
 
@@ -52,14 +52,14 @@ def test_nothing_is_said_of_others_unless_asked(caplog):
 def test_why_a_pod_fits_nowhere(caplog):
     assert explained(make_pod("p", cpu="100"), caplog, logging.DEBUG) == [
         TURNED_DOWN[0],
-        "pod default/p: NodeResourcesFit turned down 5 nodes (a, b, full-0, full-1, full-2): Insufficient cpu",
+        "pod default/p: NodeResourcesFit rejected 5 nodes (a, b, full-0, full-1, full-2): Insufficient cpu",
     ]
 
 
 def test_of_many_nodes_some_are_named(caplog, monkeypatch):
     monkeypatch.setattr(explanations, "MOST_NODES", 2)
     assert explained(make_pod("p", cpu="100"), caplog, logging.DEBUG)[1:] == [
-        "pod default/p: NodeResourcesFit turned down 5 nodes (a, b and 3 more): Insufficient cpu"
+        "pod default/p: NodeResourcesFit rejected 5 nodes (a, b and 3 more): Insufficient cpu"
     ]
 
 

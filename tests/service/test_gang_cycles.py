@@ -165,7 +165,7 @@ def test_a_member_that_is_turned_down_on_its_node_takes_the_others_back():
             here.nothing_is_held()
             reasons = await here.reasons()
             assert reasons["m-2"] == "0/1 nodes are available: 1 not this one."
-            told = "gang crew: pod default/m-2 was turned down on its node"
+            told = "gang crew: pod default/m-2 was rejected on its node"
             assert reasons["m-3"] == told
             assert reasons["m-0"] == reasons["m-1"] == f"0/1 nodes are available: 1 {told}."
 

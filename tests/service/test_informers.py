@@ -1,42 +1,37 @@
-"""What the server tells, case by case: where a pod is afterwards."""
+"""Handlers of watch events, case by case: where a pod is afterwards."""
 
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, make_runtime
 
-from bayplan.cluster.state import ClusterState
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
-from bayplan.service.event_recorder import EventRecorder
-from bayplan.service.informers import Intake, NodeHandler, PodHandler, SentNode
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.framework.interface import Plugin
+from bayplan.framework.profile import Point, Profile
+from bayplan.queue import Place
+from bayplan.service.informers import NodeHandler, PodHandler, SentNode
 
 WAITING = make_pod()
 BOUND = make_pod(node="a")
 DONE = make_pod(node="a", phase="Succeeded")
 
 
+class Sort(Plugin):
+    """The highest priority first."""
+
+    name = "Sort"
+
+    def sort_key(self, pod, queued_at):
+        return -pod.priority, queued_at
+
+
 class Watched:
     def __init__(self, client, clock) -> None:
-        self.state = ClusterState()
-        self.queue = SchedulingQueue(
-            {"test": QueueProfile(lambda pod, queued_at: (-pod.priority, queued_at))}, self.state.nominations
-        )
-        self.waiting = WaitingPods()
-        self.wakes = 0
-        self.intake = Intake(self._wake)
-        self.recorder = EventRecorder(client, clock)
-        self.clock = clock
-        status = PodStatusWriter(client, clock)
-        self.pods = PodHandler(
-            self.intake, self.state, self.queue, self.waiting, status, self.recorder, clock, {"test"}
-        )
-        self.nodes = NodeHandler(self.intake, self.state, self.queue, clock)
-
-    def _wake(self) -> None:
-        self.wakes += 1
+        self.runtime = make_runtime(client, clock, Profile("test", {Point.QUEUE_SORT: [Sort()]}))
+        self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
+        self.intake, self.recorder, self.clock = self.runtime.intake, self.runtime.recorder, clock
+        self.pods = PodHandler(self.runtime, {"test"})
+        self.nodes = NodeHandler(self.runtime)
 
     def where(self, uid: str = "uid-web") -> str:
         queued = self.queue.get(uid)
@@ -67,7 +62,7 @@ def watched(client, clock) -> Watched:
 def test_a_new_pod(watched, pod, where) -> None:
     watched.pods.added(pod)
     assert watched.where() == where
-    assert watched.wakes == 1
+    assert watched.runtime.work.is_set()
 
 
 def test_a_pod_of_another_scheduler_only_counts_when_bound(watched) -> None:
@@ -180,12 +175,12 @@ def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
 def test_a_pod_that_cannot_be_read_is_named(watched, caplog, spec, told) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
     watched.pods.undecodable(raw, ValueError("'x' is not a quantity"))
-    assert "pod default/odd cannot be read" in caplog.text
+    assert "ignoring pod default/odd, which cannot be decoded" in caplog.text
     events = watched.events()
     assert len(events) == told
     if told:
         assert events[0]["regarding"]["name"] == "odd"
-        assert events[0]["note"] == "the pod cannot be understood: 'x' is not a quantity"
+        assert events[0]["note"] == "the pod cannot be decoded: 'x' is not a quantity"
 
 
 def node(name: str = "a", cpu: str = "4") -> SentNode:
@@ -230,5 +225,5 @@ def test_a_node_with_a_quantity_that_is_none_stays_as_it_was(watched, caplog) ->
     watched.nodes.added(node())
     watched.nodes.updated(node(), node(cpu="many"))
     assert watched.state.nodes.allocatable("cpu").tolist() == [4000]
-    assert "node a cannot be understood" in caplog.text
+    assert "ignoring an invalid version of node a" in caplog.text
     assert "'many' is not a quantity" in caplog.text

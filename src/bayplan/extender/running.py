@@ -24,9 +24,8 @@ from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle
 from bayplan.service.clock import SystemClock
-from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.runtime import Runtime
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -82,8 +81,9 @@ async def running_extender(
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
-        recorder = EventRecorder(client, clock)
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
+        runtime = Runtime(client, clock, state=state)
+        recorder = runtime.recorder
+        handle = SchedulerHandle(runtime, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)

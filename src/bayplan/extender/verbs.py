@@ -36,7 +36,7 @@ from bayplan.extender.wire import (
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import PreFilterOutcome, run_filter, run_pre_filter, run_pre_score, run_score
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_changed
 
@@ -79,7 +79,7 @@ class Verbs:
         else:
             found = found.narrowed(outcome, unresolvable)
             verdicts = run_filter(profile, cycle, pod, found.nodes)
-            _raise_error(verdicts)
+            verdicts.raise_error()
             passed = _sort_out(verdicts, found, failed, unresolvable)
         result = ExtenderFilterResult(FailedNodes=failed, FailedAndUnresolvableNodes=unresolvable)
         if args.Nodes is None:
@@ -123,7 +123,7 @@ class Verbs:
             for position, name in enumerate(found.names)
         }
         verdicts = filter_changed(profile, cycle, pod, found.nodes.changed(changes))
-        _raise_error(verdicts)
+        verdicts.raise_error()
         kept = {found.names[position]: candidates[found.names[position]] for position in verdicts.feasible().tolist()}
         return ExtenderPreemptionResult(NodeNameToMetaVictims=kept)
 
@@ -187,13 +187,6 @@ def _total(profile: Profile, pod: PodInfo, known: Nodes, nodes: Nodes) -> Int64:
         for scores in run_score(profile, cycle, pod, nodes).values():
             total += scores
     return total
-
-
-def _raise_error(verdicts: Verdicts) -> None:
-    """An error on one node fails the request: nobody knows whether the pod would have fitted there."""
-    error = verdicts.error()
-    if error is not None:
-        raise PluginError(error.plugin, "Filter", error.message)
 
 
 def _sort_out(verdicts: Verdicts, found: _Found, failed: dict[str, str], unresolvable: dict[str, str]) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayplan.cluster.columns import Bool, Int32, Rows
 from bayplan.cluster.nodes import Nodes
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import Code, PluginError, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,12 @@ class Verdicts:
         """The first answer that is an error, if any node got one."""
         errors = [code for code, status in enumerate(self.table) if status.code is Code.ERROR]
         return next((self.table[code] for code in errors if (self.codes == code).any()), None)
+
+    def raise_error(self) -> None:
+        """Raise PluginError if a filter failed on a node: whether the pod fits there is unknown."""
+        error = self.error()
+        if error is not None:
+            raise PluginError(error.plugin, "Filter", error.message)
 
     def rejected(self) -> Iterator[tuple[int, Status]]:
         """Every node that was turned down, by position, with its answer."""

@@ -249,6 +249,13 @@ class SchedulingQueue:
         self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
 
+    def release(self, queued: QueuedPod, now: float) -> None:
+        """Return a pod in flight that was not attempted to the active queue; the attempt does not count."""
+        if self._in_flight.end(queued.uid) is not None:
+            queued.attempts -= 1
+            queued.place = None
+            self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
+
     def activate(self, pods: Iterable[PodInfo], now: float) -> int:
         """A plugin wants pods to be tried at once, whatever they wait for. Returns how many became active.
 

@@ -21,7 +21,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ExtraPlugin
 from bayplan.framework.profile import Profile
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision
 from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put

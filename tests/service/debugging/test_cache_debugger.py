@@ -6,20 +6,18 @@ import asyncio
 import json
 import logging
 import re
+from dataclasses import replace
 
 import msgspec
 import pytest
+from tests.service.conftest import make_runtime
 
 from bayplan import turns
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import encode
 from bayplan.cli.run_logging import ASKED_FOR, JsonLines
 from bayplan.client import ApiError, InProcessClient, TransportError
-from bayplan.cluster.state import ClusterState
-from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
-from bayplan.service.informers import Intake
-from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
@@ -27,26 +25,16 @@ class World:
     """A scheduler's knowledge, and an API server beside it."""
 
     def __init__(self, clock, *objects):
-        cluster = make_cluster()
-        self.state, self.waiting, self.clock = ClusterState(), WaitingPods(), clock
-        self.queue = SchedulingQueue({"default-scheduler": QueueProfile.of(cluster.profile)}, self.state.nominations)
-        self.intake = Intake(lambda: None)
         self.server = InProcessClient([document(each) for each in objects])
+        profile = replace(make_cluster().profile, scheduler_name="default-scheduler")
+        self.runtime = make_runtime(self.server, clock, profile)
+        self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
+        self.intake, self.clock = self.runtime.intake, clock
         self.slept = []
         self.meanwhile = lambda: None
         self.synced = asyncio.Event()
         self.synced.set()
-        self.debugger = CacheDebugger(
-            self.server,
-            self.state,
-            self.queue,
-            self.waiting,
-            self.intake,
-            clock,
-            {"default-scheduler"},
-            self.synced,
-            sleep=self.sleep,
-        )
+        self.debugger = CacheDebugger(self.runtime, {"default-scheduler"}, self.synced, sleep=self.sleep)
 
     async def sleep(self, seconds):
         self.slept.append(seconds)
@@ -266,7 +254,7 @@ async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch)
 async def test_what_is_only_thought_is_not_dumped(clock, said):
     here = World(clock)
     here.know(A)
-    with here.intake.held(), here.state.in_thought() as thought:
+    with here.intake.held(), here.state.what_if() as thought:
         thought.place(READY, "a")
         dumping = asyncio.create_task(here.debugger.dump())
         await asyncio.sleep(0)

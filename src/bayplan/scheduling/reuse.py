@@ -1,14 +1,14 @@
-"""Templates: what pods of one signature share, kept up to date row by row.
+"""Reuse: verdicts and scores that pods with the same signature share, kept up to date row by row.
 
-A signature is all that plugins read of a pod (Profile.sign), so two pods that have the same get the same verdict and
-the same raw score on the same node. After a placement only the rows that changed are asked about again. Plugins whose
-answers depend on where other pods are stay apart: they are asked for each pod, about what the others left standing.
+A signature is everything that plugins read of a pod (Profile.sign): two pods with equal signatures get the same verdict
+and the same raw score on the same node. After a placement, only the rows that changed are computed again. Plugins that
+do not sign a pod are not shared: they run for each pod, on the nodes that the shared plugins left feasible.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,30 +32,30 @@ from bayplan.framework.runner import (
     run_score,
     score_node,
 )
-from bayplan.framework.status import PluginError
+from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
 
 CAPACITY = 32
-"""Templates kept of a profile; one of 5,000 nodes takes about 250 kB."""
+"""Templates kept per profile; with 5,000 nodes, one takes about 250 kB."""
 _SEEN_CAPACITY = 1024
 
 
 @dataclass(slots=True)
 class RawScores:
-    """The scores of all rows before normalisation: int64, one a row. Rows that are not feasible hold anything.
+    """The scores of all rows before normalization: int64, one per row. Values of infeasible rows are undefined.
 
-    `fixed` is the weighted sum of the plugins that do not normalise; the others stand in `to_normalize`.
+    `fixed`: the weighted sum of the plugins that do not normalize. `to_normalize` has the others.
     """
 
     fixed: Int64
     unmoved: Int64
-    """The part of `fixed` that is due to plugins which read no pods: it stays while nodes do."""
+    """The part of `fixed` from plugins that read no pods; it changes only with the node."""
     to_normalize: list[tuple[Any, int, Int64]] = field(default_factory=list)
     """Plugin, weight, raw scores."""
 
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
-        """Ask every scoring plugin about the nodes that the verdicts are about."""
+        """Score the nodes of `verdicts` with every scoring plugin."""
         nodes, standing = verdicts.nodes, verdicts.standing
         feasible = int(np.count_nonzero(standing))
         scores = cls(np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64))
@@ -74,7 +74,7 @@ class RawScores:
         return scores
 
     def replace(self, rows: Rows, others: RawScores) -> bool:
-        """Take over what was said anew of some rows. Returns whether that changed anything that is to be normalised."""
+        """Replace the scores of some rows. Returns whether a score that needs normalization changed."""
         self.fixed[rows] = others.fixed
         self.unmoved[rows] = others.unmoved
         changed = False
@@ -86,9 +86,9 @@ class RawScores:
 
 @dataclass(frozen=True, slots=True)
 class AfterPlacement:
-    """Whom to ask again about a node on which only pods have changed, one by one and without arrays.
+    """The plugins to run again for a node on which only pods changed, in their per-node form.
 
-    `settled` are the filters before the first that reads pods: what they said stands.
+    `settled`: the filters before the first that reads pods; their verdicts remain valid.
     """
 
     settled: frozenset[str]
@@ -97,7 +97,7 @@ class AfterPlacement:
 
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState) -> AfterPlacement | None:
-        """None where one of them has no per-node form, or is to be normalised."""
+        """Return None where a plugin has no per-node form, or needs normalization."""
         filters = [plugin for plugin in profile.at(Point.FILTER) if plugin.name not in cycle.skip_filter]
         settled = set()
         while filters and not filters[0].reads_pods:
@@ -113,13 +113,67 @@ class AfterPlacement:
         return cls(frozenset(settled), filters, scorers) if per_node else None
 
 
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The verdicts for one pod. `verdicts` is read-only; `feasible`: positions of the feasible nodes, ascending.
+
+    `common`: whether every pod of the template has these feasible nodes, so that sums over them can be kept.
+    """
+
+    verdicts: Verdicts
+    feasible: Rows
+    common: bool
+
+    def changed_to(self, verdicts: Verdicts) -> Filtered:
+        """The same with other verdicts of all rows. Raises PluginError where a filter failed on a node."""
+        verdicts.raise_error()
+        if np.array_equal(verdicts.standing, self.verdicts.standing):
+            return Filtered(verdicts, self.feasible, self.common)
+        return Filtered(verdicts, verdicts.feasible(), common=False)
+
+    def among(self, nodes: Nodes) -> Filtered:
+        """The part of the verdicts that concerns these nodes."""
+        verdicts = self.verdicts.among(nodes)
+        return Filtered(verdicts, verdicts.feasible(), common=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """A template applied to one pod: `cycle` is the pod's own, after PreFilter."""
+
+    template: Template
+    pod: PodInfo
+    cycle: CycleState
+
+    def filter(self, filter_nominated: Callable[[Verdicts], None] | None = None) -> Filtered:
+        """Filter all nodes. `filter_nominated` changes those of nodes with nominated pods. Raises PluginError."""
+        filtered = self.template.filter(self.cycle, self.pod)
+        if filter_nominated is None:
+            return filtered
+        verdicts = filtered.verdicts.copy()
+        filter_nominated(verdicts)
+        return filtered.changed_to(verdicts)
+
+    def total(self, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
+        """Return the weighted sum of all scores, int64, one per node.
+
+        `nodes`: the feasible nodes. `rows`: their rows. `common`: as in `Filtered`. Raises PluginError.
+        """
+        each = self.template.each
+        run_pre_score(each, self.cycle, self.pod, nodes)
+        total = self.template.total(self.cycle, self.pod, nodes, rows, common=common)
+        for scores in run_score(each, self.cycle, self.pod, nodes).values():
+            total += scores
+        return total
+
+
 @dataclass(slots=True)
 class Template:
-    """What is known of all rows for pods of one signature.
+    """Verdicts and scores of all rows for pods of one signature.
 
-    `shared` are the plugins that it covers, `each` those that are asked for each pod. `cycle` is what the shared ones
-    remembered of the first such pod; `verdicts` and `scores` cover all rows. `scores` is None as long as no node was
-    feasible. All of it was computed from `version` of the node table, and from `rests_on`.
+    `shared`: the plugins that the template covers. `each`: the plugins that run for each pod. `cycle`: what the shared
+    plugins stored for the first such pod. `scores` is None until a node is feasible. Everything was computed from
+    `version` of the node table, and with the cache keys `rests_on`.
     """
 
     shared: Profile
@@ -131,18 +185,15 @@ class Template:
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
     _feasible: Rows | None = None
-    """The feasible rows, as long as these do not change."""
+    """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
-    """The weighted sum of the normalised scores of these, as long as no raw score of theirs changes.
-
-    Normalised scores span the feasible nodes.
-    """
+    """The weighted sum of the normalized scores of the feasible rows; None after one of these changed."""
 
     @classmethod
     def build(
         cls, shared: Profile, each: Profile, pod: PodInfo, nodes: Nodes, rests_on: Hashable, call: Caller
     ) -> Template | None:
-        """Ask about all rows. None for a pod whose PreFilter turns it down or narrows the nodes."""
+        """Filter and score all rows. None for a pod that PreFilter rejects or narrows to some nodes."""
         cycle = CycleState(call=call)
         outcome = run_pre_filter(shared, cycle, pod, nodes)
         if outcome.refusal is not None or outcome.names is not None:
@@ -157,7 +208,7 @@ class Template:
         return cls(shared, each, cycle, verdicts, scores, nodes.table.version, rests_on, after_placement)
 
     def refresh(self, pod: PodInfo, nodes: Nodes, rests_on: Hashable) -> bool:
-        """Ask again about the rows that have changed since. False where it is better to build the template anew."""
+        """Compute the rows that changed since. Returns False where the template must be built again."""
         table = nodes.table
         if table.size != len(self.verdicts.codes) or rests_on != self.rests_on:
             return False
@@ -171,6 +222,8 @@ class Template:
             self.version = table.version
             return good
         verdicts = run_filter(self.shared, self.cycle, pod, nodes.at(changed))
+        if verdicts.error() is not None:
+            return False
         rescaled = False
         if self.scores is not None:
             rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
@@ -183,11 +236,13 @@ class Template:
         return True
 
     def _place(self, plugins: AfterPlacement, pod: PodInfo, nodes: Nodes, row: int) -> bool:
-        """Ask again about a node on which only pods have changed. False where scores are needed for the first time."""
+        """Compute a row on which only pods changed. Returns False where the template must be built again."""
         if not nodes.table.live[row] or self.verdicts.of(row).plugin in plugins.settled:
             return True
         node = nodes.info(row)
         status = filter_node(plugins.filters, self.cycle, pod, node)
+        if status is not None and status.code is Code.ERROR:
+            return False
         if self.verdicts.settle(row, status):
             self._feasible = self._normalized = None
         if status is None:
@@ -197,58 +252,44 @@ class Template:
         return True
 
     def begin(self, pod: PodInfo, nodes: Nodes) -> CycleState | None:
-        """What the plugins remember of this pod. None where one of those asked for each turns it down or narrows."""
+        """Run PreFilter of the plugins that are not shared. None where one rejects the pod or narrows the nodes."""
         cycle = self.cycle.clone()
         outcome = run_pre_filter(self.each, cycle, pod, nodes)
         return cycle if outcome.refusal is None and outcome.names is None else None
 
-    def filter(self, cycle: CycleState, pod: PodInfo) -> Verdicts:
-        """The verdicts about this pod. They may be those of the template: copy them to change them."""
-        verdicts, standing = self.verdicts, self.feasible(self.verdicts)
-        if not len(standing) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
-            return verdicts
-        nodes = verdicts.nodes
-        every = len(standing) == len(nodes)
-        said = run_filter(self.each, cycle, pod, nodes if every else nodes.at(standing))
-        if said.standing.all():
-            return verdicts
-        if every:
-            return said
-        verdicts = verdicts.copy()
-        verdicts.replace(standing, said)
-        return verdicts
-
-    def feasible(self, verdicts: Verdicts) -> Rows:
-        """The feasible rows, where these are the verdicts."""
-        if verdicts is not self.verdicts and not np.array_equal(verdicts.standing, self.verdicts.standing):
-            return verdicts.feasible()
+    def filter(self, cycle: CycleState, pod: PodInfo) -> Filtered:
+        """Run the filters that are not shared on the rows that the shared ones left feasible. Raises PluginError."""
         if self._feasible is None:
             self._feasible = self.verdicts.feasible()
-        return self._feasible
+        common = Filtered(self.verdicts, self._feasible, common=True)
+        if not len(self._feasible) or all(plugin.name in cycle.skip_filter for plugin in self.each.at(Point.FILTER)):
+            return common
+        nodes = self.verdicts.nodes
+        every = len(self._feasible) == len(nodes)
+        verdicts = run_filter(self.each, cycle, pod, nodes if every else nodes.at(self._feasible))
+        if verdicts.standing.all():
+            return common
+        if not every:
+            part, verdicts = verdicts, self.verdicts.copy()
+            verdicts.replace(self._feasible, part)
+        return common.changed_to(verdicts)
 
-    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
-        """The weighted sum of all scores. `feasible`: the rows that the feasible `nodes` stand for."""
-        run_pre_score(self.each, cycle, pod, nodes)
-        total = self._shared_total(cycle, pod, nodes, feasible)
-        for scores in run_score(self.each, cycle, pod, nodes).values():
-            total += scores
-        return total
-
-    def _shared_total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Rows) -> Int64:
+    def total(self, cycle: CycleState, pod: PodInfo, nodes: Nodes, rows: Rows, *, common: bool) -> Int64:
+        """Return the weighted sum of the shared plugins' scores of the feasible `nodes`, which have these rows."""
         assert self.scores is not None
-        every = len(feasible) == len(self.scores.fixed)
-        normalized_sum = self._normalized if feasible is self._feasible else None
+        every = len(rows) == len(self.scores.fixed)
+        normalized_sum = self._normalized if common else None
         if normalized_sum is None:
-            normalized_sum = np.zeros(len(feasible), dtype=np.int64)
+            normalized_sum = np.zeros(len(rows), dtype=np.int64)
             for plugin, weight, raw in self.scores.to_normalize:
-                normalized_sum += normalized(plugin, cycle, pod, raw.copy() if every else raw[feasible], nodes) * weight
-            if feasible is self._feasible:
+                normalized_sum += normalized(plugin, cycle, pod, raw.copy() if every else raw[rows], nodes) * weight
+            if common:
                 self._normalized = normalized_sum
-        return normalized_sum + (self.scores.fixed if every else self.scores.fixed[feasible])
+        return normalized_sum + (self.scores.fixed if every else self.scores.fixed[rows])
 
 
 class Templates:
-    """The templates of one profile. Only ever an optimisation: with and without it, decisions are the same."""
+    """The templates of one profile. They save time only: decisions are the same without them."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -256,24 +297,24 @@ class Templates:
         self._templates: OrderedDict[Hashable, Template] = OrderedDict()
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
-        """Decisions that rested on a template."""
+        """Decisions that used a template."""
         self.unused = 0
-        """Decisions that might have, and did not."""
+        """Decisions that could have used one, and did not."""
 
-    def begin(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> tuple[Template, CycleState] | None:
-        """An up-to-date template for a pod, and what plugins remember of it; None where it is decided on its own.
+    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> Reuse | None:
+        """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
-        The first pod of a signature has to be: many signatures are never seen again. So has one with a plugin that
-        fails, so that it fails as it would without templates.
+        That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
+        that fails, which then fails as it would without templates.
         """
-        begun = self._begin(pod, nodes, call)
-        if begun is None:
+        reuse = self._reuse(pod, nodes, call)
+        if reuse is None:
             self.unused += 1
         else:
             self.used += 1
-        return begun
+        return reuse
 
-    def _begin(self, pod: PodInfo, nodes: Nodes, call: Caller) -> tuple[Template, CycleState] | None:
+    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
         signature = self._signature(pod)
         if signature is None:
             return None
@@ -293,7 +334,7 @@ class Templates:
         if template is None or cycle is None:
             return None
         self._templates.move_to_end(key)
-        return template, cycle
+        return Reuse(template, pod, cycle)
 
     def _signature(self, pod: PodInfo) -> Signature | None:
         key = (Templates, id(self._profile))
