@@ -222,7 +222,7 @@ async def test_what_is_told_of_a_device_goes_with_its_allocation(api):
     answer = await api.patch(f"{CLAIMS}/c/status", {"status": strange}, 422)
     assert message(answer, "ResourceClaim", "c").endswith("must be an allocated device in the claim")
     told = await api.patch(f"{CLAIMS}/c/status", {"status": {"devices": [DEVICE], "allocation": ALLOCATION}})
-    assert told["status"]["devices"] == [DEVICE]
+    assert told["status"]["devices"] == [{**DEVICE, "conditions": None}]
     assert (await api.patch(f"{CLAIMS}/c/status", {"status": {"allocation": None}}))["status"] == {}
 
 

@@ -3,12 +3,8 @@
 import pytest
 
 from bayplan.api.kinds import POD, SERVICE
-from bayplan.devcluster.apiserver.patch import (
-    apply_configuration,
-    apply_json_patch,
-    apply_merge_patch,
-    apply_strategic_patch,
-)
+from bayplan.devcluster.apiserver.applying import apply_configuration
+from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
 
 
@@ -124,5 +120,22 @@ def test_json_patches_that_do_not_apply(operations, code):
 
 def test_applied_configurations_are_merged():
     applied = {"spec": {"containers": [{"name": "a", "image": "2"}]}}
-    merged = apply_configuration(POD, {"spec": SPEC}, applied)
+    merged = apply_configuration(POD.model, {"spec": SPEC}, applied)
     assert names(merged["spec"]["containers"]) == ["a", "b", "c"]
+
+
+def test_applied_lists_are_merged_by_all_their_keys():
+    ports = [{"containerPort": 53, "protocol": "TCP", "name": "tcp"}, {"containerPort": 53, "protocol": "UDP"}]
+    spec = {"containers": [{"name": "a", "ports": ports}]}
+    change = [{"containerPort": 53, "name": "dns"}, {"containerPort": 53, "protocol": "UDP", "name": "dns-udp"}]
+    merged = apply_configuration(POD.model, {"spec": spec}, {"spec": {"containers": [{"name": "a", "ports": change}]}})
+    assert merged["spec"]["containers"][0]["ports"] == [
+        {"containerPort": 53, "protocol": "TCP", "name": "dns"},
+        {"containerPort": 53, "protocol": "UDP", "name": "dns-udp"},
+    ]
+
+
+def test_applied_atomic_values_are_replaced():
+    spec = {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "a"}]}
+    merged = apply_configuration(POD.model, {"spec": spec}, {"spec": {"nodeSelector": {"b": "2"}, "tolerations": []}})
+    assert merged["spec"] == {"nodeSelector": {"b": "2"}, "tolerations": []}

@@ -58,6 +58,7 @@ async def test_whose_a_token_is(api):
     assert request["spec"] == {
         "audiences": ["https://kubernetes.default.svc.cluster.local"],
         "expirationSeconds": 3600,
+        "boundObjectRef": None,
     }
     assert request["status"]["expirationTimestamp"] == "2026-01-01T01:00:00Z"
     status = await review(api, request["status"]["token"])

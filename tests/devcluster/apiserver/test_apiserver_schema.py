@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE, STATEFUL_SET
 from bayplan.devcluster.apiserver.quantities import canonical
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import normalize
@@ -23,6 +23,12 @@ def test_every_kind_has_a_plan(kind):
         (POD, {"spec": {"tolerations": [], "priority": 0}}, "spec", {"containers": None, "priority": 0}),
         (POD, {"metadata": {"labels": {}, "annotations": {"a": None}}}, "metadata", {"annotations": {"a": ""}}),
         (NODE, {"spec": {"unschedulable": False}}, "spec", {}),
+        (POD, {"spec": {"activeDeadlineSeconds": 1 << 40, "containers": [None]}}, "spec",
+         {"activeDeadlineSeconds": 1 << 40, "containers": [{"name": "", "resources": {}}]}),
+        (POD, {"spec": {"overhead": {"cpu": None}}}, "spec", {"overhead": {"cpu": "0"}, "containers": None}),
+        (STATEFUL_SET, {"spec": {"ordinals": {}}}, "spec",
+         {"selector": None, "template": {"metadata": {}, "spec": {"containers": None}}, "serviceName": "",
+          "updateStrategy": {}, "ordinals": {"start": 0}}),
         (PERSISTENT_VOLUME_CLAIM, {"spec": {"storageClassName": ""}}, "spec",
          {"storageClassName": "", "resources": {}}),
         (POD, {"status": {"startTime": "2026-01-01T01:00:00+01:00"}}, "status", {"startTime": "2026-01-01T00:00:00Z"}),
@@ -48,6 +54,9 @@ def test_unknown_fields_are_named_with_their_path():
         ({"containers": [1]}, "cannot unmarshal number into Go struct field PodSpec.spec.containers of type v1.Con"),
         ({"containers": [{"name": 1}]}, "Go struct field Container.spec.containers.name of type string"),
         ({"priority": 1.5}, "cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
+        ({"priority": 1 << 31}, "number 2147483648 into Go struct field PodSpec.spec.priority of type int32"),
+        ({"restartPolicy": 1}, "Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy"),
+        ({"overhead": []}, "cannot unmarshal array into Go struct field PodSpec.spec.overhead of type v1.ResourceList"),
         ({"hostNetwork": "yes"}, "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool"),
         ({"overhead": {"cpu": "much"}}, "quantities must match the regular expression"),
         ({"overhead": {"cpu": True}}, "quantities must match the regular expression"),

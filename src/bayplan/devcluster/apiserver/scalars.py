@@ -25,26 +25,27 @@ class Mismatch(Exception):
     """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
 
 
-def text(owner: str, *, keep_empty: bool) -> Normalize:
-    """A text; an empty one is left out unless it is to be kept. `owner`: the Go type that messages name."""
+def text(go: str, owner: str, *, keep_empty: bool) -> Normalize:
+    """A string that Go calls `go`, in a field of the Go type `owner`. An empty one is left out unless it is kept."""
 
     def normalize_text(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
-            raise mismatch(value, path, "string", owner)
+            raise mismatch(value, path, go, owner)
         return value if value or keep_empty else None
 
     return normalize_text
 
 
-def number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> Normalize:
-    """A number of a Python type, called `go_type` in messages; 0 is left out unless it is to be kept."""
+def integer(go: str, owner: str, *, bits: int, keep_zero: bool) -> Normalize:
+    """An integer of so many bits. 0 is left out unless it is kept."""
+    limit = 1 << bits - 1
 
-    def normalize_number(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
-            raise mismatch(value, path, go_type, owner)
-        return kind(value) if value or keep_zero else None
+    def normalize_integer(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not int or not -limit <= value < limit:
+            raise mismatch(value, path, go, owner)
+        return value if value or keep_zero else None
 
-    return normalize_number
+    return normalize_integer
 
 
 def floating(owner: str) -> Normalize:
@@ -58,12 +59,12 @@ def floating(owner: str) -> Normalize:
     return normalize_float
 
 
-def boolean(owner: str, *, keep_false: bool) -> Normalize:
-    """A truth value; false is left out unless it is to be kept."""
+def boolean(go: str, owner: str, *, keep_false: bool) -> Normalize:
+    """A boolean. False is left out unless it is kept."""
 
     def normalize_boolean(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not bool:
-            raise mismatch(value, path, "bool", owner)
+            raise mismatch(value, path, go, owner)
         return value if value or keep_false else None
 
     return normalize_boolean

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bayplan.devcluster.apiserver.api_types import METADATA
 from bayplan.devcluster.apiserver.custom.jsonpath import Find, InvalidPath, compile_path
 from bayplan.devcluster.apiserver.custom.values import go_float
 from bayplan.devcluster.apiserver.documentation import describe
-from bayplan.devcluster.apiserver.schema import Object, metadata_model
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import NAME, Table, since
 
 AGE_ALONE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -49,7 +50,7 @@ def table_of(columns: Sequence[Object]) -> Table:
     missing, as upstream does it.
     """
     shown: list[PrinterColumn] = []
-    for column in columns or [{**AGE_ALONE, "description": describe(metadata_model(), "creationTimestamp")}]:
+    for column in columns or [{**AGE_ALONE, "description": describe(METADATA, "creationTimestamp")}]:
         try:
             find = compile_path(column["jsonPath"])
         except InvalidPath:

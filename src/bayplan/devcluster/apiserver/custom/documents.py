@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.api.kinds import CONFIG_MAP, Kind
+from bayplan.devcluster.apiserver.api_types import METADATA
 from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.model_schemas import V2, reference
-from bayplan.devcluster.apiserver.schema import Object, metadata_model, model_of
+from bayplan.devcluster.apiserver.schema import Object
 
 _NOT_IN_V2 = frozenset({"allOf", "anyOf", "default", "nullable", "not", "oneOf"})
 
@@ -16,7 +17,7 @@ def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: s
     """Adds the schema of a custom resource to a document's, and that of its metadata; returns its name."""
     name = f"{'.'.join(reversed(kind.group.split('.')))}.{kind.version}.{kind.kind}"
     told: Object = _without(schema, _NOT_IN_V2) if references == V2 else dict(schema)
-    metadata = reference(schemas, metadata_model(), references)
+    metadata = reference(schemas, METADATA, references)
     properties = {field: {"type": "string", "description": _described(field)} for field in ("apiVersion", "kind")}
     told["properties"] = {**told.get("properties", {}), **properties, "metadata": metadata}
     schemas[name] = told
@@ -25,7 +26,7 @@ def add_custom_schema(schemas: Object, kind: Kind, schema: Object, references: s
 
 def _described(field: str) -> str:
     """What is said of a field that every kind has."""
-    return describe(model_of(CONFIG_MAP), field)
+    return describe(CONFIG_MAP.model, field)
 
 
 def _without(schema: Any, left_out: frozenset[str]) -> Any:

@@ -10,11 +10,12 @@ from functools import cache
 from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.devcluster.apiserver.applying import apply_configuration
 from bayplan.devcluster.apiserver.encoding import decode, encode
-from bayplan.devcluster.apiserver.model_schemas import add_model
-from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
+from bayplan.devcluster.apiserver.model_schemas import add_type
+from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
-from bayplan.devcluster.apiserver.schema import Object, model_of, normalize
+from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.status import cannot_be_handled
 
 
@@ -115,20 +116,20 @@ class TypedSchema:
         return obj
 
     def read_protobuf(self, body: bytes) -> Object:
-        """Uses the field numbers of the API's type."""
-        return read_protobuf(model_of(self.kind), body)
+        """By the field numbers of the API's type."""
+        return read_protobuf(self.kind.model, body)
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
         """Uses the merge keys of the API's type."""
         return apply_strategic_patch(self.kind, obj, patch)
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """Uses the merge keys of the API's type."""
-        return apply_configuration(self.kind, obj, configuration)
+        """By the list types of the API's type."""
+        return apply_configuration(self.kind.model, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Derives the schema from the model."""
-        return add_model(schemas, model_of(self.kind), references)
+        """Derived from the model."""
+        return add_type(schemas, self.kind.model, references)
 
 
 _KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))

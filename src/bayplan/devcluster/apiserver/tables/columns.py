@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 from typing import Any, Protocol
 
 from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
-from bayplan.devcluster.apiserver.schema import Model, Object
+from bayplan.devcluster.apiserver.schema import Object
 
 Cells = Callable[[Object, datetime], list[Any]]
 """(object, the time) -> its row."""
@@ -38,12 +37,8 @@ class Column:
         }
 
     def _description(self) -> str:
-        parts = self.about.split(".")
-        if len(parts) != 3 or " " in self.about:
-            return self.about
-        module, model, field = parts
-        found: Model = getattr(import_module(f"lightkube.models.{module}"), model)
-        return describe(found, field)
+        kind, _, field = self.about.rpartition(".")
+        return describe(kind, field) if " " not in self.about and "." in kind else self.about
 
 
 class Described(Protocol):
