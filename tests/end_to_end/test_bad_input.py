@@ -124,7 +124,9 @@ async def test_a_node_that_cannot_be_understood_any_more_stays_as_it_was(cluster
     proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
     async with running_scheduler(proxy.access):
         await cluster.client.patch(NODE, "a", {"status": {"allocatable": {"cpu": "13"}}}, subresource="status")
-        await cluster.witness.until(lambda: any("node a " in record.getMessage() for record in caplog.records))
+        await cluster.witness.until(
+            lambda: any("version of node a:" in record.getMessage() for record in caplog.records)
+        )
         await cluster.create(pod("small", "3"), pod("large", "10"))
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
     assert cluster.witness.node_of("default/small") == "a"

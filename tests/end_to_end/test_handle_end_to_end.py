@@ -161,7 +161,7 @@ async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
             built.append(self)
 
     async with running_scheduler(cluster.access, Late):
-        with pytest.raises(RuntimeError, match="secrets are not watched: ask the handle for them in __init__"):
+        with pytest.raises(RuntimeError, match=r"secrets are not watched: call handle\.objects in"):
             built[0].handle.objects("Secret")
 
 

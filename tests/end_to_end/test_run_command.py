@@ -330,7 +330,7 @@ async def test_in_json_every_line_about_a_pod_has_it_as_a_field(cluster):
     small, big = ({"name": name, "namespace": "default"} for name in ("small", "big"))
     assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in told
     assert (small, {"name": "a"}, 10, "pod default/small: only node a is feasible") in told
-    assert (big, None, 4, "pod default/big: NodeResourcesFit turned down node a: Insufficient cpu") in told
+    assert (big, None, 4, "pod default/big: NodeResourcesFit rejected node a: Insufficient cpu") in told
     assert [each for each in told if "default/" in each[3] and each[0] is None] == []
 
 

@@ -16,8 +16,7 @@ from bayplan.client.in_process import InProcessClient
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
-from bayplan.scheduling import Outcome
-from bayplan.scheduling import decide
+from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle
 from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node

@@ -98,27 +98,34 @@ def run(called, *pods):
         return runner.run(schedule(called, *pods))
 
 
-def first_calls(calls, path):
-    """The drawn functions by their first call."""
-    names = [name for name, _ in path]
-    return list(dict.fromkeys(name for name in calls if name in names))
+def missing(calls, path):
+    """The first drawn function that is not called after those before it; None if all are, in the drawn order."""
+    rest = iter(calls)
+    return next((name for name, _ in path if name not in rest), None)
 
 
 def test_a_pod_takes_the_path_of_the_drawing(called):
-    assert first_calls(run(called, pod("web")), POD_PATH) == [name for name, _ in POD_PATH]
+    calls = run(called, pod("web"))
+    assert missing(calls, POD_PATH) is None
+    once = {"attempt", "SchedulingCycle.run", "PlanCarrier.carry_out", "ClusterState.assume", "BindingCycles.start"}
+    assert {name: calls.count(name) for name in once} == dict.fromkeys(once, 1)
 
 
 def test_a_gang_takes_the_path_of_the_drawing(called):
     labels = {LIGHTWEIGHT_LABEL: "crew", MIN_AVAILABLE_LABEL: "2"}
     calls = run(called, pod("one", **labels), pod("two", **labels))
-    start = calls.index("GangAttempt.run")
-    begin = len(calls[:start]) - calls[:start][::-1].index("SchedulingQueue.pop") - 1
-    assert first_calls(calls[begin:], GANG_PATH) == [name for name, _ in GANG_PATH]
-    assert calls[begin:].count("SchedulingCycle.run") == 2
-    assert calls[begin:].count("ClusterState.assume") == 4, "twice under the what-if, and twice for the plan"
+    assert missing(calls, GANG_PATH) is None
+    turn = calls[calls.index("GangAttempt.run") :]
+    carried = turn.index("PlanCarrier.carry_out")
+    assert turn[:carried].count("SchedulingCycle.run") == turn[:carried].count("StateWhatIf.place") == 2
+    assert turn[carried:].count("ClusterState.assume") == turn[carried:].count("BindingCycles.start") == 2
 
 
 def test_effects_follow_the_decision(called):
     calls = run(called, pod("web"))
-    decided, carried = calls.index("SchedulingCycle.run"), calls.index("PlanCarrier.carry_out")
-    assert not {"ClusterState.assume", "run_reserve", "BindingCycles.start"} & set(calls[decided:carried])
+    before = calls[: calls.index("PlanCarrier.carry_out")]
+    assert not {"ClusterState.assume", "run_reserve", "run_permit", "BindingCycles.start"} & set(before)
+
+
+def test_the_drawing_has_both_paths():
+    assert (len(POD_PATH), len(GANG_PATH)) == (16, 12)

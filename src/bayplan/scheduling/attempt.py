@@ -1,16 +1,6 @@
-"""attempt: decide one unit, a pod or a gang. It thinks and never acts; the result is a Plan.
+"""attempt: decide one unit, a pod or a gang. It reads the state and never acts; the result is a Plan.
 
-Every driver uses this generator: the service, conformance, benchmarks and tests. It yields what it needs from outside:
-
-=================  ==============================================================================================
-yields             the driver
-=================  ==============================================================================================
-`Question`         sends the extenders' answer, or throws ExtenderError
-`TakeMembers`      sends the members that can be attempted now, by uid (`mapping of uid to PodInfo`)
-`PAUSE`            may let other work run, and sends None
-=================  ==============================================================================================
-
-Until it returns, only the generator may change the state, and it undoes its own changes.
+Every driver uses this generator: the service, conformance, benchmarks and tests.
 """
 
 from __future__ import annotations
@@ -32,6 +22,11 @@ from bayplan.scheduling.sampling import Rotation
 from bayplan.scheduling.unit import Unit
 
 Attempt = Generator[Request, Any, Plan]
+"""Yields what it needs from outside: a `Question`, answered by extenders or with an ExtenderError thrown in;
+`TakeMembers`, answered with the members that can be attempted now, by uid; or `PAUSE`, where other work may run.
+
+Until it returns, nothing else may change the state; it undoes its own changes.
+"""
 
 
 def attempt(

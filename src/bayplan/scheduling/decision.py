@@ -47,8 +47,8 @@ class Decision:
 
     `node`: the chosen node (SCHEDULED). `message`: the reason (UNSCHEDULABLE, ERROR). `nominated_node`: the node that
     PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first, chosen by
-    the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where scoring was skipped
-    because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
+    the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where scoring was
+    skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
     """
 
     pod: PodInfo

@@ -57,11 +57,12 @@ class PlanCarrier:
         """
         for preemption in plan.preemptions:
             self._preempt(preemption)
-        for decision in plan.placed:
-            queued = taken.pop(decision.pod.uid)
-            if not self._assume(queued, decision, times) and plan.all_or_none:
-                plan = self._take_back(plan, decision.pod, taken)
-                break
+        if plan.all_or_none:
+            with self._runtime.intake.held():  # a rejected member is undone after the others
+                plan = self._place_all(plan, taken)
+        else:
+            for decision in plan.placed:
+                self._assume(taken.pop(decision.pod.uid), decision, times)
         for refusal in plan.refused:
             self._refuse(taken.pop(refusal.pod.uid), refusal)
         for pod in plan.leftover:
@@ -131,6 +132,13 @@ class PlanCarrier:
             self._binding_ended(binding, status)
             return False
         return True
+
+    def _place_all(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
+        """Assume all pods of the plan. Where a plugin rejects one of them, return a plan that requeues the others."""
+        for decision in plan.placed:
+            if not self._assume(taken.pop(decision.pod.uid), decision, None):
+                return self._take_back(plan, decision.pod, taken)
+        return plan
 
     def _take_back(self, plan: Plan, rejected: PodInfo, taken: dict[str, QueuedPod]) -> Plan:
         """A member was rejected by Reserve or Permit: reject those that wait in Permit, and requeue the others."""

@@ -53,7 +53,7 @@ class SchedulerHandle:
             kind = kind_of(kind)
         if kind not in self.watched:
             if self._frozen:
-                raise RuntimeError(f"{kind.plural} are not watched: call handle.objects in the plugin's __init__")
+                raise RuntimeError(f"{kind.plural} are not watched: call handle.objects in __init__")
             self.watched.add(kind)
         return self._state.objects[kind]
 
