@@ -36,6 +36,7 @@ from bayplan.devcluster.apiserver.http.negotiation import negotiate
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.apiserver.kinds.admission import admit
+from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
 from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError
@@ -213,6 +214,7 @@ class ApiServer:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.load(INITIAL_OBJECTS)
+        update_api_services(self.storage)
 
 
 INITIAL_OBJECTS: tuple[Object, ...] = (

@@ -38,6 +38,7 @@ from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import ensure_matches_url
 from bayplan.devcluster.apiserver.storage.store import key_of
 
+READ_VERBS = frozenset({"get", "list", "watch"})
 STATUS_VERBS = frozenset({"get", "update", "patch"})
 
 WATCH_SECONDS = 1800.0
@@ -81,6 +82,8 @@ class ResourceHandler:
         if info.verb == "create" and info.name:
             raise method_not_allowed()
         if info.verb in {"update", "patch"} and not info.name:
+            raise method_not_allowed()
+        if resource.read_only and info.verb not in READ_VERBS:
             raise method_not_allowed()
         if resource.kind.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise method_not_allowed()
@@ -128,6 +131,7 @@ class ResourceHandler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         obj = read_object(resource.schema, request.body, request.content_type, validation)
+        resource.strategy.record_creator(obj, request.user.info())
         check_escalation(self._backend.access, request.user, resource, request.info.namespace, obj)
         entry = self._storage.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
         return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))

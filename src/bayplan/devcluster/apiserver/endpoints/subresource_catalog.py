@@ -12,9 +12,11 @@ from bayplan.devcluster.apiserver.endpoints.eviction import evict
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.scale import custom_scale, workload_scale
 from bayplan.devcluster.apiserver.endpoints.subresource import Subresource
+from bayplan.devcluster.apiserver.kinds.certificates import approved
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.devcluster.apiserver.status import StatusError, invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.validation.certificates import validate_approval
 
 BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")
 EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=True, model="policy_v1.Eviction")
@@ -72,6 +74,19 @@ def _finalize(backend: Backend, resource: Resource, request: Request) -> Object:
     return {"kind": NAMESPACE.kind, "apiVersion": "v1", **backend.storage.decode(resource, entry)}
 
 
+def _approve(backend: Backend, resource: Resource, request: Request) -> Object:
+    """Changes the conditions of a CertificateSigningRequest, also those that approve or deny it."""
+    storage, name = backend.storage, request.info.name
+    old = storage.load(resource, "", name)
+    new = approved(request.object(resource, old), old, storage.clock.now())
+    errors = list(validate_approval(new, old))
+    if errors:
+        raise invalid(resource.kind, name, errors)
+    entry = storage.write(resource, new, dry_run=request.dry_run())
+    kind = resource.kind
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **storage.decode(resource, entry)}
+
+
 def _create_token(backend: Backend, _resource: Resource, request: Request) -> Object:
     info = request.info
     return backend.access.tokens.create(info.namespace, info.name, request.document(TOKEN_REQUEST))
@@ -92,6 +107,9 @@ _BUILT_IN: Mapping[str, Mapping[str, Subresource]] = {
         "eviction": Subresource({"create": _evict}, "Eviction", "policy/v1"),
         "log": Subresource({"get": _no_log}, "Pod"),
         "resize": Subresource({"update": _update_spec, "patch": _update_spec}, "Pod"),
+    },
+    "certificatesigningrequests.certificates.k8s.io": {
+        "approval": Subresource({"update": _approve, "patch": _approve}, "CertificateSigningRequest"),
     },
     "serviceaccounts": {"token": Subresource({"create": _create_token}, "TokenRequest", "authentication.k8s.io/v1")},
     "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},

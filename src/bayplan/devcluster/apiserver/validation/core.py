@@ -15,7 +15,8 @@ from bayplan.devcluster.apiserver.status import (
     not_supported,
     required,
 )
-from bayplan.devcluster.apiserver.validation.pods import EFFECTS
+from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
+from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_amount, validate_tolerations
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -101,6 +102,31 @@ def validate_service(service: Object) -> Iterator[FieldError]:
             )
         if len(ports) > 1 and not port.get("name"):
             yield required(f"spec.ports[{index}].name")
+
+
+def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
+    """Rules for a runtime class."""
+    handler = runtime_class.get("handler", "")
+    if not handler:
+        yield required("handler")
+    for error in name_errors(handler, "label") if handler else ():
+        yield invalid_value("handler", handler, error)
+    for name, amount in runtime_class.get("overhead", {}).get("podFixed", {}).items():
+        yield from validate_amount(name, amount, "overhead.limits")
+    scheduling = runtime_class.get("scheduling", {})
+    yield from validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    tolerations = scheduling.get("tolerations", [])
+    yield from validate_tolerations(tolerations, "scheduling.tolerations")
+    keys = [[toleration.get(field) for field in ("key", "operator", "value", "effect")] for toleration in tolerations]
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
+            yield duplicate(f"scheduling.tolerations[{index}]", tolerations[index])
+
+
+def validate_runtime_class_update(runtime_class: Object, old: Object) -> Iterator[FieldError]:
+    """The handler is immutable."""
+    if runtime_class.get("handler") != old.get("handler"):
+        yield invalid_value("handler", runtime_class.get("handler", ""), "field is immutable")
 
 
 def validate_lease(lease: Object) -> Iterator[FieldError]:

@@ -87,7 +87,7 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
     if spec.get("preemptionPolicy", "Never") not in {"PreemptLowerPriority", "Never"}:
         yield not_supported(f"{where}.preemptionPolicy", spec["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
     for name, amount in spec.get("overhead", {}).items():
-        yield from _amount(name, amount, f"{where}.overhead")
+        yield from validate_amount(name, amount, f"{where}.overhead")
     if "resources" in spec:
         yield from _resources(spec["resources"], claims, f"{where}.resources")
     if spec.get("hostNetwork"):
@@ -201,16 +201,16 @@ def _host_ports(containers: Sequence[Object], where: str) -> Iterator[FieldError
 def _resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
     limits, requests = resources.get("limits", {}), resources.get("requests", {})
     for name, amount in limits.items():
-        yield from _amount(name, amount, f"{where}.limits")
+        yield from validate_amount(name, amount, f"{where}.limits")
     for name, amount in requests.items():
-        yield from _amount(name, amount, f"{where}.requests")
+        yield from validate_amount(name, amount, f"{where}.requests")
         if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
             yield invalid_value(
                 f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}"
             )
-        elif name in limits and not _overcommits(name) and amount != limits[name]:
+        elif name in limits and not overcommits(name) and amount != limits[name]:
             yield invalid_value(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
-        if name not in limits and not _overcommits(name):
+        if name not in limits and not overcommits(name):
             yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
     for index, claim in enumerate(resources.get("claims", ())):
         if not claim.get("name"):
@@ -219,12 +219,13 @@ def _resources(resources: Object, claims: set[str], where: str) -> Iterator[Fiel
             yield not_found_value(f"{where}.claims[{index}].name", claim["name"])
 
 
-def _overcommits(name: str) -> bool:
+def overcommits(name: str) -> bool:
     """Whether more of a resource may be allowed than is reserved: so for native resources but huge pages."""
     return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
 
 
-def _amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
+def validate_amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
+    """Rules for the amount of one resource of a container."""
     at = f"{where}[{name}]"
     errors = label_key_errors(name)
     for error in errors:

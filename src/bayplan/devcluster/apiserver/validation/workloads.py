@@ -148,6 +148,31 @@ def schedule_problem(schedule: str) -> str:
     return ""
 
 
+def validate_pod_template(pod_template: Object) -> Iterator[FieldError]:
+    """Rules for a PodTemplate."""
+    yield from validate_template(pod_template["template"], "template")
+
+
+def validate_revision(revision: Object) -> Iterator[FieldError]:
+    """Rules for a ControllerRevision."""
+    yield from validate_not_negative(revision.get("revision"), "revision")
+
+
+def validate_new_revision(revision: Object) -> Iterator[FieldError]:
+    """Rules for the data of a ControllerRevision that does not exist yet."""
+    data = revision.get("data")
+    if data is None:
+        yield required("data", "data is mandatory")
+    elif not isinstance(data, dict):
+        yield required("data", "data must be a valid JSON object")
+
+
+def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
+    """The data is immutable."""
+    if revision.get("data") != old.get("data"):
+        yield invalid_value("data", revision.get("data"), IMMUTABLE)
+
+
 def validate_budget(budget: Object) -> Iterator[FieldError]:
     """Rules for a PodDisruptionBudget."""
     spec = budget["spec"]
