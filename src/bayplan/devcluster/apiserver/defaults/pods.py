@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api import quantity
-from bayplan.devcluster.apiserver.quantities import canonical
+from bayplan.devcluster.apiserver.resource_lists import POD_LEVEL, ZERO, pod_total
 from bayplan.devcluster.apiserver.schema import Object
 
 SECRET_VOLUMES = {
@@ -139,28 +138,9 @@ def _default_pod_requests(spec: Object) -> None:
     if not limits:
         return
     requests = resources.setdefault("requests", {})
-    for name in ("cpu", "memory"):
-        together = _together(spec, name)
-        if together:
-            requests.setdefault(name, canonical(f"{together}n"))
+    total = pod_total(spec, "requests", pod_level=False)
+    for name in sorted(POD_LEVEL):
+        if total.get(name, ZERO).nanos:
+            requests.setdefault(name, str(total[name]))
     for name, limit in limits.items():
         requests.setdefault(name, limit)
-
-
-def _together(spec: Object, name: str) -> int:
-    """What a pod's containers ask for of a resource, in billionths: all of them at once, or the most that one init
-    container needs beside the sidecars started before it.
-    """
-
-    def asked(container: Object) -> int:
-        return quantity.parse(container["resources"].get("requests", {}).get(name, "0"))
-
-    running = sum(asked(container) for container in spec.get("containers") or ())
-    sidecars = most = 0
-    for container in spec.get("initContainers", ()):
-        if container.get("restartPolicy") == "Always":
-            sidecars += asked(container)
-            most = max(most, sidecars)
-        else:
-            most = max(most, sidecars + asked(container))
-    return max(running + sidecars, most)
