@@ -105,6 +105,7 @@ class ApiServer:
         self._create_initial_objects()
         if rbac:
             self.load(bootstrap_policy(alpha=alpha))
+        self.store.begin()
 
     async def __aenter__(self) -> Self:
         await self.start()

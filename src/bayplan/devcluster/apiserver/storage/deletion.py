@@ -12,7 +12,7 @@ from datetime import timedelta
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, not_supported
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, invalid_value, not_supported
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan.devcluster.apiserver.storage.store import Entry
@@ -39,13 +39,22 @@ def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
     Raises 400 or 422.
     """
     grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
+    errors = []
     policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))
     orphan = given.get("orphanDependents", parameters.get("orphanDependents"))
+    dry_run = given.get("dryRun") or ([parameters["dryRun"]] if parameters.get("dryRun") else [])
+    if policy is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid_value("propagationPolicy", policy, detail))
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan in {True, "true", "1"} else "Background"
     if policy is not None and policy not in POLICIES:
         supported = ("Foreground", "Background", "Orphan", "nil")
-        raise invalid(OPTIONS, "", [not_supported("propagationPolicy", policy, supported)])
+        errors.append(not_supported("propagationPolicy", policy, supported))
+    if set(dry_run) - {"All"}:
+        errors.append(not_supported("dryRun", dry_run, ("All",)))
+    if errors:
+        raise invalid(OPTIONS, "", errors)
     preconditions = given.get("preconditions") or {}
     try:
         seconds = None if grace is None else int(grace)
@@ -56,7 +65,7 @@ def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         propagation=policy,
-        dry_run=bool(given.get("dryRun") or parameters.get("dryRun")),
+        dry_run=bool(dry_run),
     )
 
 

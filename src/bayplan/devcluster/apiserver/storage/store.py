@@ -180,6 +180,7 @@ class Store:
         self.uids: dict[str, tuple[str, str]] = {}
         """By uid: (resource, key) of every object."""
         self._history = history
+        self._begin = 0
         self._collections: dict[str, Collection] = {}
 
     def collection(self, resource: str) -> Collection:
@@ -187,6 +188,7 @@ class Store:
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(self._history)
+            found.compacted = self._begin
         return found
 
     def put(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
@@ -226,6 +228,13 @@ class Store:
             dependents.discard((resource, entry.key))
             if not dependents:
                 del self.dependents[uid]
+
+    def begin(self) -> None:
+        """Lets the history begin with the current state: watches from earlier versions get 410."""
+        self._begin = self.version
+        for collection in self._collections.values():
+            collection.compact()
+            collection.compacted = self.version
 
     def compact(self) -> None:
         """Drops all history, as compaction of etcd does."""
