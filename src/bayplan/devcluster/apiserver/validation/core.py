@@ -16,7 +16,9 @@ from bayplan.devcluster.apiserver.status import (
     required,
 )
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
-from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_amount, validate_tolerations
+from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_tolerations
+from bayplan.devcluster.apiserver.validation.resources import validate_amount
+from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -151,15 +153,30 @@ def validate_claim(claim: Object) -> Iterator[FieldError]:
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
-    """A claim's spec stays, but for a binding, a storage class and a larger size."""
-    allowed = {"volumeName", "resources", "storageClassName", "volumeAttributesClassName"}
-    new = {key: value for key, value in claim["spec"].items() if key not in allowed}
-    was = {key: value for key, value in old["spec"].items() if key not in allowed}
+    """A claim's spec is immutable, except for its binding, a first storage class, and what a bound claim may change."""
+    new, was = {**claim["spec"]}, {**old["spec"]}
+    for field in ("volumeName", "storageClassName"):
+        if field not in was:
+            new.pop(field, None)
+    size, old_size = (_storage(spec["resources"].get("requests", {})) for spec in (new, was))
+    if claim.get("status", {}).get("phase") == "Bound":
+        for spec in (new, was):
+            spec.pop("volumeAttributesClassName", None)
+            requests = {**spec["resources"].get("requests", {}), "storage": ""}
+            spec["resources"] = {**spec["resources"], "requests": requests}
     if new != was:
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
         yield forbidden_field("spec", detail)
+    if size < old_size and size <= _storage(old.get("status", {}).get("capacity", {})):
+        yield forbidden_field("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if claim["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
+        yield invalid_value("volumeMode", claim["spec"].get("volumeMode"), "field is immutable")
+
+
+def _storage(amounts: Object) -> int:
+    return quantity.parse(amounts.get("storage", "0"))
 
 
 def validate_volume(volume: Object) -> Iterator[FieldError]:
@@ -173,6 +190,11 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
     sources = [key for key in spec if key in VOLUME_SOURCES]
     if not sources:
         yield required("spec", "must specify a volume type")
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None and "required" not in affinity:
+        yield required("spec.nodeAffinity.required", "must specify required node constraints")
+    elif affinity is not None:
+        yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required")
 
 
 def _access_modes(spec: Object, detail: str) -> Iterator[FieldError]:

@@ -31,6 +31,10 @@ MOST_RESULTS = 32
 MOST_DEVICES = 128
 MOST_SPECIAL_DEVICES = 64
 """Of a slice some of whose devices have taints or use counters."""
+EMPTY_EXPRESSION = (
+    "compilation failed: ERROR: <input>:1:1: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', "
+    "'-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | \n | ^"
+)
 LONGEST_EXPRESSION = 10 * 1024
 MODES = ("All", "ExactCount")
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
@@ -196,7 +200,9 @@ def _selectors(selectors: Sequence[Object], where: str) -> Iterator[FieldError]:
 def _selector(selector: Object, where: str) -> Iterator[FieldError]:
     if selector.get("cel") is None:
         yield required(f"{where}.cel")
-    elif len(selector["cel"].get("expression", "")) > LONGEST_EXPRESSION:
+    elif not selector["cel"].get("expression"):
+        yield invalid_value(f"{where}.cel.expression", "", EMPTY_EXPRESSION)
+    elif len(selector["cel"]["expression"]) > LONGEST_EXPRESSION:
         yield too_long(f"{where}.cel.expression", LONGEST_EXPRESSION)
 
 

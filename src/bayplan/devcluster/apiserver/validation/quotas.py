@@ -14,7 +14,7 @@ from bayplan.devcluster.apiserver.status import (
     invalid_value,
     required,
 )
-from bayplan.devcluster.apiserver.validation.pods import CONTAINER_RESOURCES, STANDARD_RESOURCES, overcommits
+from bayplan.devcluster.apiserver.validation.resources import CONTAINER_RESOURCES, STANDARD_RESOURCES, overcommits
 
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
 _BOUNDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
