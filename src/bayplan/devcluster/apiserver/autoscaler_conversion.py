@@ -29,10 +29,10 @@ def to_v2(autoscaler: Object) -> Object:
                 part[field] = value
     target = spec.pop("targetCPUUtilizationPercentage", None)
     if target is not None:
-        spec["metrics"] = [_cpu("target", target), *spec.get("metrics", ())]
+        spec["metrics"] = [_cpu("target", target), *(spec.get("metrics") or ())]
     current = status.pop("currentCPUUtilizationPercentage", None)
     if current is not None:
-        status["currentMetrics"] = [_cpu("current", current), *status.get("currentMetrics", ())]
+        status["currentMetrics"] = [_cpu("current", current), *(status.get("currentMetrics") or ())]
     if annotations:
         metadata["annotations"] = annotations
     return {"metadata": metadata, "spec": spec, "status": status}

@@ -110,7 +110,7 @@ def _default_volume(volume: Object) -> None:
         if source in SECRET_VOLUMES:
             field, value = SECRET_VOLUMES[source]
             volume[source].setdefault(field, value)
-    for projection in volume.get("projected", {}).get("sources", ()):
+    for projection in volume.get("projected", {}).get("sources") or ():
         if "serviceAccountToken" in projection:
             projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         for item in projection.get("downwardAPI", {}).get("items", ()):

@@ -44,7 +44,9 @@ class Entry:
         self.labels: dict[str, str] = metadata.get("labels") or _NONE
         self.fields = fields
         self.terminating = "deletionTimestamp" in metadata
-        self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences", ()))
+        self.owners: tuple[str, ...] = tuple(
+            dict.fromkeys(owner["uid"] for owner in metadata.get("ownerReferences", ()))
+        )
         self.raw: bytes = encode(obj)
         """The object without `kind` and `apiVersion`, as a JSON object that is not empty."""
         self.converted: tuple[object, bytes] | None = None

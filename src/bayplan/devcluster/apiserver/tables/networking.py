@@ -70,7 +70,7 @@ def _ingress_class(ingress_class: Object, now: datetime) -> list[Any]:
     parameters = spec.get("parameters")
     reference = "<none>"
     if parameters is not None:
-        group = f".{parameters['apiGroup']}" if "apiGroup" in parameters else ""
+        group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
         reference = f"{parameters['kind']}{group}/{parameters['name']}"
     name = f"{metadata['name']} (default)" if default else metadata["name"]
     return [name, spec.get("controller", ""), reference, age(ingress_class, now)]

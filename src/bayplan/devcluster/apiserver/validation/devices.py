@@ -248,8 +248,8 @@ def _place(spec: Object) -> Iterator[FieldError]:
             yield invalid_value("spec.nodeName", spec["nodeName"], error)
     if spec.get("nodeSelector") is not None:
         yield from validate_node_selector(spec["nodeSelector"], "spec.nodeSelector")
-        if len(spec["nodeSelector"].get("nodeSelectorTerms", ())) != 1:
-            terms = spec["nodeSelector"].get("nodeSelectorTerms", ())
+        if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) != 1:
+            terms = spec["nodeSelector"].get("nodeSelectorTerms") or ()
             yield invalid_value(
                 "spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term"
             )

@@ -147,7 +147,7 @@ def _service(service: Object, where: str) -> Iterator[FieldError]:
 
 
 def _reference(reference: Object, where: str) -> Iterator[FieldError]:
-    if "apiGroup" in reference:
+    if reference.get("apiGroup") is not None:
         yield from _named(reference["apiGroup"], "subdomain", f"{where}.apiGroup")
     for field in ("kind", "name"):
         if not reference.get(field):
