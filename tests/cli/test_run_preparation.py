@@ -330,12 +330,12 @@ async def test_the_client_is_the_one_that_the_configuration_asks_for(tmp_path):
     configuration = KubeSchedulerConfiguration()
     configuration.clientConnection.kubeconfig = str(path)
     async with _client(configuration, None, None) as client:
-        assert (client.access.server, client._limit) == ("https://theirs:6443", None)
+        assert (client.access.server, client._transport._limit) == ("https://theirs:6443", None)
     configuration.clientConnection.qps = 10.0
     async with _client(configuration, "https://mine:6443", "x") as client:
         assert client.access.server == "https://mine:6443"
         assert await client.access.credentials.headers() == {"Authorization": "Bearer secret"}
-        assert client._limit is not None
+        assert client._transport._limit is not None
     with pytest.raises(ConfigError, match="nonesuch"):
         _client(configuration, None, "nonesuch")
 

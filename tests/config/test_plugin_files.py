@@ -121,7 +121,7 @@ def test_a_module_by_name(tmp_path, monkeypatch):
         ),
         pytest.param(
             "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n",
-            "plugin 'P' takes part in nothing",
+            "plugin 'P' implements no extension point",
             id="idle",
         ),
         pytest.param(
@@ -131,19 +131,18 @@ def test_a_module_by_name(tmp_path, monkeypatch):
         ),
         pytest.param(
             CLASS + "    def PreFilter(self, cycle, pod, nodes): pass\n",
-            "plugin 'P' has PreFilter, which nobody calls: its name is pre_filter here",
+            "plugin 'P' has PreFilter, which is never called: rename it to pre_filter",
             id="Go's name",
         ),
         pytest.param(
             CLASS + "    def EventsToRegister(self): pass\n    def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P' has EventsToRegister, which nobody calls: its name is events here",
+            "plugin 'P' has EventsToRegister, which is never called: rename it to events",
             id="Go's name, which is another one",
         ),
         pytest.param(
             CLASS + "    async def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P': filter is asynchronous, but nobody waits for it: make it a plain `def`, and do what takes "
-            "time in bind or pre_bind",
-            id="asynchronous where nobody waits",
+            "plugin 'P': filter must not be asynchronous: make it a plain `def`, and await in bind or pre_bind instead",
+            id="asynchronous method of a synchronous point",
         ),
         pytest.param(
             CLASS + "    arguments = {'most': 3}\n    def filter(self, cycle, pod, node): pass\n",
@@ -368,15 +367,15 @@ def test_a_function_that_says_what_it_reads_has_its_answers_kept():
     for number in range(6):
         decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
     assert (templates.used, len(asked)) == (5, 6)
-    with pytest.raises(InvalidPlugin, match="weight is 0, expected an integer from 1 on"):
+    with pytest.raises(InvalidPlugin, match="weight is 0, expected a positive integer"):
         score_plugin(weight=0)(lambda pod, node: 1)
 
 
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        (["Node"], r"events gave 'Node', expected an EventHint\("),
-        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is no kind: expected .* plural\.version"),
+        (["Node"], r"events yielded 'Node', expected an EventHint\("),
+        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is not a kind: expected .* plural\.version"),
         (None, "events failed: TypeError"),
     ],
 )

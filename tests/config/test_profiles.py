@@ -88,7 +88,7 @@ def test_events_that_are_none_are_told_where_the_plugin_is_enabled():
     with pytest.raises(ConfigurationError) as refusal:
         build("profiles: [{plugins: {filter: {enabled: [{name: NodeName}, {name: Eventful}]}}}]", Eventful)
     assert str(refusal.value).startswith(
-        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events gave 'Node', expected an EventHint("
+        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events yielded 'Node', expected an EventHint("
     )
 
 

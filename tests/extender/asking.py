@@ -10,12 +10,14 @@ from typing import Any
 
 import aiohttp
 
-from bayplan.client import InProcessClient
+from bayplan.client import Client
 from bayplan.config import parse_configuration
 from bayplan.config.types import API_VERSION, KIND
+from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.extender.plugins import plugins_alone, plugins_of
 from bayplan.extender.running import RunningExtender, ServerSettings, running_extender
 from bayplan.framework.functions import filter_plugin
+from bayplan.testing.in_memory import make_client
 
 TIME = "2026-01-01T00:00:00Z"
 
@@ -63,7 +65,7 @@ class Extender:
 @asynccontextmanager
 async def serving(
     *plugins: Any,
-    client: InProcessClient | None = None,
+    client: Client | None = None,
     configuration: dict[str, Any] | None = None,
     synced: bool = True,
     **settings: Any,
@@ -109,12 +111,9 @@ def pod(name: str = "web", *, on: str | None = None, cpu: str = "1", **spec: Any
     }
 
 
-def cluster(*names: str, pods: tuple[dict[str, Any], ...] = ()) -> InProcessClient:
+def cluster(*names: str, pods: tuple[dict[str, Any], ...] = ()) -> InMemoryClient:
     """A client of a cluster with these nodes and pods."""
-    nodes = [node(name) for name in names]
-    for each in nodes:
-        del each["metadata"]["resourceVersion"]
-    return InProcessClient([*nodes, *pods])
+    return make_client(*(node(name) for name in names), *pods)
 
 
 @filter_plugin

@@ -8,8 +8,9 @@ import pytest
 from asking import cluster, no_c, pod, serving
 
 from bayplan import SKIP, Plugin
-from bayplan.api.kinds import EVENT, POD
-from bayplan.client import ApiError, TransportError
+from bayplan.api.kinds import CORE_EVENT, POD
+from bayplan.devcluster.apiserver import Fault
+from bayplan.testing.in_memory import load, stored
 
 pytestmark = pytest.mark.feature("Serving as an extender: bind")
 
@@ -75,20 +76,21 @@ async def test_whoever_asks_twice_is_told_twice_that_all_is_well(client):
         for _ in range(2):
             assert await extender.ask("bind", **ARGS) == {"Error": ""}
         answer = await extender.ask("bind", **ARGS | {"Node": "b"})
-    assert answer["Error"] == 'binding default/web to b: 409 Conflict: pods "web" is already assigned to node "a"'
+    why = 'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "a"'
+    assert answer["Error"] == f"binding default/web to b: 409 Conflict: {why}"
 
 
 async def test_a_pod_that_is_not_known_yet_is_read():
     client = cluster("a")
-    client.fail("list", POD, TransportError("down", sent=False), times=1000)
+    client.server.faults.add(Fault(verb="list", resource="pods", drop="before"))
     async with serving(no_c, client=client, synced=False) as extender:
-        await client.create(POD, pod())
+        load(client.server, pod())
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
         assert await bound_to(client) == "a"
 
 
 async def test_an_answer_that_is_lost_is_looked_for(client):
-    client.fail("bind", POD, TransportError("reset", sent=True), carried_out=True)
+    client.server.faults.add(Fault(subresource="binding", drop="after", times=1))
     async with serving(no_c, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
 
@@ -96,12 +98,20 @@ async def test_an_answer_that_is_lost_is_looked_for(client):
 @pytest.mark.parametrize(
     ("failure", "error"),
     [
-        pytest.param(ApiError(403, "Forbidden", "you may not"), "403 Forbidden: you may not", id="not allowed"),
-        pytest.param(TransportError("reset", sent=True), "reset", id="no answer"),
+        pytest.param(
+            {"answer": 403, "reason": "Forbidden", "message": "you may not"},
+            "403 Forbidden: you may not",
+            id="not allowed",
+        ),
+        pytest.param(
+            {"drop": "before"},
+            "POST /api/v1/namespaces/default/pods/web/binding: the server closed the connection",
+            id="no answer",
+        ),
     ],
 )
 async def test_the_server_will_not(client, failure, error):
-    client.fail("bind", POD, failure)
+    client.server.faults.add(Fault(subresource="binding", **failure))
     async with serving(no_c, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": BINDING + error}
     assert await bound_to(client) is None
@@ -115,7 +125,7 @@ async def test_the_server_will_not(client, failure, error):
         pytest.param(no_c, {"Node": ""}, "the request has no Node", id="no node"),
         pytest.param(no_c, {"PodName": ""}, "the request has no PodName", id="no name"),
         pytest.param(no_c, {"PodNamespace": None}, "the request has no PodNamespace", id="no namespace"),
-        pytest.param(no_c, {"PodName": "../../nodes"}, "cannot be the name of an object", id="a path"),
+        pytest.param(no_c, {"PodName": "../../nodes"}, "is not a valid name of an object", id="a path"),
         pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
         pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin refuses"),
         pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin fails"),
@@ -156,7 +166,7 @@ async def test_events_of_plugins_are_written_before_it_ends(client):
 
     async with serving(Tells, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
-    notes = [each.document["note"] for each in client.requests if each.kind is EVENT and each.verb == "create"]
+    notes = [event["message"] for event in stored(client.server, CORE_EVENT)]
     assert notes == ["has a place on a"]
 
 

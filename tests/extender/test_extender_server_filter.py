@@ -8,8 +8,6 @@ import pytest
 from asking import cluster, no_c, node, pod, serving
 
 from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin
-from bayplan.api.kinds import POD
-from bayplan.client import TransportError
 from bayplan.cluster.state import ClusterState
 from bayplan.extender import wire
 from bayplan.extender.sent_nodes import SentNodes
@@ -140,7 +138,7 @@ async def test_no_nodes_are_an_answer_too():
         pytest.param(breaks_on_b, "plugin breaks_on_b failed in Filter: KeyError: 'zone'", id="raises"),
         pytest.param(
             filter_plugin(name="three")(lambda _pod, _node: 3),
-            "plugin three failed in Filter: answered 3; expected None, a reason (str) or a Status",
+            "plugin three failed in Filter: returned 3; expected None, a reason (str) or a Status",
             id="nonsense",
         ),
         pytest.param(
@@ -191,7 +189,7 @@ async def test_names_alone_are_not_enough_without_a_connection():
 
 async def test_before_the_cluster_is_known_nothing_is_decided():
     client = cluster(*NODES)
-    client.fail("list", POD, TransportError("down", sent=False), times=1000)
+    client.transport.reachable = False
     async with serving(no_c, client=client, synced=False) as extender:
         assert (await extender.filter(*NODES))["Error"] == "the extender does not know the cluster yet"
         for verb, args in (("prioritize", {"NodeNames": []}), ("preempt", {"NodeNameToMetaVictims": {}})):

@@ -123,7 +123,7 @@ async def test_no_nodes():
     [
         pytest.param(
             {"Nodes": {"items": nodes(a=101)}},
-            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalisation, got 101 to 101\n"),
+            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalization, got 101 to 101\n"),
             id="a plugin that fails",
         ),
         pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),

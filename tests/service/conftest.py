@@ -13,6 +13,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.informers import NodeHandler, PodHandler
 from bayplan.service.runtime import Runtime
 
 
@@ -86,6 +87,32 @@ def make_runtime(client: Any, clock: Any, *profiles: Any, **fields: Any) -> Runt
     queues = {profile.scheduler_name: QueueProfile.of(profile) for profile in profiles}
     runtime.queue = SchedulingQueue(queues, runtime.state.nominations)
     return runtime
+
+
+class Watch:
+    """Reports changes to the handler of a kind, as a watch does."""
+
+    def __init__(self, handler: Any, key: Any) -> None:
+        self._handler, self._key = handler, key
+
+    def added(self, new: Any) -> None:
+        self._handler.put(self._key(new), new)
+
+    def updated(self, _old: Any, new: Any) -> None:
+        self._handler.put(self._key(new), new)
+
+    def deleted(self, old: Any) -> None:
+        self._handler.removed(self._key(old))
+
+
+def watch_pods(runtime: Runtime, *scheduler_names: str) -> Watch:
+    """A watch of pods."""
+    return Watch(PodHandler(runtime, scheduler_names), lambda pod: pod.key)
+
+
+def watch_nodes(runtime: Runtime) -> Watch:
+    """A watch of nodes."""
+    return Watch(NodeHandler(runtime), lambda node: node.object.metadata.name)
 
 
 def events_of(runtime: Runtime) -> list[dict[str, Any]]:

@@ -8,17 +8,19 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, TransportError
-from bayplan.client.in_process import InProcessClient
 from bayplan.config import default_profile
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import Gang, Plugin
 from bayplan.framework.status import Status
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
+AT_ONCE = {"terminationGracePeriodSeconds": 0}
+"""For pods that are gone once they are deleted, as there is no kubelet."""
 
 
 class Gangs(Coscheduling):
@@ -31,20 +33,24 @@ class World:
     def __init__(self, client, scheduler):
         self.client, self.scheduler = client, scheduler
 
+    async def create(self, kind, document):
+        load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+        await asyncio.sleep(0)
+
     async def add_node(self, name, cpu="2"):
         room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
-        await self.client.create(NODE, {"metadata": {"name": name}, "status": {"allocatable": room}})
+        await self.create(NODE, {"metadata": {"name": name}, "status": {"allocatable": room, "capacity": room}})
 
     async def add(self, *names, least=None, cpu="1", scheduler="default-scheduler", **spec):
         """Pods, of one gang if `least` is given."""
         labels = {} if least is None else {LIGHTWEIGHT_LABEL: "crew", MIN_AVAILABLE_LABEL: str(least)}
         for name in names:
             containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
-            await self.client.create(
+            await self.create(
                 POD,
                 {
                     "metadata": {"name": name, "labels": labels},
-                    "spec": {"containers": containers, "schedulerName": scheduler, **spec},
+                    "spec": {"containers": containers, "schedulerName": scheduler, **AT_ONCE, **spec},
                 },
             )
 
@@ -75,7 +81,7 @@ class World:
 @asynccontextmanager
 async def world(*plugins, profiles=("default-scheduler",)):
     loop = asyncio.get_running_loop()
-    async with InProcessClient() as client:
+    async with make_client(clock=loop) as client:
 
         def build(handle):
             return {name: default_profile(name, handle, [Gangs, *plugins]) for name in profiles}
@@ -234,17 +240,17 @@ def test_members_of_two_profiles_would_wait_for_each_other_in_vain():
 
 
 LOST_BINDINGS = {
-    "the server says no": ApiError(500, "InternalError", "no"),
-    "no answer comes": TransportError("gone", sent=True),
+    "the server says no": {"answer": 500},
+    "no answer comes": {"drop": "before"},
 }
 
 
-@pytest.mark.parametrize("error", LOST_BINDINGS.values(), ids=LOST_BINDINGS)
-def test_a_binding_that_fails_is_made_up_for(error):
+@pytest.mark.parametrize("fault", LOST_BINDINGS.values(), ids=LOST_BINDINGS)
+def test_a_binding_that_fails_is_made_up_for(fault):
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="4")
-            here.client.fail("bind", POD, error)
+            here.client.server.faults.add(Fault(subresource="binding", times=1, **fault))
             await here.add("m-0", "m-1", "m-2", least=3)
             await here.settle()
             assert set(await here.nodes()) == {"m-0", "m-1", "m-2"}
@@ -357,12 +363,12 @@ def test_a_gang_evicts_nobody_else_while_its_victims_are_on_their_way():
             await here.add("low-1", priority=-5)
             await here.settle()
             await here.add_node("c", cpu="1")
-            here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3, name="low-0")
+            here.client.server.faults.add(Fault(verb="delete", name="low-0", answer=500, times=3))
             await here.add("m-0", "m-1", least=2)
             await here.settle(0.1)
             await here.add("m-2", least=2)
             await here.settle(0.1)
-            assert {each.name for each in here.client.requests if each.verb == "delete"} == {"low-0"}
+            assert {each.info.name for each in here.client.transport.sent("delete")} == {"low-0"}
             await here.settle()
             assert {"m-0", "m-1"} <= set(await here.nodes())
             here.nothing_is_held()
@@ -395,4 +401,4 @@ def test_work_in_the_background_that_breaks_is_begun_again(caplog):
             assert wistful.began == 2
 
     tell(story())
-    assert "plugin Wistful failed in the background" in caplog.text
+    assert "the background work of plugin Wistful failed" in caplog.text

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from tests.service.conftest import make_pod, make_runtime
+from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_pods
 
 from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import Point, Profile
 from bayplan.queue import Place
-from bayplan.service.informers import NodeHandler, PodHandler, SentNode
+from bayplan.service.informers import PodHandler, SentNode
 
 WAITING = make_pod()
 BOUND = make_pod(node="a")
@@ -30,8 +30,8 @@ class Watched:
         self.runtime = make_runtime(client, clock, Profile("test", {Point.QUEUE_SORT: [Sort()]}))
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
         self.intake, self.recorder, self.clock = self.runtime.intake, self.runtime.recorder, clock
-        self.pods = PodHandler(self.runtime, {"test"})
-        self.nodes = NodeHandler(self.runtime)
+        self.pods, self.nodes = watch_pods(self.runtime, "test"), watch_nodes(self.runtime)
+        self.handler = PodHandler(self.runtime, {"test"})
 
     def where(self, uid: str = "uid-web") -> str:
         queued = self.queue.get(uid)
@@ -174,7 +174,7 @@ def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
 )
 def test_a_pod_that_cannot_be_read_is_named(watched, caplog, spec, told) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
-    watched.pods.undecodable(raw, ValueError("'x' is not a quantity"))
+    watched.handler.undecodable(raw, ValueError("'x' is not a quantity"))
     assert "ignoring pod default/odd, which cannot be decoded" in caplog.text
     events = watched.events()
     assert len(events) == told

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
-from tests.service.conftest import events_of, make_runtime
+from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
@@ -18,7 +18,7 @@ from bayplan.service.binding import BindingCycles
 from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
-from bayplan.service.informers import NodeHandler, PodHandler, SentNode
+from bayplan.service.informers import SentNode
 from bayplan.service.loop import SchedulingLoop
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -100,8 +100,7 @@ class Setting:
         self.plans = PlanCarrier(self.runtime, profiles, self.bindings, Evictions(self.runtime, self.bindings))
         attempts = AttemptDriver(self.runtime, profiles, random.Random(0), self.extenders)
         self.loop = SchedulingLoop(self.runtime, attempts, self.plans)
-        self.pods = PodHandler(self.runtime, {NAME})
-        self.nodes = NodeHandler(self.runtime)
+        self.pods, self.nodes = watch_pods(self.runtime, NAME), watch_nodes(self.runtime)
 
     def place_of(self, pod):
         queued = self.queue.get(pod.uid)

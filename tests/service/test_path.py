@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import InProcessClient
+from bayplan.api.kinds import POD
 from bayplan.config import default_profile
 from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 ROOT = Path(__file__).parents[2]
@@ -64,10 +65,8 @@ def called(monkeypatch):
 
 async def schedule(called, *pods):
     """Schedule pods on a cluster with one node, and return the calls since they were created."""
-    async with InProcessClient() as client:
-        room = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-        await client.create(NODE, {"metadata": {"name": "a"}, "status": {"allocatable": room}})
-        loop = asyncio.get_running_loop()
+    loop = asyncio.get_running_loop()
+    async with make_client(make_node("a"), clock=loop) as client:
         scheduler = Scheduler(
             client,
             lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [Gangs])},

@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP
-from bayplan.client import ApiError
-from bayplan.client.in_process import InProcessClient
 from bayplan.config import default_profile
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import GangVictims, Plugin
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
+AT_ONCE = {"terminationGracePeriodSeconds": 0}
+"""For pods that are gone once they are deleted, as there is no kubelet."""
 GANGS = ("GangScheduling",)
 TOPOLOGY = (*GANGS, "TopologyPlacementGenerator", "PodGroupPodsCount")
 WHOLE = (*GANGS, "WorkloadAwarePreemption")
@@ -25,24 +27,28 @@ class World:
     def __init__(self, client, scheduler):
         self.client, self.scheduler = client, scheduler
 
+    async def create(self, kind, document):
+        load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+        await asyncio.sleep(0)
+
     async def add_node(self, name, rack=None, cpu="2"):
         room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
         metadata = {"name": name, "labels": {"rack": rack} if rack else {}}
-        await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room}})
+        await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
 
     async def add_group(self, name, least=None, topology=None, **spec):
         policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
         constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
         spec = {"schedulingPolicy": policy, **constraints, **spec}
-        await self.client.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
+        await self.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
 
     async def add(self, *names, of=None, cpu="1", scheduler="default-scheduler", **spec):
         if of is not None:
             spec["schedulingGroup"] = {"podGroupName": of}
         for name in names:
             containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
-            document = {"containers": containers, "schedulerName": scheduler, **spec}
-            await self.client.create(POD, {"metadata": {"name": name}, "spec": document})
+            document = {"containers": containers, "schedulerName": scheduler, **AT_ONCE, **spec}
+            await self.create(POD, {"metadata": {"name": name}, "spec": document})
 
     async def delete(self, name):
         await self.client.delete(POD, name, "default")
@@ -69,7 +75,7 @@ class World:
         assert self.scheduler.queue.pending_pods().in_flight == 0
 
     def evicted(self):
-        return {each.name for each in self.client.requests if each.verb == "delete" and each.document}
+        return {each.info.name for each in self.client.transport.sent("delete") if each.document}
 
 
 def tell(story, gated=GANGS, plugins=(), profiles=("default-scheduler",)):
@@ -87,7 +93,7 @@ async def _told(story, gated, plugins, profiles):
 @asynccontextmanager
 async def world(gated, plugins, profiles):
     loop = asyncio.get_running_loop()
-    async with InProcessClient() as client:
+    async with make_client(clock=loop) as client:
 
         def build(handle):
             return {name: default_profile(name, handle, plugins, gated) for name in profiles}
@@ -215,7 +221,7 @@ def test_a_gang_of_which_a_member_breaks():
 
 def test_a_condition_is_written_once_the_server_takes_it():
     async def story(here):
-        here.client.fail("patch", POD_GROUP, ApiError(500, "InternalError", "no"), times=3)
+        here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP.plural, answer=500, times=3))
         await here.add_node("a")
         await here.add_group("crew", 1)
         await here.add("one", of="crew")
@@ -368,7 +374,7 @@ def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
         await here.settle()
         assert here.evicted() == {"h-0", "h-1"}
         assert {"us", "plain"} <= set(await here.nodes())
-        events = [each.document for each in here.client.requests if each.kind.kind == "Event" and each.verb == "create"]
+        events = [each.document for each in here.client.transport.sent("create", "events")]
         notes = [each["note"] for each in events if each["reason"] == "Preempted"]
         uid = (await here.client.get(POD_GROUP, "vip", "default")).metadata.uid
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
@@ -385,7 +391,7 @@ def test_a_group_that_would_not_fit_either_way_evicts_nobody():
         await here.add("one", "two", of="vip")
         await here.settle()
         assert here.evicted() == set()
-        told = "preemption: the gang would not fit if all pods of lower priority were gone"
+        told = "preemption: the gang would not fit even if all pods of lower priority were evicted"
         assert told in (await here.said("vip"))[1]
 
     tell(story, WHOLE)
@@ -412,7 +418,7 @@ def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
         await here.add("low-a", "low-b", priority=-5)
         await here.settle()
         await here.add_group("vip", 1, priority=10)
-        here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3)
+        here.client.server.faults.add(Fault(verb="delete", answer=500, times=3))
         await here.add("us", of="vip")
         await here.settle()
         assert len(here.evicted()) == 1

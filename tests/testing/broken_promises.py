@@ -296,7 +296,7 @@ BROKEN_PROMISES = [
     (GateThatStays, "events", "metadata.labels of the pod itself changes"),
     (LeaksReservations, "reserve", "give back exactly what reserve took"),
     (UnreservesOnce, "reserve", "raise nothing where there is nothing"),
-    (PermitsNumber, "binding", "answered 30"),
+    (PermitsNumber, "binding", "returned 30"),
     (PostBindRaises, "binding", "let PostBind raise nothing"),
     (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
     (never_says_no, "exercise", "it took every pod on every node"),

@@ -1,4 +1,4 @@
-"""What is wrong with one field of a document, in the words that Kubernetes uses.
+"""Validation errors of single fields, with Kubernetes' messages.
 
 Mirrors apimachinery's pkg/util/validation/field/errors.go.
 """
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One field that is wrong. `path` as in `profiles[0].schedulerName`; "" for the whole document."""
+    """The error of a field. `path` is its location, such as `profiles[0].schedulerName`; "" for the whole document."""
 
     path: str
     message: str
@@ -22,39 +22,39 @@ class FieldError:
         return f"{self.path}: {self.message}" if self.path else self.message
 
     def below(self, parent: str) -> FieldError:
-        """The same error, seen from a document that has this one at `parent`."""
+        """The same error with a path relative to a document that contains this one at `parent`."""
         return FieldError(join(parent, self.path), self.message)
 
 
 def join(parent: str, child: str) -> str:
-    """The path of a child, which may be an index as in `[0]`."""
+    """The path of a child. `child` can be an index such as `[0]`."""
     return f"{parent}.{child}" if parent and child and not child.startswith("[") else parent + child
 
 
 def required(path: str, detail: str = "") -> FieldError:
-    """A field that has to be there is not."""
+    """A required field is missing."""
     return FieldError(path, f"Required value: {detail}" if detail else "Required value")
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """A value that breaks a rule."""
+    """A value violates a rule."""
     return FieldError(path, f"Invalid value: {_shown(value)}: {detail}")
 
 
 def not_supported(path: str, value: str, supported: Sequence[str]) -> FieldError:
-    """A value outside an enumeration."""
+    """A value isn't one of the supported ones."""
     return FieldError(
         path, f"Unsupported value: {_shown(value)}: supported values: {', '.join(map(_shown, supported))}"
     )
 
 
 def forbidden(path: str, detail: str) -> FieldError:
-    """A field that may not be set here."""
+    """A field must not be set here."""
     return FieldError(path, f"Forbidden: {detail}")
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """A value that must be unique in its list and is not."""
+    """A value occurs more than once in a list of unique values."""
     return FieldError(path, f"Duplicate value: {_shown(value)}")
 
 

@@ -6,8 +6,7 @@ from bayplan.api import kinds
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
-    from bayplan.api.custom_objects import kind_of
-    from bayplan.api.kinds import Kind
+    from bayplan.api.kinds import Kind, kind_of
     from bayplan.client.access import ClusterAccess
     from bayplan.client.answers import Page, WatchEvent
     from bayplan.client.backoff import Backoff
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from bayplan.client.errors import ApiError, ConfigError, TransportError
     from bayplan.client.http import HttpClient
     from bayplan.client.kubeconfig import load_kubeconfig
+    from bayplan.client.list_watch import ListWatch, Sink
     from bayplan.client.reflector import Handler, Reflector
-    from bayplan.client.store import Store
 
 __all__ = [
     "ApiError",
@@ -28,10 +27,11 @@ __all__ = [
     "Handler",
     "HttpClient",
     "Kind",
+    "ListWatch",
     "Page",
     "PatchType",
     "Reflector",
-    "Store",
+    "Sink",
     "TransportError",
     "WatchEvent",
     "connect",
@@ -43,8 +43,7 @@ __all__ = [
 __getattr__ = lazily(
     __name__,
     {
-        "bayplan.api.custom_objects": ("kind_of",),
-        "bayplan.api.kinds": ("Kind",),
+        "bayplan.api.kinds": ("Kind", "kind_of"),
         "bayplan.client.access": ("ClusterAccess",),
         "bayplan.client.answers": ("Page", "WatchEvent"),
         "bayplan.client.backoff": ("Backoff",),
@@ -52,10 +51,9 @@ __getattr__ = lazily(
         "bayplan.client.connection": ("connect",),
         "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
         "bayplan.client.http": ("HttpClient",),
-        "bayplan.client.in_process": ("InProcessClient", "Request"),
         "bayplan.client.kubeconfig": ("load_kubeconfig",),
+        "bayplan.client.list_watch": ("ListWatch", "Sink"),
         "bayplan.client.reflector": ("Handler", "Reflector"),
-        "bayplan.client.store": ("Store",),
     },
 )
 """aiohttp and the kubeconfig reader take longer to import than a short command takes to run."""

@@ -1,4 +1,4 @@
-"""A client's own limit on requests a second, for those who set one."""
+"""The client's own limit of requests per second, if one is set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 
 class RateLimit:
-    """A token bucket: `burst` requests at once, then `qps` a second, in the order in which they asked."""
+    """A token bucket: `burst` requests at once, then `qps` per second, in the order of the calls."""
 
     def __init__(
         self,
@@ -25,10 +25,10 @@ class RateLimit:
         self._clock = clock
         self._sleep = sleep
         self._next = clock() - self._lead
-        """When the next request would go if requests were spread evenly."""
+        """The time of the next request if requests were evenly spaced."""
 
     async def acquire(self) -> None:
-        """Returns when the next request may go."""
+        """Returns once the next request may be sent."""
         now = self._clock()
         due = max(self._next, now - self._lead)
         self._next = due + self._interval

@@ -41,8 +41,7 @@ class ClusterState:
         self.table = NodeTable()
         self.nominations = Nominations()
         self.objects = Objects()
-        self.preemptions = Preemptions(self.pod)
-        self._pods: dict[str, PodInfo] = {}
+        self.preemptions = Preemptions(self.table.pod)
         self._assumed: set[str] = set()
         self._hypothetically_gone: dict[str, tuple[PodInfo, bool]] = {}
         """Pods that a what-if removed, and whether they were assumed."""
@@ -67,22 +66,20 @@ class ClusterState:
         if pod.terminated:
             self.remove_pod(pod.uid)
             return
-        old = self._pods.get(pod.uid)
+        old = self.table.pod(pod.uid)
         if old is not None and _takes_the_same(old, pod):
-            self.table.replace_pod(old, pod)
+            self.table.replace_pod(pod)
         else:
             if old is not None:
-                self.table.remove_pod(old)
+                self.table.remove_pod(pod.uid)
             self.table.add_pod(pod)
-        self._pods[pod.uid] = pod
         self._assumed.discard(pod.uid)
 
     def remove_pod(self, uid: str) -> None:
         """Remove a pod. Unknown pods are ignored."""
         self._hypothetically_gone.pop(uid, None)
-        pod = self._pods.pop(uid, None)
-        if pod is not None:
-            self.table.remove_pod(pod)
+        if uid in self.table.row_of_pod:
+            self.table.remove_pod(uid)
             self._assumed.discard(uid)
 
     # Assumptions
@@ -92,11 +89,11 @@ class ClusterState:
 
         Raises ValueError for a pod that is on a node already: it would count twice.
         """
-        if pod.uid in self._pods:
-            raise ValueError(f"{pod.key} is on node {self._pods[pod.uid].node_name} already")
+        known = self.table.pod(pod.uid)
+        if known is not None:
+            raise ValueError(f"{pod.key} is on node {known.node_name} already")
         assumed = pod.on_node(node_name)
         self.table.add_pod(assumed)
-        self._pods[pod.uid] = assumed
         self._assumed.add(pod.uid)
         return assumed
 
@@ -128,7 +125,6 @@ class ClusterState:
         pod, assumed = self._hypothetically_gone.pop(uid, (None, False))
         if pod is not None:
             self.table.add_pod(pod)
-            self._pods[uid] = pod
             if assumed:
                 self._assumed.add(uid)
 
@@ -136,7 +132,7 @@ class ClusterState:
 
     def pod(self, uid: str) -> PodInfo | None:
         """A pod on a node, assumed or added."""
-        return self._pods.get(uid)
+        return self.table.pod(uid)
 
     def is_assumed(self, uid: str) -> bool:
         """Whether a pod is assumed and not confirmed."""
@@ -150,7 +146,7 @@ class ClusterState:
     @property
     def pod_count(self) -> int:
         """How many pods are on nodes, assumed ones included."""
-        return len(self._pods)
+        return len(self.table.row_of_pod)
 
 
 class StateWhatIf:

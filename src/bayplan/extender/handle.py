@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import Kind
+from bayplan.api.kinds import Kind, kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
@@ -15,6 +14,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.measurements import Unmeasured
 from bayplan.log_fields import about_pod
+from bayplan.service.clock import SystemClock
 from bayplan.service.waiting_pods import WaitingPods
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ class UnconnectedHandle:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
+        self._clock = SystemClock()
         self.waiting_pods = WaitingPods()
 
     @property
@@ -53,8 +54,12 @@ class UnconnectedHandle:
         return done()
 
     def now(self) -> datetime:
-        """The time."""
-        return datetime.now(UTC)
+        """The time of day, in UTC."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """Seconds by the monotonic clock."""
+        return self._clock.monotonic()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Nothing: pods wait in the scheduler in front."""

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
@@ -31,6 +30,7 @@ class SchedulerHandle:
         self.started = StartedWork()
         self.start = self.started.start
         self.now = runtime.clock.now
+        self.monotonic = runtime.clock.monotonic
         self.measurements: Measurements = runtime.metrics.of_plugins
         self.watched: set[Kind] = {POD, NODE}
         self._state = runtime.state

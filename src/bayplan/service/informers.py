@@ -28,7 +28,7 @@ from bayplan.framework.changes import (
     object_event,
     pod_changes,
 )
-from bayplan.framework.events import Action, ClusterEvent
+from bayplan.framework.events import Action
 from bayplan.log_fields import about_node, about_pod
 from bayplan.service.runtime import Runtime
 
@@ -68,17 +68,20 @@ class PodHandler:
         self._scheduler_names = scheduler_names
         self._store = runtime.state.objects[POD]
 
-    def added(self, new: PodInfo) -> None:
-        """Handle a new pod."""
-        self._runtime.intake.take(_label(new, ASSIGNED_POD_ADD, UNSCHEDULED_POD_ADD), self._add, new)
+    def put(self, key: str, new: PodInfo) -> None:
+        """Handle a new or changed pod."""
+        known = key in self._store
+        if new.node_name:
+            event = ASSIGNED_POD_UPDATE if known else ASSIGNED_POD_ADD
+        else:
+            event = UNSCHEDULED_POD_UPDATE if known else UNSCHEDULED_POD_ADD
+        self._runtime.intake.take(event.label, self._put, new)
 
-    def updated(self, old: PodInfo, new: PodInfo) -> None:
-        """Handle a changed pod."""
-        self._runtime.intake.take(_label(new, ASSIGNED_POD_UPDATE, UNSCHEDULED_POD_UPDATE), self._update, old, new)
-
-    def deleted(self, old: PodInfo) -> None:
+    def removed(self, key: str) -> None:
         """Handle the deletion of a pod."""
-        self._runtime.intake.take(_label(old, ASSIGNED_POD_DELETE, UNSCHEDULED_POD_DELETE), self._delete, old)
+        known = self._store.get(key)
+        event = ASSIGNED_POD_DELETE if known is not None and known.node_name else UNSCHEDULED_POD_DELETE
+        self._runtime.intake.take(event.label, self._remove, key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Report a pod that cannot be decoded; a pending one of this scheduler gets an event."""
@@ -88,15 +91,21 @@ class PodHandler:
             note = f"the pod cannot be decoded: {error}"
             self._runtime.recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
 
+    def _put(self, new: PodInfo) -> None:
+        old: PodInfo | None = self._store.get(new.key)
+        self._store.set(new.key, new)
+        if old is None:
+            self._add(new)
+        else:
+            self._update(old, new)
+
     def _add(self, pod: PodInfo) -> None:
-        self._store.set(pod.key, pod)
         if pod.node_name:
             self._place(pod)
         elif self._ours(pod) and not pod.terminated:
             self._queue.add(pod, self._runtime.now())
 
     def _update(self, old: PodInfo, new: PodInfo) -> None:
-        self._store.set(new.key, new)
         if new.node_name:
             if not old.node_name:
                 self._place(new)
@@ -115,8 +124,13 @@ class PodHandler:
             elif old.resource_version != new.resource_version:
                 self._queue.update(old, new, self._runtime.now())
 
+    def _remove(self, key: str) -> None:
+        pod: PodInfo | None = self._store.get(key)
+        if pod is not None:
+            self._store.remove(key)
+            self._delete(pod)
+
     def _delete(self, pod: PodInfo) -> None:
-        self._store.remove(pod.key)
         self._runtime.status.forget(pod.uid)
         if self._state.is_assumed(pod.uid):
             if waiting := self._runtime.waiting.get(pod.uid):
@@ -155,44 +169,36 @@ class NodeHandler:
         self._state = runtime.state
         self._store = runtime.state.objects[NODE]
 
-    def added(self, new: SentNode) -> None:
-        """Handle a new node."""
-        self._runtime.intake.take(NODE_ADD.label, self._add, new)
+    def put(self, key: str, new: SentNode) -> None:
+        """Handle a new or changed node."""
+        label = _NODE_UPDATE if key in self._store else NODE_ADD.label
+        self._runtime.intake.take(label, self._put, key, new)
 
-    def updated(self, old: SentNode, new: SentNode) -> None:
-        """Handle a changed node."""
-        self._runtime.intake.take(_NODE_UPDATE, self._update, old, new)
-
-    def deleted(self, old: SentNode) -> None:
+    def removed(self, key: str) -> None:
         """Handle the deletion of a node."""
-        self._runtime.intake.take(NODE_DELETE.label, self._delete, old)
+        self._runtime.intake.take(NODE_DELETE.label, self._remove, key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Report a node that cannot be decoded; the last good version stays in use."""
         log.error("ignoring node %s, which cannot be decoded: %s", about_node(_Partial.of(raw).name), error)
 
-    def _add(self, node: SentNode) -> None:
-        if self._set(node):
-            self._runtime.move(NODE_ADD, None, node.object)
-
-    def _update(self, old: SentNode, new: SentNode) -> None:
-        if self._set(new):
-            for event in node_changes(old.object, new.object):
-                self._runtime.move(event, old.object, new.object)
-
-    def _delete(self, node: SentNode) -> None:
-        self._store.remove(_name(node.object))
-        self._state.remove_node(_name(node.object))
-        self._runtime.move(NODE_DELETE, node.object, None)
-
-    def _set(self, node: SentNode) -> bool:
+    def _put(self, name: str, new: SentNode) -> None:
         try:
-            self._state.set_node(node.object, node.raw)
+            self._state.set_node(new.object, new.raw)
         except ValueError as error:
-            log.error("ignoring an invalid version of node %s: %s", about_node(_name(node.object)), error)  # noqa: TRY400 - bad input is not a bug
-            return False
-        self._store.set(_name(node.object), node.object)
-        return True
+            log.error("ignoring an invalid version of node %s: %s", about_node(name), error)  # noqa: TRY400 - bad input is not a bug
+            return
+        old: Node | None = self._store.get(name)
+        self._store.set(name, new.object)
+        for event in (NODE_ADD,) if old is None else node_changes(old, new.object):
+            self._runtime.move(event, old, new.object)
+
+    def _remove(self, name: str) -> None:
+        old: Node | None = self._store.get(name)
+        if old is not None:
+            self._store.remove(name)
+            self._state.remove_node(name)
+            self._runtime.move(NODE_DELETE, old, None)
 
 
 class ObjectHandler:
@@ -203,43 +209,31 @@ class ObjectHandler:
         self._runtime = runtime
         self._store = runtime.state.objects[kind]
 
-    def added(self, new: Any) -> None:
-        """Handle a new object."""
-        self._runtime.intake.take(f"{self._kind.kind}Add", self._set, None, new, Action.ADD)
+    def put(self, key: str, new: Any) -> None:
+        """Handle a new or changed object."""
+        action = "Update" if key in self._store else "Add"
+        self._runtime.intake.take(f"{self._kind.kind}{action}", self._put, key, new)
 
-    def updated(self, old: Any, new: Any) -> None:
-        """Handle a changed object."""
-        self._runtime.intake.take(f"{self._kind.kind}Update", self._set, old, new, Action.UPDATE)
-
-    def deleted(self, old: Any) -> None:
+    def removed(self, key: str) -> None:
         """Handle the deletion of an object."""
-        self._runtime.intake.take(f"{self._kind.kind}Delete", self._remove, old)
+        self._runtime.intake.take(f"{self._kind.kind}Delete", self._remove, key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """Report an object that cannot be decoded."""
         seen = _Partial.of(raw)
         log.error("ignoring %s %s/%s, which cannot be decoded: %s", self._kind.kind, seen.namespace, seen.name, error)
 
-    def _set(self, old: Any, new: Any, action: Action) -> None:
-        self._store.set(_key(new), new)
+    def _put(self, key: str, new: Any) -> None:
+        old = self._store.known(key)
+        self._store.set(key, new)
+        action = Action.ADD if old is None else Action.UPDATE
         self._runtime.move(object_event(self._kind.kind, action), old, new)
 
-    def _remove(self, old: Any) -> None:
-        self._store.remove(_key(old))
-        self._runtime.move(object_event(self._kind.kind, Action.DELETE), old, None)
-
-
-def _label(pod: PodInfo, assigned: ClusterEvent, unscheduled: ClusterEvent) -> str:
-    return (assigned if pod.node_name else unscheduled).label
-
-
-def _name(obj: Any) -> str:
-    return (obj.metadata.name if obj.metadata else None) or ""
-
-
-def _key(obj: Any) -> str:
-    namespace = obj.metadata.namespace if obj.metadata else None
-    return f"{namespace}/{_name(obj)}" if namespace else _name(obj)
+    def _remove(self, key: str) -> None:
+        old = self._store.known(key)
+        if old is not None:
+            self._store.remove(key)
+            self._runtime.move(object_event(self._kind.kind, Action.DELETE), old, None)
 
 
 class _Partial(msgspec.Struct):

@@ -10,9 +10,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import Client, Reflector
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
+from bayplan.client import Client, ListWatch
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
@@ -114,8 +113,8 @@ class Scheduler:
             runtime.queue,
             runtime.waiting,
         )
-        self._listing: Reflector[Any] | None = None
-        """The reflector that is making its first list."""
+        self._listing: ListWatch[Any] | None = None
+        """The kind that is being listed for the first time."""
         self._stop: asyncio.Event | None = None
 
     def _new_queue(self) -> SchedulingQueue:
@@ -204,10 +203,10 @@ class Scheduler:
         try:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
-            for reflector in self._reflectors():
-                self._listing = reflector
-                services.append(tasks.create_task(reflector.run(), name="reflector"))
-                await _first(reflector.synced.wait(), stop.wait())
+            for list_watch in self._list_watches():
+                self._listing = list_watch
+                services.append(tasks.create_task(list_watch.run(), name="list-watch"))
+                await _first(list_watch.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronized()
                 services += background_tasks(tasks, self.profiles.values())
@@ -225,18 +224,18 @@ class Scheduler:
         for part in (self._runtime.tasks, self._handle.started, self._runtime.status, self._runtime.recorder):
             await part.drain(seconds)
 
-    def _reflectors(self) -> list[Reflector[Any]]:
+    def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
         runtime = self._runtime
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
-        reflectors: list[Reflector[Any]] = [Reflector(runtime.client, NODE, NodeHandler(runtime), decode=decode)]
+        list_watches: list[ListWatch[Any]] = [ListWatch(runtime.client, NODE, NodeHandler(runtime), decode=decode)]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
-            reflectors.append(Reflector(runtime.client, kind, handler, look_for_kind=again))
+            list_watches.append(ListWatch(runtime.client, kind, handler, look_for_kind=again))
         pods = PodHandler(runtime, self.profiles.keys())
-        reflectors.append(Reflector(runtime.client, POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
-        return reflectors
+        list_watches.append(ListWatch(runtime.client, POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
+        return list_watches
 
     def _kinds(self) -> set[Kind]:
         """The kinds that plugins read, and those whose events they register."""

@@ -15,7 +15,6 @@ from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
 from bayplan.cli.demo.screens import LineScreen, picture, summary
 from bayplan.cli.demo.show import Show
 from bayplan.client import HttpClient
-from bayplan.client.store import Entry
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import load_plugins
 from bayplan.devcluster import manifests
@@ -47,8 +46,7 @@ async def show():
 
 def see(show, *pods):
     for one in pods:
-        show.seen.pods.entries[one.key] = Entry(one, one.uid, "1")
-        show.seen.added(one)
+        show.seen._reflector.put(one.key, one)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bodies in protobuf, as Go clients send them."""
+"""Protobuf bodies, as Go clients send them."""
 
 import struct
 
@@ -18,7 +18,7 @@ def varint(number):
 
 
 def field(number, value):
-    """A field of a message: texts, numbers, and messages that are bytes already."""
+    """A field of a message. A value is a string, an integer, or an encoded message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -43,7 +43,7 @@ SPEC = field(1, 3) + field(2, field(1, entry("app", "web"))) + field(3, TEMPLATE
 DEPLOYMENT = field(1, field(1, "d") + field(3, "")) + field(2, SPEC)
 
 
-async def test_a_deployment(api):
+async def test_deployment_is_decoded(api):
     body = envelope("apps/v1", "Deployment", DEPLOYMENT)
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert status == 201, answer
@@ -56,7 +56,7 @@ async def test_a_deployment(api):
     assert answer["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
 
 
-async def test_a_binding_whose_empty_fields_are_written_out(api, make_pod):
+async def test_binding_with_explicit_empty_fields(api, make_pod):
     await api.create("/api/v1/namespaces/default/pods", make_pod())
     metadata = b"".join(field(number, text) for number, text in ((1, "p"), (3, "default"), (5, ""), (6, "")))
     body = envelope("v1", "Binding", field(1, metadata) + field(2, field(1, "Node") + field(3, "n") + field(6, "")))
@@ -71,12 +71,12 @@ async def test_a_binding_whose_empty_fields_are_written_out(api, make_pod):
     [b"", b"{}", MAGIC + b"\xff\xff", envelope("apps/v1", "Deployment", b"\x0a\x7f")],
     ids=["empty", "json", "garbage", "truncated"],
 )
-async def test_bodies_that_are_none(api, body):
+async def test_invalid_body_is_rejected(api, body):
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert (status, answer["reason"]) == (400, "BadRequest")
 
 
-async def test_another_kind_is_refused(api):
+async def test_another_kind_is_rejected(api):
     body = envelope("v1", "Pod", b"")
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert status == 400

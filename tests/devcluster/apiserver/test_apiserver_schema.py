@@ -1,4 +1,4 @@
-"""What becomes of a body: checked, stripped of what says nothing, and written as kube-apiserver writes it."""
+"""Normalization of bodies: types are checked, and empty fields are written as kube-apiserver writes them."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from bayplan.devcluster.apiserver.schema import normalize
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
-def test_every_kind_has_a_plan(kind):
+def test_normalization_of_an_empty_object_is_idempotent(kind):
     done, unknown = normalize(kind, {"kind": kind.kind, "apiVersion": kind.api_version})
     assert "metadata" in done
     assert unknown == []
@@ -37,11 +37,11 @@ def test_every_kind_has_a_plan(kind):
                   "devices": [{"name": "d", "capacity": {"m": {"value": "1"}}}]}),
     ],
 )  # fmt: skip
-def test_values_are_written_as_they_say_something(kind, body, path, expected):
+def test_empty_values_are_written_as_go_does(kind, body, path, expected):
     assert normalize(kind, body)[0][path] == expected
 
 
-def test_unknown_fields_are_named_with_their_path():
+def test_unknown_fields_are_reported_with_their_path():
     body = {"spec": {"containers": [{"name": "c", "colour": 1}], "taste": 2}, "smell": 3}
     assert normalize(POD, body)[1] == ["spec.containers[0].colour", "spec.taste", "smell"]
 
@@ -62,7 +62,7 @@ def test_unknown_fields_are_named_with_their_path():
         ({"overhead": {"cpu": True}}, "quantities must match the regular expression"),
     ],
 )  # fmt: skip
-def test_wrong_types_are_named_as_go_names_them(spec, message):
+def test_wrong_types_have_the_messages_of_go(spec, message):
     with pytest.raises(Mismatch) as caught:
         normalize(POD, {"spec": spec})
     assert message in str(caught.value)

@@ -26,7 +26,7 @@ def statuses(world, name: str = "p") -> dict[str, str]:
     return {one.type: one.status for one in world.one(POD, name).status.conditions or ()}
 
 
-async def test_a_bound_pod_comes_to_run_after_the_start_delay(world):
+async def test_bound_pod_runs_after_the_start_delay(world):
     await world.create(POD, pod(initContainers=[{"name": "i", "image": "i"}]))
     await world.settle(0.5, step=0.1)
     assert phase(world) == "Pending"
@@ -48,7 +48,7 @@ async def test_a_bound_pod_comes_to_run_after_the_start_delay(world):
     assert status.hostIP == world.one(NODE, "node-0").status.addresses[0].address
 
 
-async def test_every_pod_has_an_address_of_its_own(world):
+async def test_every_pod_has_its_own_address(world):
     for number in range(3):
         await world.create(POD, pod(f"p{number}"))
     await world.create(POD, pod("host", hostNetwork=True))
@@ -58,7 +58,7 @@ async def test_every_pod_has_an_address_of_its_own(world):
     assert addresses["host"] == world.one(POD, "host").status.hostIP
 
 
-async def test_containers_run_as_long_as_they_are_told_to(world):
+async def test_containers_run_for_the_annotated_time(world):
     await world.create(POD, pod("good", annotations={RUN_SECONDS: "30"}, restartPolicy="Never"))
     await world.create(POD, pod("bad", annotations={RUN_SECONDS: "30", EXIT_CODE: "7"}, restartPolicy="Never"))
     await world.create(POD, pod("service", annotations={RUN_SECONDS: "30"}))
@@ -70,7 +70,7 @@ async def test_containers_run_as_long_as_they_are_told_to(world):
     assert phase(world, "service") == "Running"
 
 
-async def test_failing_containers_are_started_again_where_the_policy_says_so(world):
+async def test_failed_containers_restart_by_the_restart_policy(world):
     await world.create(POD, pod(annotations={RUN_SECONDS: "5", EXIT_CODE: "1"}, restartPolicy="OnFailure"))
     await world.until(lambda: (world.one(POD, "p").status.containerStatuses or [None])[0], step=0.5)
     await world.until(lambda: world.one(POD, "p").status.containerStatuses[0].restartCount == 2, step=1)
@@ -79,13 +79,13 @@ async def test_failing_containers_are_started_again_where_the_policy_says_so(wor
     assert container.lastState.terminated.exitCode == 1
 
 
-async def test_a_pod_beyond_its_deadline_fails(world):
+async def test_pod_beyond_its_deadline_fails(world):
     await world.create(POD, pod(activeDeadlineSeconds=20))
     await world.until(lambda: phase(world) == "Failed", step=1)
     assert world.one(POD, "p").status.reason == "DeadlineExceeded"
 
 
-async def test_a_pod_that_does_not_fit_is_rejected(world):
+async def test_pod_that_does_not_fit_is_rejected(world):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
     await world.create(POD, pod("first", containers=[container]))
     await world.until(lambda: phase(world, "first") == "Running", step=0.5)
@@ -99,7 +99,7 @@ async def test_a_pod_that_does_not_fit_is_rejected(world):
     assert phase(world, "first") == "Running"
 
 
-async def test_an_ended_pod_makes_room(world):
+async def test_finished_pod_frees_its_resources(world):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
     short = pod("short", annotations={RUN_SECONDS: "1"}, containers=[container], restartPolicy="Never")
     await world.create(POD, short)
@@ -126,7 +126,7 @@ def pending(world, name: str) -> str | None:
     return condition.reason if condition is not None else None
 
 
-async def test_a_running_pod_is_resized_when_there_is_room(world):
+async def test_running_pod_is_resized_when_resources_are_free(world):
     for name in ("a", "b"):
         await world.create(POD, pod(name, **sized("3")))
     await world.until(lambda: phase(world, "a") == phase(world, "b") == "Running", step=0.5)
@@ -141,7 +141,7 @@ async def test_a_running_pod_is_resized_when_there_is_room(world):
     await world.until(lambda: pending(world, "b") == "Infeasible")
 
 
-async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):
+async def test_deleted_pod_stops_within_its_grace_period(world):
     await world.create(POD, pod(terminationGracePeriodSeconds=60))
     await world.until(lambda: phase(world) == "Running", step=0.5)
     await world.client.delete(POD, "p", "default")
@@ -149,13 +149,13 @@ async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):
     await world.until(lambda: world.one(POD, "p") is None, step=0.25)
 
 
-async def test_a_deleted_pod_that_never_ran_goes_at_once(world):
+async def test_deleted_pod_that_never_ran_is_gone_at_once(world):
     await world.create(POD, pod())
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: world.one(POD, "p") is None)
 
 
-async def test_a_pod_that_a_finalizer_holds_ends_before_it_goes(world):
+async def test_pod_with_a_finalizer_ends_before_it_is_deleted(world):
     document = pod()
     document["metadata"]["finalizers"] = ["example.com/hold"]
     await world.create(POD, document)
@@ -166,7 +166,7 @@ async def test_a_pod_that_a_finalizer_holds_ends_before_it_goes(world):
     await world.until(lambda: world.one(POD, "p") is None)
 
 
-async def test_a_node_that_somebody_creates_is_taken_care_of(world):
+async def test_node_of_another_client_is_served(world):
     capacity = {"cpu": "2", "memory": "4Gi", "pods": "10"}
     await world.create(NODE, {"metadata": {"name": "extra"}, "status": {"capacity": capacity, "allocatable": capacity}})
     await world.until(lambda: not world.one(NODE, "extra").spec.taints, step=0.5)
@@ -175,7 +175,7 @@ async def test_a_node_that_somebody_creates_is_taken_care_of(world):
     assert world.one(NODE, "extra").status.capacity == capacity
 
 
-async def test_a_silent_kubelet_does_nothing_and_a_revived_one_catches_up(world):
+async def test_silent_kubelet_does_nothing_and_catches_up_after_its_restart(world):
     world.cluster.kubelets.silence("node-0")
     await world.create(POD, pod())
     await world.settle(5)
@@ -197,7 +197,7 @@ async def test_leases_are_renewed(world):
     assert (await renewed()).renewTime > first.renewTime
 
 
-def test_the_nodes_that_are_made():
+def test_make_nodes():
     made = make_nodes(4, NodeShape(cpu="2", extended={"example.com/gpu": "1"}), zones=3)
     assert [one.metadata.name for one in made] == ["node-0", "node-1", "node-2", "node-3"]
     zones = [one.metadata.labels["topology.kubernetes.io/zone"] for one in made]
@@ -206,7 +206,7 @@ def test_the_nodes_that_are_made():
     assert made[0].status.allocatable["example.com/gpu"] == "1"
 
 
-async def test_a_cluster_has_the_nodes_that_it_is_given():
+async def test_cluster_has_the_given_nodes():
     nodes = [make_node("control", labels={"tier": "control"}), make_node("off", unschedulable=True, zone="z")]
     async with DevCluster(nodes, clock=ManualClock()) as cluster:
         await cluster.nodes_ready()

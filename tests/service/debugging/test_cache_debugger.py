@@ -8,26 +8,24 @@ import logging
 import re
 from dataclasses import replace
 
-import msgspec
 import pytest
 from tests.service.conftest import make_runtime
 
 from bayplan import turns
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import encode
 from bayplan.cli.run_logging import ASKED_FOR, JsonLines
-from bayplan.client import ApiError, InProcessClient, TransportError
+from bayplan.devcluster.apiserver import Fault
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.in_memory import make_client
 
 
 class World:
     """A scheduler's knowledge, and an API server beside it."""
 
     def __init__(self, clock, *objects):
-        self.server = InProcessClient([document(each) for each in objects])
+        self.client = make_client(*objects, retries=0)
         profile = replace(make_cluster().profile, scheduler_name="default-scheduler")
-        self.runtime = make_runtime(self.server, clock, profile)
+        self.runtime = make_runtime(self.client, clock, profile)
         self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
         self.intake, self.clock = self.runtime.intake, clock
         self.slept = []
@@ -48,11 +46,6 @@ class World:
                 self.state.set_pod(each)
             else:
                 self.queue.add(each, self.clock.monotonic())
-
-
-def document(obj):
-    kind, obj = ("Pod", obj.object) if hasattr(obj, "uid") else ("Node", obj)
-    return {"apiVersion": "v1", **msgspec.json.decode(encode(obj)), "kind": kind}
 
 
 @pytest.fixture
@@ -217,15 +210,21 @@ async def test_what_the_watch_tells_meanwhile_is_no_difference(clock, said):
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("fault", "error"),
     [
-        pytest.param(NODE, ApiError(403, "Forbidden", "you may not"), id="refused"),
-        pytest.param(POD, TransportError("the connection broke", sent=True), id="away"),
+        pytest.param(
+            {"resource": "nodes", "answer": 403, "reason": "Forbidden", "message": "you may not"},
+            "403 Forbidden: you may not",
+            id="refused",
+        ),
+        pytest.param(
+            {"resource": "pods", "drop": "before"}, "GET /api/v1/pods: the server closed the connection", id="away"
+        ),
     ],
 )
-async def test_a_server_that_cannot_be_asked(kind, error, clock, said):
+async def test_a_server_that_cannot_be_asked(fault, error, clock, said):
     here = World(clock, A)
-    here.server.fail("list", kind, error)
+    here.client.server.faults.add(Fault(verb="list", **fault))
     await here.debugger.compare()
     assert said() == [f"comparison: the API server could not be asked: {error}"]
 
@@ -235,7 +234,7 @@ async def test_before_the_cluster_is_known_nothing_is_compared(clock, said):
     here.synced.clear()
     await here.debugger.compare()
     assert said() == ["comparison: the cluster is not known yet"]
-    assert here.server.requests == []
+    assert here.client.transport.requests == []
 
 
 async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch):

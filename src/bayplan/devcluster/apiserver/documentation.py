@@ -1,4 +1,4 @@
-"""The API's documentation of types and fields, from the docstrings of the models."""
+"""The API documentation of types and fields, from the docstrings of lightkube-models."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from importlib import import_module
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]*`` - ?(.*)")
 _WIDTH = 78
-"""The docstrings of the models are wrapped to this width, without the paragraphs of the original texts."""
+"""The docstrings are wrapped at this width, without blank lines between paragraphs."""
 
 
 def describe(kind: str, field: str = "") -> str:
-    """The text about a field of a type of the table of types, or about the type; "" if there is none."""
+    """The description of a field, or of the type without one; "" if there is none. Types are those of the table."""
     return _descriptions(kind).get(field, "")
 
 
 @cache
 def _descriptions(kind: str) -> dict[str, str]:
-    """By field, with "" for the type itself."""
+    """The descriptions by field, and that of the type under ""."""
     module, _, name = kind.rpartition(".")
     model = getattr(import_module(f"lightkube.models.{module}"), name)
     text, _, parameters = (model.__doc__ or "").partition("**parameters**")
@@ -37,7 +37,7 @@ def _descriptions(kind: str) -> dict[str, str]:
 
 
 def _paragraphs(lines: list[str]) -> str:
-    """Joins wrapped lines. A line that had room for the next word ends a paragraph."""
+    """Joins wrapped lines. A paragraph ends where the next word would have fitted in the line."""
     text = ""
     for number, line in enumerate(lines):
         following = lines[number + 1].split(" ", 1)[0] if number + 1 < len(lines) else ""

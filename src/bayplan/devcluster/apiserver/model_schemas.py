@@ -1,4 +1,4 @@
-"""The OpenAPI schemas of the types of the API, from the table of types."""
+"""The OpenAPI schemas of the built-in types, from the table of types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _HOMES = {
     "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
 }
 V2, V3 = "#/definitions/", "#/components/schemas/"
-"""Where references to schemas point, per version of OpenAPI."""
+"""The prefixes of references to schemas in OpenAPI v2 and v3."""
+_ANYTHING: Object = {"x-kubernetes-preserve-unknown-fields": True}
 _LEAVES: dict[str, Object] = {
     "string": {"type": "string"},
     "bytes": {"type": "string", "format": "byte"},
@@ -23,10 +24,10 @@ _LEAVES: dict[str, Object] = {
     "float64": {"type": "number", "format": "double"},
     "bool": {"type": "boolean"},
     "object": {"type": "object"},
-    "any": {"x-kubernetes-preserve-unknown-fields": True},
-    "JSONSchemaPropsOrArray": {"x-kubernetes-preserve-unknown-fields": True},
-    "JSONSchemaPropsOrBool": {"x-kubernetes-preserve-unknown-fields": True},
-    "JSONSchemaPropsOrStringArray": {"x-kubernetes-preserve-unknown-fields": True},
+    "any": _ANYTHING,
+    "JSONSchemaPropsOrArray": _ANYTHING,
+    "JSONSchemaPropsOrBool": _ANYTHING,
+    "JSONSchemaPropsOrStringArray": _ANYTHING,
 }
 _QUANTITY = "A quantity: a number with an optional suffix, as in 500m or 1.5Gi."
 _NAMED_LEAVES: dict[str, tuple[str, Object]] = {
@@ -41,14 +42,14 @@ _ONE_OF = {"Quantity": ("string", "number"), "IntOrString": ("integer", "string"
 
 
 def schema_name(kind: str) -> str:
-    """The name of the schema of a type of the table of types: `io.k8s.api.core.v1.Pod`."""
+    """Returns the name of a type's schema, such as `io.k8s.api.core.v1.Pod`."""
     module, _, name = kind.rpartition(".")
     group, _, version = module.rpartition("_")
     return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{name}"
 
 
 def add_type(schemas: Object, kind: str, style: str) -> str:
-    """Adds the schema of a type, and those of the types that it refers to, unless they are there. Returns its name."""
+    """Adds the schemas of a type and of the types that it refers to, if missing; returns the name of the type's."""
     name = schema_name(kind)
     if name in schemas:
         return name
@@ -71,7 +72,7 @@ def _field_schema(schemas: Object, field: Field, style: str) -> Object:
 
 
 def _extensions(field: Field) -> Iterator[tuple[str, Any]]:
-    """What Kubernetes says of a field beyond OpenAPI."""
+    """Yields Kubernetes' extensions of a field's schema, including empty ones."""
     yield "x-kubernetes-patch-strategy", field.patch
     yield "x-kubernetes-patch-merge-key", field.patch_key
     yield "x-kubernetes-list-type" if field.type.startswith("[]") else "x-kubernetes-map-type", field.merge
@@ -100,6 +101,6 @@ def _named_leaf(schemas: Object, kind: str, style: str) -> Object:
 
 
 def reference(schemas: Object, kind: str, style: str) -> Object:
-    """A reference to the schema of a type, which is added."""
-    target = {"$ref": style + add_type(schemas, kind, style)}
-    return {"allOf": [target], "default": {}} if style == V3 else target
+    """Adds the schema of a type, and returns a reference to it."""
+    plain = {"$ref": style + add_type(schemas, kind, style)}
+    return {"allOf": [plain], "default": {}} if style == V3 else plain

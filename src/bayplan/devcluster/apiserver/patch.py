@@ -23,7 +23,7 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
 def apply_json_patch(obj: Object, operations: Any) -> Object:
-    """RFC 6902. Raises 400 for a patch that is none, 422 for one that does not apply."""
+    """Applies a patch of RFC 6902. Raises 400 for an invalid patch, 422 for one that does not apply."""
     try:
         patch = jsonpatch.JsonPatch(operations)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, AttributeError) as error:
@@ -37,7 +37,7 @@ def apply_json_patch(obj: Object, operations: Any) -> Object:
 
 
 def apply_merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects merge, everything else replaces."""
+    """Applies a patch of RFC 7386: null removes, objects are merged, everything else is replaced."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
@@ -50,7 +50,7 @@ def apply_merge_patch(value: Any, patch: Any) -> Any:
 
 
 def apply_strategic_patch(kind: Kind, obj: Object, patch: Any) -> Object:
-    """A merge patch that merges the lists which the API declares a merge key for, and obeys directives (`$patch`)."""
+    """Applies a merge patch that merges lists by the merge keys of the API, with directives such as `$patch`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a strategic merge patch is an object")
     return _merge_map(obj, patch, kind.model)
@@ -61,7 +61,7 @@ _UNKNOWN = Field("")
 
 
 def _merge_map(value: Any, patch: Object, kind: str) -> Object:
-    """Merges an object of a type of the table of types."""
+    """Merges a patch into an object of type `kind`."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {key: item for key, item in patch.items() if key != "$patch"}
@@ -114,7 +114,7 @@ def _merge_values(current: list[Any], change: list[Any], order: Any) -> list[Any
 
 
 def _merge_objects(current: list[Any], change: list[Any], key: str, kind: str, order: Any) -> list[Any]:
-    """Merges elements with the same key; those of the patch take their order from it, the rest keeps its place."""
+    """Merges elements with the same key. Those in the patch take its order; the others keep their places."""
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in change):
         return [item for item in change if item.get("$patch") != "replace"]
     elements = {_identity(item, key): item for item in current}
@@ -136,7 +136,7 @@ def _merge_objects(current: list[Any], change: list[Any], key: str, kind: str, o
 
 
 def _interleave(kept: list[Any], patched: dict[Any, Any], places: dict[Any, int], key: str) -> list[Any]:
-    """Inserts elements that only the object has before the first element of the patch that stood behind them."""
+    """Inserts each kept element before the first patched element that followed it in the object."""
     merged: list[Any] = []
     waiting = list(patched.items())
     for item in kept:
@@ -148,7 +148,7 @@ def _interleave(kept: list[Any], patched: dict[Any, Any], places: dict[Any, int]
 
 
 def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:
-    """The items that `order` names in its order; each other one stays behind the item that it stood behind."""
+    """Sorts the items named in `order`; each other item keeps its place relative to them."""
     wanted = {_identity(item, key): place for place, item in enumerate(order)}
     named = sorted(
         (item for item in items if _identity(item, key) in wanted), key=lambda item: wanted[_identity(item, key)]

@@ -19,9 +19,9 @@ MAGIC = b"k8s\x00"
 
 
 def read_protobuf(kind: str, body: bytes) -> Object:
-    """The object in a protobuf body, as its JSON would be decoded. `kind`: its type in the table of types.
+    """The object in a protobuf body, in the form of decoded JSON. `kind`: its type in the table of types.
 
-    `apiVersion` and `kind` are what the body says; the caller compares them with what it expects. Raises 400.
+    The caller has to check `apiVersion` and `kind`, which are those of the body. Raises 400.
     """
     if not body.startswith(MAGIC):
         raise bad_request("the body is no protobuf object: it does not begin with the magic number 6b 38 73 00")
@@ -41,7 +41,7 @@ def read_protobuf(kind: str, body: bytes) -> Object:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of a message's fields: an int for a number, bytes for everything that has a length."""
+    """The fields of a message as (number, value); values with a length are bytes, and others ints."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -75,7 +75,7 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _message(kind: str, data: bytes) -> Object:
-    """A message of a type of the table."""
+    """Decodes a message of a type of the table."""
     readers = _readers(kind)
     message: Object = {}
     for number, value in _fields(data):
@@ -96,7 +96,7 @@ def _message(kind: str, data: bytes) -> Object:
 
 @cache
 def _readers(kind: str) -> dict[int, tuple[str, str, Callable[[Any], Any]]]:
-    """How the fields of a message are read, by number: the name, `[]`, `{}`, `+` or "", and a function of one value."""
+    """By field number: the name, the form (`[]`, `{}`, `+` for an embedded message, ""), and the decoder of a value."""
     readers = {}
     for name, field in table()[kind].items():
         form = "+" if name.startswith("+") else field.type[:2] if field.type.startswith(("[]", "{}")) else ""
@@ -105,7 +105,7 @@ def _readers(kind: str) -> dict[int, tuple[str, str, Callable[[Any], Any]]]:
 
 
 def _reader(kind: str) -> Callable[[Any], Any]:
-    if kind == "[]string":  # the values of a map, as messages of their own
+    if kind == "[]string":  # the values of a map are messages with a list
         return lambda value: [_text(item) for _, item in _fields(value)]
     return _LEAVES.get(kind) or (lambda value: _message(kind, value))
 
@@ -138,7 +138,7 @@ def _time(value: bytes) -> str | None:
 
 
 def _json(value: bytes) -> Any:
-    """A value of no fixed form, which a message carries as JSON."""
+    """A value without a schema, which is JSON in a message."""
     raw = dict(_fields(value)).get(1, b"")
     return decode(raw) if raw else None
 

@@ -1,4 +1,4 @@
-"""All controllers in one place, as kube-controller-manager has them."""
+"""All controllers together, as in kube-controller-manager."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ WORKLOADS: tuple[type[Controller], ...] = (
     ClaimProtectionController,
     VolumeProtectionController,
 )
-"""What every cluster needs."""
+"""The controllers that every cluster needs."""
 
 CLEANERS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceController)
-"""What a kube-apiserver needs beside them; the embedded API server collects dependents and namespaces by itself."""
+"""More controllers for a kube-apiserver. The embedded API server has its own garbage and namespace collection."""
 
 ALL = WORKLOADS + CLEANERS
 
 
 class ControllerManager:
-    """Runs controllers against an API server, with one view of each kind between them."""
+    """Runs controllers with an API server. They share one view per kind."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class ControllerManager:
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:
-        """Run until cancelled. Informers that were handed in are run by their owner."""
+        """Run until cancelled. Informers that the caller passed in are run by the caller."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run(), name="events")
             for controller in self._controllers:

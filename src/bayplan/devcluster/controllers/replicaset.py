@@ -1,4 +1,4 @@
-"""Keeps as many pods as a ReplicaSet asks for. Mirrors pkg/controller/replicaset/replica_set.go."""
+"""Keeps the desired number of pods of ReplicaSets. Mirrors pkg/controller/replicaset/replica_set.go."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, ReplicaSet
 
 BURST = 500
-"""Pods created or deleted in one go at most."""
+"""The maximum number of pods created or deleted in one sync."""
 CONCURRENT = 32
-"""Requests under way at once for one ReplicaSet."""
+"""The maximum number of concurrent requests for one ReplicaSet."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -44,7 +44,7 @@ class ReplicaSetController(Controller):
         self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Bring the pods of one ReplicaSet to the number it asks for."""
+        """Create or delete pods of one ReplicaSet until it has the desired number."""
         replica_set: ReplicaSet | None = self._replica_sets.get(key)
         if replica_set is None:
             return
@@ -95,7 +95,7 @@ class ReplicaSetController(Controller):
             if failures:
                 await self._pods.observe(created)
                 return self._failed(replica_set, "FailedCreate", "creating", failures[0])
-            batch *= 2  # a slow start: what fails for one pod mostly fails for all
+            batch *= 2  # start slowly: an error of one pod usually concerns all
         await self._pods.observe(created)
         return None
 
@@ -105,7 +105,7 @@ class ReplicaSetController(Controller):
             try:
                 await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
             except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+                if error.status not in {404, 409}:  # deleted or replaced already
                     raise
             else:
                 self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
@@ -130,7 +130,7 @@ class ReplicaSetController(Controller):
         return error
 
     async def _report(self, replica_set: ReplicaSet, failure: ApiError | None) -> None:
-        # Counted after this round's creations and deletions have shown up, not from the list it started with.
+        # Count the pods after the informer has this sync's creations and deletions.
         owned = self._by_controller.get(replica_set.metadata.uid)
         now = whole_seconds(self.clock.now())
         status = calculate_status(replica_set, owned, failure, now)
@@ -143,7 +143,7 @@ class ReplicaSetController(Controller):
             self.queue.add_after(f"{replica_set.metadata.namespace}/{replica_set.metadata.name}", min_ready)
 
     def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:
-        """The ReplicaSets of the same owner, itself included: their pods crowd a node alike."""
+        """All ReplicaSets of the same owner: their pods count together as the pods on a node."""
         owner = controller_of(replica_set)
         if owner is None:
             return [replica_set]
@@ -163,11 +163,11 @@ class ReplicaSetController(Controller):
 
 
 def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:
-    """The candidates, those to delete first in front.
+    """The candidates in the order of their deletion.
 
-    Unassigned before assigned, pending before running, not ready before ready, cheap before dear (the deletion-cost
-    annotation), crowded nodes first, recently ready first, often restarted first, young before old. Upstream compares
-    the two times on a logarithmic scale; here they are compared as they are. `related` are the pods that crowd nodes.
+    The order is: unassigned, pending, not ready, low deletion cost (an annotation), on a node with many `related` pods,
+    recently ready, many restarts, recently created. Upstream compares the two times on a logarithmic scale; this
+    function compares them directly.
     """
     crowd = Counter(pod.spec.nodeName for pod in related if pods.is_active(pod) and pods.is_ready(pod))
 
@@ -191,7 +191,7 @@ def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[
 def calculate_status(
     replica_set: ReplicaSet, owned: Sequence[Pod], failure: ApiError | None, now: datetime
 ) -> ReplicaSetStatus:
-    """The status that its pods, and the outcome of managing them, amount to."""
+    """The status for its pods and for the outcome of creating and deleting them."""
     active = [pod for pod in owned if pods.is_active(pod)]
     labels = (replica_set.spec.template.metadata.labels if replica_set.spec.template.metadata else None) or {}
     min_ready = replica_set.spec.minReadySeconds or 0

@@ -1,4 +1,4 @@
-"""Deletes finished Jobs when their time is over. Mirrors pkg/controller/ttlafterfinished."""
+"""Deletes finished Jobs after their time to live. Mirrors pkg/controller/ttlafterfinished."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayplan.devcluster.controllers.served import Job
 
 
 class TtlAfterFinishedController(Controller):
-    """Heeds `ttlSecondsAfterFinished`."""
+    """Implements `ttlSecondsAfterFinished`."""
 
     name: ClassVar[str] = "ttl-after-finished-controller"
     workers: ClassVar[int] = 1
@@ -23,7 +23,7 @@ class TtlAfterFinishedController(Controller):
         self._jobs = self.watch(JOB, self.enqueue)
 
     async def sync(self, key: str) -> None:
-        """Look at one Job."""
+        """Sync one Job."""
         job: Job | None = self._jobs.get(key)
         final = finished_condition(job) if job is not None else None
         if job is None or final is None or job.spec.ttlSecondsAfterFinished is None:
@@ -41,5 +41,5 @@ class TtlAfterFinishedController(Controller):
                 JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy="Foreground"
             )
         except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+            if error.status not in {404, 409}:  # deleted or replaced already
                 raise

@@ -12,8 +12,7 @@ from typing import Any
 import yaml
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster.objects import ObjectStore

@@ -1,4 +1,4 @@
-"""Rules for the schemas in CustomResourceDefinitions: they have to be structural.
+"""Validates the schemas in CustomResourceDefinitions: they have to be structural.
 
 Mirrors ValidateStructural of apiextensions-apiserver's pkg/apiserver/schema, and the rules for OpenAPI schemas of its
 pkg/apis/apiextensions/validation.
@@ -22,7 +22,7 @@ ROOT_WITH_STATUS = (
     "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required", "Items", "Properties",
     "ExternalDocs", "Example", "XPreserveUnknownFields", "XValidations",
 )  # fmt: skip
-"""What the root of a schema may have beside a status subresource, as Go calls it."""
+"""The keywords that the root of a schema may have if there is a status subresource, by their names in Go."""
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _JUNCTORS = ("allOf", "anyOf", "oneOf")
 _X = "x-kubernetes-"
@@ -44,7 +44,7 @@ _NOT_NESTED = (
 
 
 def check_schema(schema: Object, where: str, *, has_status: bool) -> Iterator[FieldError]:
-    """What is wrong with the openAPIV3Schema of a version that stands at `where`."""
+    """Errors of an openAPIV3Schema, whose path is `where`."""
     if has_status:
         yield from _check_root_with_status(schema, where)
     if schema.get("nullable"):
@@ -105,7 +105,7 @@ def _check_kind_of_level(schema: Object, where: str, level: str) -> Iterator[Fie
 
 
 def _check_resource(schema: Object, where: str, level: str) -> Iterator[FieldError]:
-    """What a schema may say of the fields that every resource has."""
+    """Rules for the fields that every resource has."""
     properties = schema.get("properties", {})
     for field in ("kind", "apiVersion"):
         if field in properties and properties[field].get("type") != "string":
@@ -157,7 +157,7 @@ def _check_validations(schema: Object, where: str, *, int_or_string: bool) -> It
 
 
 def _is_int_or_string(schema: Object, junctor: str, index: int) -> bool:
-    """The two places where types may be told below a junctor."""
+    """Whether a schema is at one of the two places below a junctor that may have a type."""
     if junctor == "anyOf":
         return bool(schema["anyOf"] == INT_OR_STRING)
     return junctor == "allOf" and index == 0 and bool(schema["allOf"][0].get("anyOf") == INT_OR_STRING)
@@ -177,7 +177,7 @@ def _check_nested(schema: Object, where: str) -> Iterator[FieldError]:
 
 
 def _check_keywords(schema: Object, where: str) -> Iterator[FieldError]:
-    """What is not supported, anywhere in a schema."""
+    """Rejects keywords that are not supported anywhere in a schema."""
     kind = schema.get("type", "")
     if kind == "null":
         yield forbidden_field(f"{where}.type", "type cannot be set to null, use nullable as an alternative")
@@ -268,37 +268,37 @@ def _check_list_map(schema: Object, where: str, keys: list[str]) -> Iterator[Fie
 
 
 def _check_complete(schema: Object, where: str) -> Iterator[FieldError]:
-    """Whatever a junctor speaks of has to be told outside of it too."""
+    """Fields in a junctor (allOf, anyOf, oneOf, not) have to be specified outside of it too."""
     for junctor in (*_JUNCTORS, "not"):
         nested = schema.get(junctor, [])
         for index, inner in enumerate([nested] if isinstance(nested, dict) else nested):
             at = f"{where}.{junctor}" if junctor == "not" else f"{where}.{junctor}[{index}]"
-            yield from _check_told(schema, inner, where, at)
+            yield from _check_specified(schema, inner, where, at)
     for inner, at in _children(schema, where):
         if ".properties[" in at[len(where) :] or at.endswith((".items", ".additionalProperties")):
             yield from _check_complete(inner, at)
 
 
-def _check_told(schema: Object, nested: Object, where: str, at: str) -> Iterator[FieldError]:
+def _check_specified(schema: Object, nested: Object, where: str, at: str) -> Iterator[FieldError]:
     free = schema.get(f"{_X}preserve-unknown-fields") or "additionalProperties" in schema
     for name, inner in nested.get("properties", {}).items():
-        told = schema.get("properties", {}).get(name)
-        if told is not None:
-            yield from _check_told(told, inner, f"{where}.properties[{name}]", f"{at}.properties[{name}]")
+        specified = schema.get("properties", {}).get(name)
+        if specified is not None:
+            yield from _check_specified(specified, inner, f"{where}.properties[{name}]", f"{at}.properties[{name}]")
         elif not free:
             yield required(f"{where}.properties[{name}]", f"because it is defined in {at}.properties[{name}]")
     if "items" in nested:
         if isinstance(schema.get("items"), dict):
-            yield from _check_told(schema["items"], nested["items"], f"{where}.items", f"{at}.items")
+            yield from _check_specified(schema["items"], nested["items"], f"{where}.items", f"{at}.items")
         elif not free:
             yield required(f"{where}.items", f"because it is defined in {at}.items")
     for junctor in _JUNCTORS:
         for index, inner in enumerate(nested.get(junctor, ())):
-            yield from _check_told(schema, inner, where, f"{at}.{junctor}[{index}]")
+            yield from _check_specified(schema, inner, where, f"{at}.{junctor}[{index}]")
 
 
 def _check_defaults(schema: Object, where: str) -> Iterator[FieldError]:
-    """Defaults have to fit their own schema, and to be free of what would be pruned."""
+    """Defaults have to be valid under their schema, without unknown fields."""
     if "default" in schema:
         given: Any = schema["default"]
         unknown: list[str] = []

@@ -1,4 +1,4 @@
-"""What a schema asks of values beyond their form: sets and maps in lists, and embedded resources.
+"""Validates the list types and the embedded resources of a schema.
 
 Mirrors apiextensions-apiserver's pkg/apiserver/schema/listtype and objectmeta.
 """
@@ -18,7 +18,7 @@ EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def check_structure(schema: Object, value: Any, place: Place) -> Iterator[FieldError]:
-    """What is wrong with the lists and embedded resources in a value."""
+    """Errors of the lists and embedded resources in a value."""
     if isinstance(value, dict):
         if schema.get(EMBEDDED):
             yield from _check_embedded(value, place)
@@ -51,7 +51,7 @@ def _check_list(schema: Object, value: list[Any], place: Place) -> Iterator[Fiel
 
 
 def identity(schema: Object, item: Any) -> Object | None:
-    """What an element of a list that is a map is told apart by; None for what is no object."""
+    """The values of the keys of an element of a list map; None if the element is not an object."""
     if not isinstance(item, dict):
         return None
     keys = schema.get("x-kubernetes-list-map-keys", ())

@@ -1,7 +1,7 @@
-"""Rules for CustomResourceDefinitions.
+"""Validates CustomResourceDefinitions.
 
-Mirrors apiextensions-apiserver's pkg/apis/apiextensions/validation. Like there, what all versions have in common is
-named as if it stood at the top of the spec.
+Mirrors apiextensions-apiserver's pkg/apis/apiextensions/validation. Like upstream, errors name a field
+that all versions share as if it were a field of the spec.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APPROVED = "api-approved.kubernetes.io"
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 SELECTABLE_FIELDS = 8
-"""How many selectable fields a version may have."""
+"""The maximal number of selectable fields of a version."""
 
 
 def validate_definition(definition: Object) -> Iterator[FieldError]:
@@ -58,8 +58,8 @@ def validate_definition_update(definition: Object, old: Object) -> Iterator[Fiel
 
 def _check_name(definition: Object) -> Iterator[FieldError]:
     spec, name = definition["spec"], definition["metadata"].get("name", "")
-    wanted = f"{spec['names']['plural']}.{spec['group']}"
-    if name != wanted:
+    expected = f"{spec['names']['plural']}.{spec['group']}"
+    if name != expected:
         yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 

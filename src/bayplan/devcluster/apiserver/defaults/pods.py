@@ -17,7 +17,7 @@ SECRET_VOLUMES = {
 
 
 def default_pod(pod: Object) -> None:
-    """A pod: its spec, requests from limits, and pod-level resources."""
+    """The defaults of a pod's spec, and requests derived from limits."""
     spec = pod["spec"]
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
@@ -30,12 +30,12 @@ def default_pod(pod: Object) -> None:
 
 
 def default_template(template: Object) -> None:
-    """The pod template of a workload."""
+    """The defaults of the pod template of a workload."""
     default_pod_spec(template["spec"])
 
 
 def default_pod_spec(spec: Object) -> None:
-    """What pods and pod templates have in common."""
+    """The defaults that pods and pod templates share."""
     for container in spec.get("containers") or ():
         _default_container(container)
     for container in spec.get("initContainers", ()):
@@ -123,7 +123,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def _default_requests(resources: Object) -> None:
-    """A limit without a request is also the request."""
+    """A missing request is equal to the limit."""
     limits = resources.get("limits")
     if limits:
         requests: dict[str, Any] = resources.setdefault("requests", {})
@@ -132,7 +132,7 @@ def _default_requests(resources: Object) -> None:
 
 
 def _default_pod_requests(spec: Object) -> None:
-    """Pod-level requests where there are pod-level limits: what the containers ask for together, else the limits."""
+    """Missing pod-level requests with pod-level limits: the sum of the containers' requests, or the limits."""
     resources = spec["resources"]
     limits = resources.get("limits")
     if not limits:

@@ -1,4 +1,4 @@
-"""Defaults of the kinds that make pods. Mirrors Kubernetes' pkg/apis/apps/v1 and pkg/apis/batch/v1 defaults.go."""
+"""Defaults of the kinds that create pods. Mirrors Kubernetes' pkg/apis/apps/v1 and pkg/apis/batch/v1 defaults.go."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bayplan.devcluster.apiserver.schema import Object
 
 
 def default_deployment(deployment: Object) -> None:
-    """One replica, rolled out by quarters."""
+    """One replica, and rolling updates of 25 % at a time."""
     spec = deployment["spec"]
     default_template(spec["template"])
     spec.setdefault("replicas", 1)
@@ -32,7 +32,7 @@ def default_replica_set(replica_set: Object) -> None:
 
 
 def default_stateful_set(stateful_set: Object) -> None:
-    """One replica, one after the other."""
+    """One replica, and rolling updates in order."""
     spec = stateful_set["spec"]
     default_template(spec["template"])
     spec.setdefault("replicas", 1)
@@ -50,7 +50,7 @@ def default_stateful_set(stateful_set: Object) -> None:
 
 
 def default_daemon_set(daemon_set: Object) -> None:
-    """One node after the other."""
+    """Rolling updates of one node at a time."""
     spec = daemon_set["spec"]
     default_template(spec["template"])
     strategy = spec["updateStrategy"]
@@ -62,7 +62,7 @@ def default_daemon_set(daemon_set: Object) -> None:
 
 
 def default_replication_controller(controller: Object) -> None:
-    """One replica, of the pods that its template makes."""
+    """One replica, with the selector and labels of the template."""
     spec = controller["spec"]
     spec.setdefault("replicas", 1)
     if "template" in spec:
@@ -74,7 +74,7 @@ def default_replication_controller(controller: Object) -> None:
 
 
 def default_job(job: Object) -> None:
-    """One pod, tried seven times."""
+    """One pod, with up to six retries."""
     spec = job["spec"]
     default_template(spec["template"])
     if "completions" not in spec and "parallelism" not in spec:
@@ -90,7 +90,7 @@ def default_job(job: Object) -> None:
 
 
 def prepare_job(job: Object) -> None:
-    """A job selects its pods by its own uid, unless it says how it selects them."""
+    """Adds a selector and labels with the job's UID, unless the selector is manual."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
@@ -105,7 +105,7 @@ def prepare_job(job: Object) -> None:
 
 
 def default_cron_job(cron_job: Object) -> None:
-    """Concurrent runs are allowed, and few finished ones kept."""
+    """Concurrent runs are allowed, and three successful and one failed job are kept."""
     spec = cron_job["spec"]
     template = spec["jobTemplate"]["spec"]
     default_template(template["template"])

@@ -1,6 +1,6 @@
 """How objects of a kind are decoded, converted, patched and described in OpenAPI.
 
-`ObjectSchema` is the protocol that the verbs use; `TypedSchema` implements it for built-in kinds from the typed models.
+`ObjectSchema` is the protocol that the verbs use; `TypedSchema` implements it for built-in kinds.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ObjectSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TypedSchema:
-    """The schema of a kind that has a typed model."""
+    """The schema of a built-in kind."""
 
     kind: Kind
     patch_types: tuple[str, ...] = PATCH_TYPES
@@ -116,7 +116,7 @@ class TypedSchema:
         return obj
 
     def read_protobuf(self, body: bytes) -> Object:
-        """By the field numbers of the API's type."""
+        """Uses the field numbers of the API's type."""
         return read_protobuf(self.kind.model, body)
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
@@ -124,11 +124,11 @@ class TypedSchema:
         return apply_strategic_patch(self.kind, obj, patch)
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """By the list types of the API's type."""
+        """Uses the list types of the API's type."""
         return apply_configuration(self.kind.model, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Derived from the model."""
+        """Derives the schema from the table of types."""
         return add_type(schemas, self.kind.model, references)
 
 

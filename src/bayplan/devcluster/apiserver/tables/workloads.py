@@ -1,4 +1,4 @@
-"""The rows of the kinds that make pods, and of budgets and priority classes."""
+"""The rows of the kinds that create pods, of disruption budgets, and of priority classes."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def _daemon_set(daemon_set: Object, now: datetime) -> list[Any]:
 
 def _job(job: Object, now: datetime) -> list[Any]:
     spec, status = job["spec"], job.get("status", {})
-    wanted = spec.get("completions")
+    completions = spec.get("completions")
     parallel = spec.get("parallelism", 0)
-    done = f"{status.get('succeeded', 0)}/{wanted if wanted is not None else 1}"
-    if wanted is None and parallel > 1:
+    done = f"{status.get('succeeded', 0)}/{completions if completions is not None else 1}"
+    if completions is None and parallel > 1:
         done += f" of {parallel}"
     return [
         job["metadata"]["name"],

@@ -1,4 +1,4 @@
-"""Rules for the other kinds. Mirrors Kubernetes' pkg/apis/{core,scheduling,storage,coordination}/validation."""
+"""Validates the other kinds. Mirrors Kubernetes' pkg/apis/{core,scheduling,storage,coordination}/validation."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from bayplan.api import quantity
 from bayplan.api.labels import label_key_errors, label_value_errors
+from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     FieldError,
@@ -37,7 +38,7 @@ def validate_node(node: Object) -> Iterator[FieldError]:
 
 
 def validate_node_update(node: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a node. The taints are judged a second time, as upstream does."""
+    """Rules for changes of a node. Like upstream, taints are validated twice."""
     yield from _taints(node["spec"].get("taints", ()), "metadata.taints")
     was = old["spec"]
     if was.get("podCIDRs") and node["spec"].get("podCIDRs") != was["podCIDRs"]:
@@ -65,7 +66,7 @@ def _taints(taints: Sequence[Object], where: str) -> Iterator[FieldError]:
 
 
 def validate_priority_class(priority_class: Object) -> Iterator[FieldError]:
-    """Rules for a priority class: those that begin with `system-` are the server's own."""
+    """Rules for a priority class. Names that begin with `system-` are reserved."""
     name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
     if name.startswith("system-"):
         if SYSTEM_PRIORITIES.get(name) != value:
@@ -81,7 +82,7 @@ def validate_priority_class(priority_class: Object) -> Iterator[FieldError]:
 
 
 def validate_priority_class_update(priority_class: Object, old: Object) -> Iterator[FieldError]:
-    """The value and the policy stay."""
+    """Value and preemption policy are immutable."""
     if priority_class["value"] != old["value"]:
         yield forbidden_field("value", "may not be changed in an update.")
     if priority_class["preemptionPolicy"] != old["preemptionPolicy"]:
@@ -187,7 +188,7 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
         yield required("spec.capacity")
     if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
         yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
-    sources = [key for key in spec if key in VOLUME_SOURCES]
+    sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
     affinity = spec.get("nodeAffinity")
@@ -205,13 +206,6 @@ def _access_modes(spec: Object, detail: str) -> Iterator[FieldError]:
             yield not_supported("spec.accessModes", mode, ACCESS_MODES)
 
 
-VOLUME_SOURCES = frozenset({
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
-    "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
-    "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-})  # fmt: skip
-
-
 def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
     """Rules for a storage class."""
     if not storage_class["provisioner"]:
@@ -222,7 +216,7 @@ def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
 
 
 def validate_config_map_update(config_map: Object, old: Object) -> Iterator[FieldError]:
-    """An immutable config map or secret stays."""
+    """An immutable config map or secret cannot be changed."""
     if not old.get("immutable"):
         return
     if not config_map.get("immutable"):

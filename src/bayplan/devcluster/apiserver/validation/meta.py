@@ -1,4 +1,4 @@
-"""Rules for metadata: names, labels, annotations, finalizers, owners.
+"""Validates metadata: names, labels, annotations, finalizers and owners.
 
 Mirrors apimachinery's pkg/api/validation/objectmeta.go and pkg/util/validation.
 """
@@ -32,7 +32,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 
 @lru_cache(maxsize=8192)
 def name_errors(name: str, rule: str) -> tuple[str, ...]:
-    """What is wrong with a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
+    """Errors of a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
     match rule:
         case "label" if "." in name:
             return ("must not contain dots",)
@@ -76,7 +76,7 @@ def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Itera
 
 
 def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
-    """Rules for labels, annotations, finalizers and owners, also of a template."""
+    """Rules for labels, annotations, finalizers and owners of an object or a template."""
     yield from validate_labels(metadata.get("labels"), f"{where}.labels")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
@@ -105,7 +105,7 @@ def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[Fiel
 
 
 def validate_labels(labels: dict[str, str] | None, where: str) -> Iterator[FieldError]:
-    """Rules for labels, also of a selector."""
+    """Rules for labels of an object or a selector."""
     for key, value in (labels or {}).items():
         for error in label_key_errors(key):
             yield invalid_value(where, key, error)

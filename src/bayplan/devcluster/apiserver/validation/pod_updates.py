@@ -1,4 +1,4 @@
-"""Rules for changes of pods. Mirrors ValidatePodUpdate of Kubernetes' pkg/apis/core/validation/validation.go."""
+"""Validates changes of pods. Mirrors ValidatePodUpdate of Kubernetes' pkg/apis/core/validation/validation.go."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UPDATABLE = (
 
 
 def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a pod: few fields of its spec may change."""
+    """Rules for changes of a pod: most fields of its spec are immutable."""
     new_spec, old_spec = pod["spec"], old["spec"]
     if new_spec == old_spec:
         return
@@ -59,7 +59,7 @@ def _deadline(new_spec: Object, old_spec: Object) -> Iterator[FieldError]:
 
 
 def _munged(new_spec: Object, old_spec: Object) -> Object:
-    """The new spec with the old values in all fields that may change."""
+    """The new spec with the old values of all mutable fields."""
     munged = dict(new_spec)
     for field in ("containers", "initContainers"):
         pairs = zip(new_spec.get(field) or (), old_spec.get(field) or (), strict=True)
@@ -76,7 +76,7 @@ def _munged(new_spec: Object, old_spec: Object) -> Object:
 
 
 def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
-    """A gated pod's node selector and node affinity may become stricter; takes allowed changes out of `munged`."""
+    """A gated pod's node selector and node affinity may become stricter. Undoes allowed changes in `munged`."""
     old_selector, new_selector = old_spec.get("nodeSelector", {}), munged.get("nodeSelector", {})
     if any(new_selector.get(key) != value for key, value in old_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"

@@ -1,4 +1,4 @@
-"""Rules for pods and pod templates, as far as they concern what schedulers, kubelets and their users read.
+"""Validates pods and pod templates.
 
 Mirrors Kubernetes' pkg/apis/core/validation/validation.go; the details of volumes are left out.
 """
@@ -40,7 +40,7 @@ def validate_pod(pod: Object) -> Iterator[FieldError]:
 
 
 def validate_new_pod(pod: Object) -> Iterator[FieldError]:
-    """Rules for a pod that does not exist yet."""
+    """Rules for a new pod."""
     if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
@@ -52,7 +52,7 @@ def validate_template(template: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
-    """Rules for what pods and pod templates have in common."""
+    """Rules that pods and pod templates share."""
     containers, inits = spec.get("containers") or [], spec.get("initContainers", [])
     volumes: list[str] = []
     for index, volume in enumerate(spec.get("volumes", ())):
@@ -184,7 +184,7 @@ def _pod_term(term: Object, where: str) -> Iterator[FieldError]:
 
 
 def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
-    """Rules for matchLabelKeys and mismatchLabelKeys, whose values are in the selector by now."""
+    """Rules for matchLabelKeys and mismatchLabelKeys, whose values admission has added to the selector."""
     selector = term.get("labelSelector")
     keys, mismatched = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
     for field, group in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatched)):

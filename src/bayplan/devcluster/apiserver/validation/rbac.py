@@ -1,4 +1,4 @@
-"""Rules for roles and their bindings. Mirrors pkg/apis/rbac/validation of Kubernetes."""
+"""Validates roles and role bindings. Mirrors pkg/apis/rbac/validation of Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def validate_role(role: Object) -> Iterator[FieldError]:
-    """Rules for a role of one namespace."""
+    """Rules for a role."""
     yield from _rules(role, namespaced=True)
 
 
 def validate_cluster_role(role: Object) -> Iterator[FieldError]:
-    """Rules for a role of the cluster."""
+    """Rules for a cluster role."""
     yield from _rules(role, namespaced=False)
     aggregation = role.get("aggregationRule")
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
@@ -48,7 +48,7 @@ def _rules(role: Object, *, namespaced: bool) -> Iterator[FieldError]:
 
 
 def binding_rules(*, namespaced: bool) -> Callable[[Object], Iterable[FieldError]]:
-    """The rules for a binding, of one namespace or of the cluster."""
+    """Rules for a role binding or, if not namespaced, a cluster role binding."""
     kinds = (ROLE.kind, CLUSTER_ROLE.kind) if namespaced else (CLUSTER_ROLE.kind,)
 
     def validate(binding: Object) -> Iterator[FieldError]:
@@ -83,6 +83,6 @@ def _subject(subject: Object, where: str, *, namespaced: bool) -> Iterator[Field
 
 
 def validate_binding_update(binding: Object, old: Object) -> Iterator[FieldError]:
-    """A binding stays with its role."""
+    """The role of a binding is immutable."""
     if binding.get("roleRef") != old.get("roleRef"):
         yield invalid_value("roleRef", binding.get("roleRef"), "cannot change roleRef")

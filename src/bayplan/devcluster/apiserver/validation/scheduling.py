@@ -1,4 +1,4 @@
-"""Rules for PodGroups and Workloads. Mirrors what pkg/apis/scheduling/v1alpha2 of Kubernetes validates."""
+"""Validates PodGroups and Workloads. Mirrors the validation of Kubernetes' pkg/apis/scheduling/v1alpha2."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from bayplan.devcluster.apiserver.status import (
 _IMMUTABLE = "field is immutable"
 _MODES = ("Pod", "PodGroup")
 _HIGHEST_PRIORITY = 1_000_000_000
-_MOST_TEMPLATES = 8
-_MOST_CLAIMS = 4
+_MAX_TEMPLATES = 8
+_MAX_CLAIMS = 4
 
 
 def validate_pod_group(pod_group: Object) -> Iterator[FieldError]:
@@ -31,7 +31,7 @@ def validate_pod_group(pod_group: Object) -> Iterator[FieldError]:
 
 
 def validate_pod_group_update(pod_group: Object, old: Object) -> Iterator[FieldError]:
-    """Nothing of its `spec` changes."""
+    """The spec is immutable."""
     new_spec, old_spec = pod_group["spec"], old["spec"]
     for field in sorted({*new_spec, *old_spec}):
         if new_spec.get(field) != old_spec.get(field):
@@ -39,13 +39,13 @@ def validate_pod_group_update(pod_group: Object, old: Object) -> Iterator[FieldE
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
-    """Rules for a Workload: one to eight templates of PodGroups with names of their own."""
+    """Rules for a Workload: one to eight PodGroup templates with distinct names."""
     templates = workload["spec"].get("podGroupTemplates") or ()
     where = "spec.podGroupTemplates"
     if not templates:
         yield required(where)
-    if len(templates) > _MOST_TEMPLATES:
-        yield too_many(where, len(templates), _MOST_TEMPLATES)
+    if len(templates) > _MAX_TEMPLATES:
+        yield too_many(where, len(templates), _MAX_TEMPLATES)
     names: set[str] = set()
     for index, template in enumerate(templates):
         if not template.get("name"):
@@ -57,7 +57,7 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
 
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
-    """The templates do not change, and neither does the controller once it is known."""
+    """The templates are immutable, and so is the controller once it is set."""
     new_spec, old_spec = workload["spec"], old["spec"]
     if new_spec.get("podGroupTemplates") != old_spec.get("podGroupTemplates"):
         yield invalid_value("spec.podGroupTemplates", new_spec.get("podGroupTemplates"), _IMMUTABLE)
@@ -88,5 +88,5 @@ def _group(spec: Object, where: str) -> Iterator[FieldError]:
         yield not_supported(f"{where}.disruptionMode", spec["disruptionMode"], _MODES)
     if spec.get("priority", 0) > _HIGHEST_PRIORITY:
         yield invalid_value(f"{where}.priority", spec["priority"], f"must be less than or equal to {_HIGHEST_PRIORITY}")
-    if len(spec.get("resourceClaims") or ()) > _MOST_CLAIMS:
-        yield too_many(f"{where}.resourceClaims", len(spec["resourceClaims"]), _MOST_CLAIMS)
+    if len(spec.get("resourceClaims") or ()) > _MAX_CLAIMS:
+        yield too_many(f"{where}.resourceClaims", len(spec["resourceClaims"]), _MAX_CLAIMS)

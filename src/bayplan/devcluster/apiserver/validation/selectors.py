@@ -1,4 +1,4 @@
-"""Rules for the selectors inside objects. Mirrors apimachinery's pkg/apis/meta/v1/validation and the node selectors of
+"""Validates selectors in objects. Mirrors apimachinery's pkg/apis/meta/v1/validation and the node selectors of
 Kubernetes' pkg/apis/core/validation.
 """
 
@@ -41,11 +41,11 @@ def validate_node_affinity(affinity: Object, where: str) -> Iterator[FieldError]
     needed = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if needed is not None:
         yield from validate_node_selector(needed, f"{where}.requiredDuringSchedulingIgnoredDuringExecution")
-    for index, wanted in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())):
+    for index, preferred in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())):
         at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        if not 1 <= wanted["weight"] <= 100:
-            yield invalid_value(f"{at}.weight", wanted["weight"], "must be in the range 1-100")
-        yield from _node_term(wanted["preference"], f"{at}.preference")
+        if not 1 <= preferred["weight"] <= 100:
+            yield invalid_value(f"{at}.weight", preferred["weight"], "must be in the range 1-100")
+        yield from _node_term(preferred["preference"], f"{at}.preference")
 
 
 def validate_node_selector(selector: Object, where: str) -> Iterator[FieldError]:
@@ -94,12 +94,12 @@ def _node_requirement(requirement: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_positive(number: int, where: str) -> Iterator[FieldError]:
-    """A number above zero."""
+    """The number has to be above zero."""
     if number <= 0:
         yield invalid_value(where, number, "must be greater than zero")
 
 
 def validate_not_negative(number: int | None, where: str) -> Iterator[FieldError]:
-    """A number that is not below zero, if there is one."""
+    """The number, if there is one, must not be below zero."""
     if number is not None and number < 0:
         yield invalid_value(where, number, "must be greater than or equal to 0")

@@ -1,4 +1,7 @@
-"""Rules for the kinds that make pods, and for budgets. Mirrors Kubernetes' pkg/apis/{apps,batch,policy}/validation."""
+"""Validates the kinds that create pods, and disruption budgets.
+
+Mirrors Kubernetes' pkg/apis/{apps,batch,policy}/validation.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ PERCENT_RULE = (
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
-    """Rules for Deployments, ReplicaSets, StatefulSets and DaemonSets: the selector has to select the template."""
+    """Rules for Deployments, ReplicaSets, StatefulSets and DaemonSets."""
     spec = workload["spec"]
     yield from validate_not_negative(spec.get("replicas"), "spec.replicas")
     yield from validate_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
@@ -46,7 +49,7 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
 
 
 def validate_selected_template(spec: Object) -> Iterator[FieldError]:
-    """Rules for a selector and the template that has to match it."""
+    """Rules for a selector, and for the pod template, which has to match it."""
     selector, template = spec.get("selector") or {}, spec["template"]
     if not selector:
         yield required("spec.selector")
@@ -76,13 +79,13 @@ def _meets(expression: Object, value: str | None) -> bool:
 
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
-    """The selector stays."""
+    """The selector is immutable."""
     if workload["spec"].get("selector") != old["spec"].get("selector"):
         yield invalid_value("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
 
 
 def validate_job(job: Object) -> Iterator[FieldError]:
-    """Rules for a job: its pods end."""
+    """Rules for a job."""
     spec = job["spec"]
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
         yield from validate_not_negative(spec.get(field), f"spec.{field}")
@@ -102,7 +105,7 @@ def validate_job_template(spec: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
-    """The selector, the pods and what counts as completion stay, while the job runs."""
+    """Rules for changes of a job. Its template may change only while it is suspended and has not started."""
     spec, was = job["spec"], old["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
         if spec.get(field) != was.get(field):
@@ -131,7 +134,7 @@ def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
 
 
 def schedule_problem(schedule: str) -> str:
-    """Why a schedule is none, "" if it is one."""
+    """The error of a cron schedule, "" if it is valid."""
     if "TZ=" in schedule:
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     if schedule in {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}:
