@@ -41,8 +41,8 @@ def default_endpoint_slice(endpoint_slice: Object) -> None:
 def default_ingress_class(ingress_class: Object) -> None:
     """Sets the scope of the parameters."""
     parameters = ingress_class.get("spec", {}).get("parameters")
-    if parameters is not None:
-        parameters.setdefault("scope", "Cluster")
+    if parameters is not None and parameters.get("scope") is None:
+        parameters["scope"] = "Cluster"
 
 
 def default_network_policy(policy: Object) -> None:

@@ -154,8 +154,10 @@ class Request:
         return schema.merge_strategically(whole, patch)
 
     def changed(self, schema: TypedSchema, old: Object) -> Object:
-        """Returns the object of a kind that is not stored that an update or a patch makes of `old`."""
-        return self.patched(schema, old) if self.info.verb == "patch" else self.document(schema.kind)
+        """Returns the normalized object of a kind that is not stored that an update or a patch makes of `old`."""
+        if self.info.verb == "patch":
+            return accept(schema, self.patched(schema, old), FieldValidation("Ignore"))
+        return self.document(schema.kind)
 
     def object(self, resource: Resource, old: Object) -> Object:
         """Returns the normalized object that an update or a patch makes of `old`."""

@@ -134,11 +134,6 @@ CERTIFICATE_SIGNING_REQUEST = Strategy(
     validate_create=validate_request,
     validate_status_update=validate_request_status,
 )
-CONTROLLER_REVISION = Strategy(
-    validate=workloads.validate_revision,
-    validate_create=workloads.validate_new_revision,
-    validate_update=workloads.validate_revision_update,
-)
 POD_DISRUPTION_BUDGET = Strategy(validate=workloads.validate_budget)
 REPLICATION_CONTROLLER = Strategy(default=workload_defaults.default_replication_controller)
 REPLICA_SET = _workload(workload_defaults.default_replica_set)

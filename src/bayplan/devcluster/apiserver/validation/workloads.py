@@ -46,6 +46,45 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
     if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         yield forbidden_field("spec.strategy.rollingUpdate", detail)
+    if strategy is not None and strategy["type"] == "RollingUpdate":
+        yield from _rolling_update(strategy["rollingUpdate"], "spec.strategy.rollingUpdate")
+    deadline = spec.get("progressDeadlineSeconds")
+    yield from validate_not_negative(deadline, "spec.progressDeadlineSeconds")
+    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
+        yield invalid_value("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _rolling_update(rolling: Object, where: str) -> Iterator[FieldError]:
+    unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    yield from validate_share(unavailable, f"{where}.maxUnavailable")
+    yield from validate_share(surge, f"{where}.maxSurge")
+    if _number(unavailable) == 0 and _number(surge) == 0:
+        yield invalid_value(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+    yield from validate_percentage(unavailable, f"{where}.maxUnavailable")
+
+
+def validate_share(value: int | str, where: str) -> Iterator[FieldError]:
+    """Rules for a number or a percentage of pods."""
+    if isinstance(value, int):
+        yield from validate_not_negative(value, where)
+    elif not re.fullmatch(r"[0-9]+%", value):
+        yield invalid_value(where, value, PERCENT_RULE)
+
+
+def validate_percentage(value: int | str, where: str) -> Iterator[FieldError]:
+    """A percentage is at most 100%."""
+    if isinstance(value, str) and _number(value) > 100:
+        yield invalid_value(where, value, "must not be greater than 100%")
+
+
+def _number(value: int | str) -> int:
+    """The number in an integer or a percentage, 0 for other text. Mirrors getIntOrPercentValue."""
+    if isinstance(value, int):
+        return value
+    if not re.fullmatch(r"[0-9]+%", value):
+        return 0
+    digits = value[:-1].lstrip("0")
+    return int(digits or 0) if len(digits) <= 9 else 10**9
 
 
 def validate_selected_template(spec: Object) -> Iterator[FieldError]:
@@ -156,26 +195,6 @@ def validate_pod_template(pod_template: Object) -> Iterator[FieldError]:
     yield from validate_template(pod_template["template"], "template")
 
 
-def validate_revision(revision: Object) -> Iterator[FieldError]:
-    """Rules for a ControllerRevision."""
-    yield from validate_not_negative(revision.get("revision"), "revision")
-
-
-def validate_new_revision(revision: Object) -> Iterator[FieldError]:
-    """Rules for the data of a ControllerRevision that does not exist yet."""
-    data = revision.get("data")
-    if data is None:
-        yield required("data", "data is mandatory")
-    elif not isinstance(data, dict):
-        yield required("data", "data must be a valid JSON object")
-
-
-def validate_revision_update(revision: Object, old: Object) -> Iterator[FieldError]:
-    """The data is immutable."""
-    if revision.get("data") != old.get("data"):
-        yield invalid_value("data", revision.get("data"), IMMUTABLE)
-
-
 def validate_budget(budget: Object) -> Iterator[FieldError]:
     """Rules for a PodDisruptionBudget."""
     spec = budget["spec"]
@@ -183,11 +202,7 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
         detail = "minAvailable and maxUnavailable cannot be both set"
         yield invalid_value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
     for field in ("minAvailable", "maxUnavailable"):
-        value = spec.get(field)
-        if isinstance(value, int):
-            yield from validate_not_negative(value, f"spec.{field}")
-        elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
-            yield invalid_value(f"spec.{field}", value, PERCENT_RULE)
-        elif isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
+        if field in spec:
+            yield from validate_share(spec[field], f"spec.{field}")
+            yield from validate_percentage(spec[field], f"spec.{field}")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
