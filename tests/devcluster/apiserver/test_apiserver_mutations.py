@@ -67,11 +67,11 @@ def mutated(draw, kind):
         name = type_at(kind.model, path)
         action = draw(st.sampled_from(("replace", "remove", "add")))
         if action == "add" and name in table() and isinstance(parent[path[-1]], dict):
-            parent[path[-1]][draw(st.sampled_from(sorted(fields_of(name))))] = draw(VALUES)
+            parent[path[-1]][draw(st.sampled_from(sorted(fields_of(name))))] = copy.deepcopy(draw(VALUES))
         elif action == "remove" and isinstance(parent, dict):
             del parent[path[-1]]
         else:
-            parent[path[-1]] = draw(VALUES)
+            parent[path[-1]] = copy.deepcopy(draw(VALUES))
     return document
 
 

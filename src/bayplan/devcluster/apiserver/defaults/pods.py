@@ -86,8 +86,8 @@ def _default_probe(probe: Object) -> None:
     probe.setdefault("failureThreshold", 3)
     if "httpGet" in probe:
         _default_http_get(probe["httpGet"])
-    if "grpc" in probe:
-        probe["grpc"].setdefault("service", "")
+    if "grpc" in probe and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
 
 
 def _default_http_get(action: Object) -> None:
