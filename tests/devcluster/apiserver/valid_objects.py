@@ -161,7 +161,7 @@ VALID_OBJECTS = {
     "ResourceSlice": named(
         spec={
             "driver": "d.example.com",
-            "pool": {"name": "p", "resourceSliceCount": 1},
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
             "nodeSelector": NODE_TERMS,
             "devices": [{"name": "d", "attributes": {"a": {"string": "x"}}, "capacity": {"m": {"value": "1Gi"}}}],
         }
