@@ -13,7 +13,7 @@ from bayplan.client import ApiError, ConfigError, HttpClient, TransportError, co
 from bayplan.testing.certificates import Authority
 
 AUTHORITY = Authority()
-CLIENT = AUTHORITY.client("me", ["system:masters"])
+CLIENT = AUTHORITY.client("me", "system:masters")
 NOBODY = {"HOME": "/nowhere"}
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from bayplan.api.kinds import (
+    CONTROLLER_REVISION,
     CRON_JOB,
+    DAEMON_SET,
     DEPLOYMENT,
     JOB,
     NODE,
@@ -21,12 +23,14 @@ from bayplan.api.kinds import (
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STATEFUL_SET,
     STORAGE_CLASS,
     Kind,
 )
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.controllers.daemon_pods import target_node
 from bayplan.testing.virtual_time import VirtualTime
 
 PATIENCE = 15.0
@@ -81,12 +85,13 @@ class World:
             await asyncio.sleep(0.01)
 
     async def bind_pods(self) -> None:
-        """Bind all unscheduled pods to the nodes in turn, until cancelled."""
+        """Bind all unscheduled pods, to the node that they are made for or to the nodes in turn, until cancelled."""
         while True:
             for pod in self.all(POD):
                 if self.binding and not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
                     try:
-                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(self._nodes))
+                        node = target_node(pod) or next(self._nodes)
+                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, node)
                     except ApiError as error:
                         if error.status not in {404, 409}:
                             raise
@@ -94,7 +99,9 @@ class World:
 
 
 WATCHED = (
+    CONTROLLER_REVISION,
     CRON_JOB,
+    DAEMON_SET,
     DEPLOYMENT,
     JOB,
     NODE,
@@ -105,6 +112,7 @@ WATCHED = (
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STATEFUL_SET,
     STORAGE_CLASS,
 )
 

@@ -13,7 +13,7 @@ import pytest
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job_status import finished_condition

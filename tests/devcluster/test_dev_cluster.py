@@ -9,7 +9,7 @@ import pytest
 
 from bayplan.api.kinds import NODE, POD, SERVICE_ACCOUNT
 from bayplan.client import connect
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 
 

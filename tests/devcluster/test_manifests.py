@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
+from bayplan.clock import ManualClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.manifests import ManifestError
 

@@ -21,10 +21,10 @@ from workloads import HOSTNAME, NAME, amounts
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, Kind
 from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
+from bayplan.clock import RunningClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.controllers.controller import Controller
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import ALL, WORKLOADS, ControllerManager

@@ -132,7 +132,7 @@ async def test_endpoint_requires_permission(small, path, headers, status) -> Non
 
 async def test_client_certificates_of_the_cluster_are_trusted(small, tmp_path) -> None:
     authority = Authority()
-    pair = authority.client("root", ("system:masters",))
+    pair = authority.client("root", "system:masters")
     (tmp_path / "client.pem").write_bytes(pair.key + pair.certificate)
     name = ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system")
     found = ConfigMap(metadata=name, data={"client-ca-file": authority.certificate.decode()})

@@ -19,7 +19,7 @@ from bayplan.client import ApiError, HttpClient
 from bayplan.config import parse_configuration
 from bayplan.config.types import API_VERSION, KIND
 from bayplan.extender.paths import DEFAULT_PATHS
-from bayplan.extender.plugins import plugins_alone
+from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.running import ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.testing.invariants import check_invariants
@@ -71,7 +71,7 @@ async def scheduler_and_extender(cluster, *plugins, form="names"):
         client = None if form.endswith("alone") else await stack.enter_async_context(HttpClient(cluster.access))
 
         def build(handle):
-            return plugins_alone(plugins, handle)
+            return profile_of_plugins(plugins, handle)
 
         extender = await stack.enter_async_context(running_extender(build, client, ServerSettings(blocked_after=0.4)))
         if extender.watched is not None:
@@ -194,7 +194,7 @@ async def test_run_accepts_the_output_of_extender(cluster, tmp_path):
     kubeconfig = cluster.scheduler_kubeconfig
     async with bayplan_extender("--plugin", policy, "--kubeconfig", kubeconfig, "--port", 0, "-v") as extender:
         await extender.serving()
-        await extender.until(lambda: "know 3 nodes" in extender.complained)
+        await extender.until(lambda: "synced 3 nodes" in extender.errors)
         configuration.write_text(
             f"apiVersion: {API_VERSION}\nkind: {KIND}\nleaderElection: {{leaderElect: false}}\n"
             f"profiles:\n- schedulerName: {NAME}\n{extender.snippet}"
@@ -204,7 +204,7 @@ async def test_run_accepts_the_output_of_extender(cluster, tmp_path):
             await on_node(cluster, "web", "node-2")
             await cluster.create(pod("misfit", nodeSelector={"kubernetes.io/hostname": "node-0"}))
             note = await pending_message(cluster, "misfit")
-        assert "filter: default/web: 2 of 3 nodes" in extender.complained
+        assert "filter: default/web: 2 of 3 nodes" in extender.errors
     assert note.startswith(
         "0/3 nodes are available: 1 node-0 is closed, 2 node(s) didn't match Pod's node affinity/selector."
     )

@@ -87,7 +87,7 @@ async def test_frozen_leader_exits_without_writing(cluster):
             await cluster.create(*pods("p", 20))
             frozen.signal(signal.SIGCONT)
             assert await frozen.ended() == 1
-            assert frozen.logged("the lease was lost: another instance may decide now")
+            assert frozen.logged("the lease was lost: another instance may lead now")
             await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
             lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1

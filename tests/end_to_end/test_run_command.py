@@ -87,7 +87,7 @@ async def test_rejected_token(cluster):
 async def test_user_without_permissions(control_plane):
     plane, *_ = control_plane
     line = await startup_error("--kubeconfig", plane.user("nobody"))
-    assert 'the API server does not let us list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
+    assert 'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
 
 
 async def test_untrusted_certificate(tmp_path):
@@ -118,7 +118,7 @@ async def test_connection_refused(tmp_path):
         pytest.param(None, "no such file", id="missing"),
         pytest.param("def f(:", "line 1: invalid syntax", id="syntax error"),
         pytest.param("1 / 0", "line 1: ZeroDivisionError: division by zero", id="raises"),
-        pytest.param("x = 1", "no plugin in it", id="no plugin in it"),
+        pytest.param("x = 1", "has no plugin: expected", id="no plugin in it"),
         pytest.param(
             "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...",
             "filter plugin 'f': is called with (pod, node)",
@@ -219,7 +219,10 @@ async def test_profiles_of_a_configuration_decide_independently(cluster, tmp_pat
     assert cluster.witness.node_of("default/apart") not in nodes
     assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
     assert run.lines == [
-        f"bayplan run: warning: plugin 'nowhere' is in no profile of {config}: enable it in plugins.multiPoint"
+        (
+            f"bayplan run: warning: plugin 'nowhere' is not enabled in any profile of {config}: "
+            "enable it in plugins.multiPoint"
+        )
     ]
 
 
@@ -247,7 +250,7 @@ async def test_configuration_of_2021_works(cluster, tmp_path):
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
     assert cluster.witness.node_of("default/ordinary")
     assert "no samples" in (await cluster.condition("sample"))["message"]
-    assert [line.partition(" is read as")[0] for line in run.lines] == [
+    assert [line.partition(" is converted to")[0] for line in run.lines] == [
         f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
     ]
 
@@ -316,7 +319,7 @@ async def test_extenders_of_a_configuration_are_called(cluster, tmp_path):
 
 async def test_server_flag_without_kubeconfig_uses_no_credentials(cluster):
     line = await startup_error("--master", cluster.access.server, HOME="/nonexistent")
-    assert "the API server does not let us list nodes" in line or "certificate is not trusted" in line
+    assert "cannot list nodes" in line or "certificate is not trusted" in line
 
 
 async def test_json_log_has_pods_as_fields(cluster):
@@ -375,7 +378,7 @@ async def test_first_signal_finishes_bindings(cluster, proxied_kubeconfig, proxy
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
-    assert run.logged("stopping: waiting for what is being bound")
+    assert run.logged("stopping after in-flight bindings have finished")
     await cluster.witness.until(lambda: cluster.witness.events_of("default/last", "Scheduled"))
     check_invariants(cluster.witness, NAME)
 
@@ -387,7 +390,7 @@ async def test_second_signal_exits_immediately(cluster, proxied_kubeconfig, prox
         await cluster.create(pod("late"))
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
-        await cluster.witness.until(lambda: run.logged("stopping: waiting for what is being bound"))
+        await cluster.witness.until(lambda: run.logged("stopping after in-flight bindings have finished"))
         run.signal(signal.SIGTERM)
         assert await run.ended(within=2) != 0
     assert not any("Traceback" in line for line in run.lines)

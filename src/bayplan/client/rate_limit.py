@@ -15,21 +15,19 @@ class RateLimit:
         qps: float,
         burst: int,
         *,
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError(f"qps must be above 0 and burst at least 1, not {qps} and {burst}")
         self._interval = 1 / qps
         self._lead = (burst - 1) * self._interval
-        self._clock = clock
         self._sleep = sleep
-        self._next = clock() - self._lead
+        self._next = time.monotonic() - self._lead
         """The time of the next request if requests were evenly spaced."""
 
     async def acquire(self) -> None:
         """Returns once the next request may be sent."""
-        now = self._clock()
+        now = time.monotonic()
         due = max(self._next, now - self._lead)
         self._next = due + self._interval
         if due > now:

@@ -6,16 +6,16 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
 from bayplan.api.kinds import NODE
 from bayplan.client import Client, ClusterAccess, HttpClient
+from bayplan.clock import RunningClock, TimerClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.http.tls import Tls
-from bayplan.devcluster.clock import Clock, RunningClock
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
@@ -44,7 +44,7 @@ class DevCluster:
         self,
         nodes: int | Sequence[Node] = 3,
         *,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
         listen: bool = True,
         port: int = 0,
         tls: bool = False,
@@ -54,7 +54,7 @@ class DevCluster:
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
     ) -> None:
-        self.clock: Clock = clock or RunningClock()
+        self.clock: TimerClock = clock or RunningClock()
         self._tls = Tls.create() if tls else None
         # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
         self._token = secrets.token_urlsafe() if tls or rbac else None
@@ -94,13 +94,16 @@ class DevCluster:
         return self.server.url
 
     @property
-    def size(self) -> int:
-        """The initial number of nodes; 0 without kubelets, which register the nodes."""
-        return len(self._nodes)
+    def node_names(self) -> set[str]:
+        """The initial nodes; none without kubelets, which register the nodes."""
+        return {node.metadata.name for node in self._nodes}
 
-    async def nodes_ready(self) -> None:
-        """Wait until the initial nodes are registered and Ready, and no longer have the taint of new nodes."""
-        awaited = {node.metadata.name for node in self._nodes}
+    async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
+        """Wait until nodes are registered and Ready, and no longer have the taint of new nodes: the initial ones.
+
+        `names` are other nodes to wait for. Returns at once without kubelets, which make nodes Ready.
+        """
+        awaited = self.node_names if names is None or not self._with_kubelets else set(names)
         all_ready = asyncio.Event()
 
         def check(_: Node, node: Node) -> None:

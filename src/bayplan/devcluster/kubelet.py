@@ -6,20 +6,29 @@ Like real kubelets, they are API clients. They share one view of all pods and no
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 
 from bayplan.api.kinds import NODE
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
 from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, KubeletDelays, PodManager
+from bayplan.devcluster.kubelet_termination import STOP_SECONDS
 
-__all__ = ["EXIT_CODE", "RUN_SECONDS", "KubeletDelays", "Kubelets", "NodeShape", "make_node", "make_nodes"]
+__all__ = [
+    "EXIT_CODE",
+    "RUN_SECONDS",
+    "STOP_SECONDS",
+    "KubeletDelays",
+    "Kubelets",
+    "NodeShape",
+    "make_node",
+    "make_nodes",
+]
 
 
 class Kubelets:
@@ -33,21 +42,20 @@ class Kubelets:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         nodes: Sequence[Node] = (),
         *,
         informers: Informers | None = None,
         delays: KubeletDelays | None = None,
         adopt: bool = False,
         rate: float = 1.0,
-        rng: random.Random | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._adopt = adopt
         self._events = EventSink(client, clock)
         self._known = self.informers.of(NODE)
         context = ControllerContext(client, self.informers, clock, self._events)
-        self._nodes = NodeManager(context, nodes, self._serves, rate=rate, rng=rng or random.Random())
+        self._nodes = NodeManager(context, nodes, self._serves, rate=rate)
         self._pods = PodManager(context, self._serves_pods_of, self._nodes.address, delays or KubeletDelays())
 
     async def run(self) -> None:

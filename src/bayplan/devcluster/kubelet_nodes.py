@@ -24,9 +24,8 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE
-from bayplan.api.objects import micro_time
+from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
 from bayplan.devcluster.controllers.served import Node
@@ -41,7 +40,10 @@ RENEWALS_PER_SECOND = 20.0
 """The maximum rate of lease renewals for all nodes together, per second of real time."""
 SHORTEST_RENEWAL = 10.0
 STATUS_EVERY = 300.0
-"""Seconds between two updates of an unchanged status, unless renewals are rarer."""
+"""Seconds of real time between two updates of an unchanged status, unless renewals are rarer.
+
+Each update is a new version of the Node and conflicts with updates by clients. Leases show that the kubelet is alive.
+"""
 
 _HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -75,10 +77,10 @@ class NodeShape:
         }
 
 
-def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3, prefix: str = "node") -> list[Node]:
+def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3) -> list[Node]:
     """`count` nodes in alternating zones: node-0 in zone-a, node-1 in zone-b and so on."""
     names = [f"zone-{_letters(number)}" for number in range(max(zones, 1))]
-    return [make_node(f"{prefix}-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
+    return [make_node(f"node-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
 
 
 def make_node(
@@ -96,9 +98,7 @@ def make_node(
         metadata=ObjectMeta(
             name=name,
             labels={
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
+                **default_labels(name),
                 "node.kubernetes.io/instance-type": shape.instance_type,
                 ZONE: zone,
                 REGION: "region-1",
@@ -109,6 +109,11 @@ def make_node(
         spec=NodeSpec(taints=list(taints) or None, unschedulable=unschedulable or None),
         status=NodeStatus(capacity=shape.capacity, allocatable=shape.capacity),
     )
+
+
+def default_labels(name: str) -> dict[str, str]:
+    """The labels that a kubelet gives its node, whoever created it."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
 
 
 class NodeManager(Controller):
@@ -124,14 +129,12 @@ class NodeManager(Controller):
         serves: Callable[[Node], bool],
         *,
         rate: float,
-        rng: random.Random,
     ) -> None:
         super().__init__(context)
         self._to_register = {node.metadata.name: node for node in nodes}
         self._planned = len(nodes)
         self._serves = serves
         self._rate = rate
-        self._rng = rng
         self._addresses: dict[str, str] = {}
         self._posted: dict[str, datetime] = {}
         """The time of each node's last status update, by uid."""
@@ -178,10 +181,11 @@ class NodeManager(Controller):
         node: Node | None = self._nodes.get(key)
         if node is None or key in self._silent or not self._serves(node):
             return
+        await self._complete_labels(node)
         await self._post_status(node)
         await self._renew_lease(node)
         # Start at a random time, so that the renewals of many nodes spread out.
-        self.queue.add_after(key, self.renewal * self._rng.uniform(0.5, 1.0))
+        self.queue.add_after(key, self.renewal * random.uniform(0.5, 1.0))
 
     async def _register(self, node: Node) -> None:
         name = node.metadata.name
@@ -200,10 +204,17 @@ class NodeManager(Controller):
         # At once, as the node lifecycle controller reads from the lease how long a node may be silent.
         await self._renew_lease(written)
 
+    async def _complete_labels(self, node: Node) -> None:
+        labels = node.metadata.labels or {}
+        missing = {name: value for name, value in default_labels(node.metadata.name).items() if name not in labels}
+        if missing:
+            patch = {"metadata": {"uid": node.metadata.uid, "labels": missing}}
+            await self.client.patch(NODE, node.metadata.name, patch, type=PatchType.MERGE)
+
     async def _post_status(self, node: Node) -> None:
         now = whole_seconds(self.clock.now())
         posted = self._posted.get(node.metadata.uid)
-        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY, self.renewal))
+        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY * self._rate, self.renewal))
         if not due and is_healthy(node):
             return
         status = healthy_status(node, self.address(node.metadata.name), now)

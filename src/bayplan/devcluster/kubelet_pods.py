@@ -11,9 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
-from bayplan.client import ApiError
+from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -23,6 +22,7 @@ from bayplan.devcluster.controllers.served import Node, Pod
 from bayplan.devcluster.kubelet_admission import Accounting, Rejection, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
+from bayplan.devcluster.kubelet_termination import stop_seconds
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
 """Annotation: how many seconds the pod's containers run. Only for restartPolicy Never or OnFailure."""
@@ -39,7 +39,7 @@ class KubeletDelays:
     start: float = 1.0
     """From the binding to Running."""
     stop: float = 1.0
-    """From the deletion to the end of the containers, at most the pod's grace period."""
+    """From SIGTERM to the end of the containers of pods without the annotation, within the grace period."""
     job: float = 10.0
     """The run time of pods of Jobs without the annotation."""
 
@@ -59,8 +59,8 @@ class _Record:
     starts: datetime
     generation: int | None
     """The pod's generation at the last check of its requests."""
-    leaves: datetime | None = None
-    """When the containers of a deleted pod stop."""
+    stopping: datetime | None = None
+    """When the kubelet began to stop the running containers of a deleted pod."""
     deferred: bool = False
     """Whether a resize of the pod waits for free resources."""
     reported: str = "Pending"
@@ -198,11 +198,11 @@ class PodManager(Controller):
 
     async def _terminate(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
         """Stop the containers of a deleted pod within its grace period, report their end, and delete the object."""
-        if record.leaves is None:
-            grace = pod.metadata.deletionGracePeriodSeconds or 0
-            runs = record.reported == "Running"
-            record.leaves = now + timedelta(seconds=min(self._delays.stop, grace) if runs else 0)
-        wait = (record.leaves - now).total_seconds()
+        if record.stopping is None and record.reported == "Running":
+            record.stopping = now
+        # Computed again each time: another delete may have shortened the grace period.
+        stopped = now if record.stopping is None else record.stopping + self._stop_time(pod)
+        wait = (stopped - now).total_seconds()
         if wait > 0:
             self.queue.add_after(key, wait)
             return
@@ -211,15 +211,14 @@ class PodManager(Controller):
             await self._report(pod, record, kubelet_status.ended(pod, 143, whole_seconds(now)))
         if metadata.deletionGracePeriodSeconds == 0 and metadata.finalizers:
             return  # only the finalizers are left
-        try:
-            await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=0)
-        except ApiError as error:
-            if error.status not in {404, 409}:  # deleted or replaced already
-                raise
+        await self.delete(POD, pod, grace_period_seconds=0)
 
     async def _report(self, pod: Pod, record: _Record, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)
         record.reported = patch["status"].get("phase", record.reported)
+
+    def _stop_time(self, pod: Pod) -> timedelta:
+        return timedelta(seconds=stop_seconds(pod, self._delays.stop))
 
     def _run_seconds(self, pod: Pod) -> float | None:
         """The run time of the containers in seconds; None for no limit."""

@@ -66,8 +66,9 @@ def mutated(draw, kind):
             parent = parent[key]
         name = type_at(kind.model, path)
         action = draw(st.sampled_from(("replace", "remove", "add")))
-        if action == "add" and name in table() and isinstance(parent[path[-1]], dict):
-            parent[path[-1]][draw(st.sampled_from(sorted(fields_of(name))))] = copy.deepcopy(draw(VALUES))
+        known = sorted(fields_of(name)) if name in table() else []
+        if action == "add" and known and isinstance(parent[path[-1]], dict):
+            parent[path[-1]][draw(st.sampled_from(known))] = copy.deepcopy(draw(VALUES))
         elif action == "remove" and isinstance(parent, dict):
             del parent[path[-1]]
         else:

@@ -4,8 +4,8 @@ import aiohttp
 import pytest
 from tests.storage_documents import claim, default_class, storage_class, volume
 
+from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.clock import ManualClock
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.controllers.workqueue import WorkQueue
 
 

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, NodeShape, make_node, make_nodes
+from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
+from bayplan.testing.virtual_time import VirtualTime
 
 
 def pod(
@@ -149,6 +153,61 @@ async def test_deleted_pod_stops_within_its_grace_period(world):
     await world.until(lambda: world.one(POD, "p") is None, step=0.25)
 
 
+def container(name: str, pre_stop_seconds: int | None = None) -> dict[str, Any]:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": pre_stop_seconds}}}} if pre_stop_seconds else {}
+    return {"name": name, "image": "i", **hook}
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "seconds"),
+    [
+        pytest.param({"terminationGracePeriodSeconds": 60}, {}, 1, id="follows SIGTERM at once"),
+        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "40"}, 40, id="stops slowly"),
+        pytest.param({"terminationGracePeriodSeconds": 20}, {STOP_SECONDS: "40"}, 20, id="killed after its grace"),
+        pytest.param({}, {STOP_SECONDS: "1000"}, 30, id="killed after the default grace"),
+        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "soon"}, 1, id="no number"),
+        pytest.param(
+            {"terminationGracePeriodSeconds": 80, "containers": [container("a"), container("b", 50)]},
+            {},
+            51,
+            id="the longest preStop sleep",
+        ),
+        pytest.param(
+            {"terminationGracePeriodSeconds": 20, "containers": [container("a", 19)]},
+            {STOP_SECONDS: "10"},
+            21,
+            id="2 s left after the preStop hook",
+        ),
+        pytest.param(
+            {"initContainers": [{**container("s", 15), "restartPolicy": "Always"}]}, {}, 16, id="preStop of a sidecar"
+        ),
+    ],
+)
+async def test_deleted_pod_stops_after_its_hooks_within_its_grace(world, spec, annotations, seconds):
+    await world.create(POD, pod(annotations=annotations, **spec))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await world.settle(seconds - 0.5, step=0.5)
+    assert phase(world) == "Running"
+    await world.settle(1, step=0.5)
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
+async def test_second_delete_shortens_the_grace_period(world):
+    await world.create(POD, pod(annotations={STOP_SECONDS: "1000"}, terminationGracePeriodSeconds=600))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await world.settle(20)
+    assert phase(world) == "Running"
+    await world.client.delete(POD, "p", "default", grace_period_seconds=25)
+    await world.settle(3)
+    assert phase(world) == "Running"
+    await world.settle(3)
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
 async def test_deleted_pod_that_never_ran_is_gone_at_once(world):
     await world.create(POD, pod())
     await world.client.delete(POD, "p", "default")
@@ -195,6 +254,55 @@ async def test_leases_are_renewed(world):
     assert first.leaseDurationSeconds == 40
     await world.settle(15)
     assert (await renewed()).renewTime > first.renewTime
+
+
+async def test_node_object_stays_the_same_while_leases_are_renewed(world):
+    before = world.one(NODE, "node-0").metadata.resourceVersion
+    leases = set()
+    for _ in range(24):
+        await world.settle(10)
+        leases.add((await world.client.get(LEASE, "node-0", "kube-node-lease")).spec.renewTime)
+    assert len(leases) >= 20
+    assert world.one(NODE, "node-0").metadata.resourceVersion == before
+
+
+def test_node_object_stays_the_same_when_time_runs_fast():
+    async def run() -> None:
+        clock = ManualClock()
+        async with DevCluster(clock=clock, kubelets=False, listen=False) as cluster:
+            kubelets = Kubelets(cluster.client, clock, make_nodes(3), informers=cluster.informers, rate=600.0)
+            running = asyncio.create_task(kubelets.run())
+
+            async def settle(seconds: int) -> None:
+                for _ in range(seconds // 10):
+                    clock.advance(10)
+                    await asyncio.sleep(0.01)
+
+            async def renewed() -> Any:
+                return (await cluster.client.get(LEASE, "node-0", "kube-node-lease")).spec.renewTime
+
+            await settle(60)
+            nodes = cluster.informers.of(NODE).objects
+            before, lease = {name: node.metadata.resourceVersion for name, node in nodes.items()}, await renewed()
+            await settle(3600)
+            assert len(before) == 3
+            assert {name: node.metadata.resourceVersion for name, node in nodes.items()} == before
+            assert await renewed() > lease
+            running.cancel()
+
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        runner.run(run())
+
+
+async def test_node_made_by_a_client_gets_the_labels_of_a_kubelet(world):
+    await world.create(NODE, {"metadata": {"name": "extra", "labels": {"kubernetes.io/arch": "arm64", "a": "b"}}})
+    await world.until(lambda: len(world.one(NODE, "extra").metadata.labels) > 2, step=0.5)
+    assert world.one(NODE, "extra").metadata.labels == {
+        "kubernetes.io/hostname": "extra",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "arm64",
+        "a": "b",
+    }
 
 
 def test_make_nodes():

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
@@ -29,7 +29,7 @@ class ControllerContext:
 
     client: Client
     informers: Informers
-    clock: Clock
+    clock: TimerClock
     events: EventSink
     root_ca: str = ""
     """The certificate authority of the API server in PEM, "" without TLS."""
@@ -91,6 +91,26 @@ class Controller(ABC):
                 raise
         else:
             await informer.observe([written])
+
+    async def delete(
+        self, kind: Kind, obj: Any, *, propagation_policy: str | None = None, grace_period_seconds: int | None = None
+    ) -> bool:
+        """Delete an object. Returns False if it is gone already, or if another object has its name by now."""
+        metadata = obj.metadata
+        try:
+            await self.client.delete(
+                kind,
+                metadata.name,
+                metadata.namespace,
+                uid=metadata.uid,
+                propagation_policy=propagation_policy,
+                grace_period_seconds=grace_period_seconds,
+            )
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return False
+        return True
 
     async def run(self) -> None:
         """Sync keys until cancelled, once all informers have their first list."""

@@ -13,8 +13,8 @@ from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CRON_JOB, JOB
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import cron_schedule
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedule
@@ -175,18 +175,10 @@ class CronJobController(Controller):
         current.last_schedule = due
 
     async def _delete(self, current: _Round, job: Job) -> None:
-        metadata = job.metadata
-        policy = "Background"
-        try:
-            await self.client.delete(
-                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy=policy
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # deleted or replaced already
-                raise
+        await self.delete(JOB, job, propagation_policy="Background")
         await self._jobs.observe_deletions([job])
-        current.active = [one for one in current.active if one.uid != metadata.uid]
-        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {metadata.name}")
+        current.active = [one for one in current.active if one.uid != job.metadata.uid]
+        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
     async def _report(self, current: _Round) -> None:
         status = CronJobStatus(

@@ -12,8 +12,8 @@ from lightkube.models.apps_v1 import DeploymentStatus, ReplicaSetSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
 from bayplan.api.kinds import DEPLOYMENT, POD, REPLICA_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods, rollout
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.deployment_status import (

@@ -12,7 +12,7 @@ from lightkube.models.meta_v1 import Condition, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 
 from bayplan.api.kinds import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
-from bayplan.devcluster.clock import whole_seconds
+from bayplan.api.times import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import Informer, key_of

@@ -74,7 +74,7 @@ class GarbageCollector(Controller):
             await self.client.patch(kind, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
         elif not solid:
             blocks = any(self._dependents_of(metadata.uid)) and bool(leaving)
-            await self._delete(kind, obj, "Foreground" if blocks else "Background")
+            await self.delete(kind, obj, propagation_policy="Foreground" if blocks else "Background")
 
     async def _owner(self, kind: Kind, reference: OwnerReference, namespace: str | None) -> Any | None:
         """The owner, or None if none has that uid. Asks the server before it returns None."""
@@ -121,16 +121,6 @@ class GarbageCollector(Controller):
             await self.client.patch(kind, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
         except ApiError as error:
             if error.status != 404:
-                raise
-
-    async def _delete(self, kind: Kind, obj: Any, policy: str) -> None:
-        metadata = obj.metadata
-        try:
-            await self.client.delete(
-                kind, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy=policy
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # deleted or replaced already
                 raise
 
     def _dependents_of(self, uid: str) -> list[tuple[Kind, Any]]:

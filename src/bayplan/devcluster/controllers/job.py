@@ -17,8 +17,8 @@ import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
 from bayplan.api.kinds import JOB, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import job_indexes, pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -176,14 +176,8 @@ class JobController(Controller):
 
     async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
         async def delete(pod: Pod) -> None:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # deleted or replaced already
-                    raise
-            else:
-                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+            if await self.delete(POD, pod):
+                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
         failure = await _in_batches(delete, surplus)
         if failure is not None:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable
 
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cronjob import CronJobController
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan.devcluster.controllers.daemonset import DaemonSetController
 from bayplan.devcluster.controllers.deployment import DeploymentController
 from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
@@ -25,6 +26,7 @@ from bayplan.devcluster.controllers.replicaset import ReplicaSetController
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.root_ca import RootCaPublisher
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
+from bayplan.devcluster.controllers.statefulset import StatefulSetController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
 from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
@@ -32,6 +34,8 @@ from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedCo
 WORKLOADS: tuple[type[Controller], ...] = (
     DeploymentController,
     ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
     JobController,
     CronJobController,
     TtlAfterFinishedController,
@@ -62,7 +66,7 @@ class ControllerManager:
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         controllers: Iterable[type[Controller]] = ALL,
         *,
         informers: Informers | None = None,

@@ -13,8 +13,8 @@ import msgspec
 from lightkube.models.core_v1 import NodeCondition, NodeStatus, Taint
 
 from bayplan.api.kinds import LEASE, NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.served import Lease, Node, Pod

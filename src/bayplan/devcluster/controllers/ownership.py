@@ -90,16 +90,19 @@ async def claim(
 
 async def _adopt(client: Client, owner_kind: Kind, owner: Any, kind: Kind, dependent: Any) -> Any | None:
     references = [*(dependent.metadata.ownerReferences or ()), controller_reference(owner_kind, owner)]
-    return await _set_owners(client, kind, dependent, references)
+    return await set_owners(client, kind, dependent, references)
 
 
 async def _release(client: Client, owner: Any, kind: Kind, dependent: Any) -> None:
     references = [one for one in dependent.metadata.ownerReferences if one.uid != owner.metadata.uid]
-    await _set_owners(client, kind, dependent, references)
+    await set_owners(client, kind, dependent, references)
 
 
-async def _set_owners(client: Client, kind: Kind, dependent: Any, references: list[OwnerReference]) -> Any | None:
-    """Set the owners of a dependent. Returns None if it is gone; the uid in the patch excludes a new object."""
+async def set_owners(client: Client, kind: Kind, dependent: Any, references: list[OwnerReference]) -> Any | None:
+    """Set the owners of a dependent, unless it has changed (ApiError 409). Returns None if it is gone.
+
+    The uid in the patch excludes a new object of the same name.
+    """
     metadata = dependent.metadata
     patch = {
         "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "ownerReferences": references}

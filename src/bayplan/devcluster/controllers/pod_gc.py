@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from lightkube.models.core_v1 import PodCondition
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, Client, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of

@@ -6,6 +6,7 @@ Mirrors pkg/api/v1/pod/util.go and pkg/controller/controller_utils.go.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -65,6 +66,16 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
         return False
     since = ready_since(pod)
     return not min_ready_seconds or (since is not None and since + timedelta(seconds=min_ready_seconds) <= now)
+
+
+def seconds_until_available(owned: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
+    """Seconds until the next of the ready pods becomes available; None if all of them are.
+
+    Mirrors FindMinNextPodAvailabilityCheck.
+    """
+    ready = [since for pod in owned if is_active(pod) and (since := ready_since(pod)) is not None]
+    waits = [(since - now).total_seconds() + min_ready_seconds for since in ready]
+    return min((wait for wait in waits if wait > 0), default=None)
 
 
 def from_template(template: PodTemplateSpec, owner_kind: Kind, owner: Any, *, generate_name: str | None = None) -> Pod:

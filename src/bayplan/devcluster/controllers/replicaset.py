@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,18 +11,16 @@ import msgspec
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 
 from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.pod_control import PodControl
 from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, ReplicaSet
 
-BURST = 500
-"""The maximum number of pods created or deleted in one sync."""
-CONCURRENT = 32
-"""The maximum number of concurrent requests for one ReplicaSet."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -42,6 +39,7 @@ class ReplicaSetController(Controller):
         self._by_controller = self._pods.index(controller_uids)
         self._sets_by_namespace = self._replica_sets.index(lambda one: (one.metadata.namespace,))
         self._pods.listen(self._pod_changed)
+        self._control = PodControl(self.client, self._pods, self.recorder, REPLICA_SET)
 
     async def sync(self, key: str) -> None:
         """Create or delete pods of one ReplicaSet until it has the desired number."""
@@ -69,65 +67,12 @@ class ReplicaSetController(Controller):
     async def _manage(self, replica_set: ReplicaSet, active: list[Pod]) -> ApiError | None:
         missing = (replica_set.spec.replicas or 0) - len(active)
         if missing > 0:
-            return await self._create(replica_set, min(missing, BURST))
+            template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
+            return await self._control.create(replica_set, [template] * missing)
         if missing < 0:
             siblings = [pod for one in self._siblings(replica_set) for pod in self._by_controller.get(one.metadata.uid)]
-            surplus = scale_down_order(active, siblings)[: min(-missing, BURST)]
-            return await self._delete(replica_set, surplus)
+            return await self._control.delete(replica_set, scale_down_order(active, siblings)[:-missing])
         return None
-
-    async def _create(self, replica_set: ReplicaSet, count: int) -> ApiError | None:
-        template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
-        namespace = replica_set.metadata.namespace
-
-        async def create() -> Any:
-            pod = await self.client.create(POD, template, namespace)
-            self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
-            return pod
-
-        created: list[Any] = []
-        batch = 1
-        while len(created) < count:
-            batch = min(batch, count - len(created), CONCURRENT)
-            outcomes = await asyncio.gather(*(create() for _ in range(batch)), return_exceptions=True)
-            created += [pod for pod in outcomes if not isinstance(pod, BaseException)]
-            failures = [error for error in outcomes if isinstance(error, BaseException)]
-            if failures:
-                await self._pods.observe(created)
-                return self._failed(replica_set, "FailedCreate", "creating", failures[0])
-            batch *= 2  # start slowly: an error of one pod usually concerns all
-        await self._pods.observe(created)
-        return None
-
-    async def _delete(self, replica_set: ReplicaSet, surplus: Sequence[Pod]) -> ApiError | None:
-        async def delete(pod: Pod) -> Pod:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # deleted or replaced already
-                    raise
-            else:
-                self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
-            return pod
-
-        deleted: list[Any] = []
-        for start in range(0, len(surplus), CONCURRENT):
-            batch = surplus[start : start + CONCURRENT]
-            outcomes = await asyncio.gather(*(delete(pod) for pod in batch), return_exceptions=True)
-            deleted += [pod for pod in outcomes if not isinstance(pod, BaseException)]
-            failures = [error for error in outcomes if isinstance(error, BaseException)]
-            if failures:
-                await self._pods.observe_deletions(deleted)
-                return self._failed(replica_set, "FailedDelete", "deleting", failures[0])
-        await self._pods.observe_deletions(deleted)
-        return None
-
-    def _failed(self, replica_set: ReplicaSet, reason: str, doing: str, error: BaseException) -> ApiError:
-        if not isinstance(error, ApiError):
-            raise error
-        self.recorder.warning(REPLICA_SET, replica_set, reason, f"Error {doing}: {error.message}")
-        return error
 
     async def _report(self, replica_set: ReplicaSet, failure: ApiError | None) -> None:
         # Count the pods after the informer has this sync's creations and deletions.
@@ -138,9 +83,9 @@ class ReplicaSetController(Controller):
             updated = msgspec.structs.replace(replica_set, status=status)
             written = await self.client.update(REPLICA_SET, updated, subresource="status")
             await self._replica_sets.observe([written])
-        min_ready = replica_set.spec.minReadySeconds or 0
-        if min_ready and status.readyReplicas != status.availableReplicas:
-            self.queue.add_after(f"{replica_set.metadata.namespace}/{replica_set.metadata.name}", min_ready)
+        wait = pods.seconds_until_available(owned, replica_set.spec.minReadySeconds or 0, now)
+        if wait is not None:
+            self.queue.add_after(key_of(replica_set), wait)
 
     def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:
         """All ReplicaSets of the same owner: their pods count together as the pods on a node."""

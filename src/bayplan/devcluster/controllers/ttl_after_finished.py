@@ -6,7 +6,6 @@ from datetime import timedelta
 from typing import ClassVar
 
 from bayplan.api.kinds import JOB
-from bayplan.client import ApiError
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.served import Job
@@ -36,10 +35,4 @@ class TtlAfterFinishedController(Controller):
         if left > 0:
             self.queue.add_after(key, left)
             return
-        try:
-            await self.client.delete(
-                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy="Foreground"
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # deleted or replaced already
-                raise
+        await self.delete(JOB, job, propagation_policy="Foreground")

@@ -12,6 +12,7 @@ from typing import Any
 from lightkube.models.core_v1 import PersistentVolumeClaimStatus
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
+from bayplan.api.times import whole_seconds
 from bayplan.api.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -20,7 +21,7 @@ from bayplan.api.volumes import (
     volume_name,
 )
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock, whole_seconds
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer
 from bayplan.devcluster.controllers.ownership import reference_to
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim
@@ -35,7 +36,7 @@ Patch = dict[str, Any]
 class VolumeBinder:
     """Writes bindings, phases, and requests to provisioners. Raises ApiError and TransportError."""
 
-    def __init__(self, client: Client, clock: Clock, volumes: Informer, claims: Informer) -> None:
+    def __init__(self, client: Client, clock: TimerClock, volumes: Informer, claims: Informer) -> None:
         self._client = client
         self._clock = clock
         self._volumes = volumes

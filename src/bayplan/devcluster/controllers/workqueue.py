@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from bayplan.devcluster.clock import Clock, Timer
+from bayplan.clock import Timer, TimerClock
 
 K = TypeVar("K", bound=Hashable)
 
@@ -28,7 +28,7 @@ class WorkQueue(Generic[K]):
                                               dirty ----done--> waiting
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimerClock) -> None:
         self._clock = clock
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import unquote
 
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.attributes import (
     Attributes,
     Verdict,
@@ -25,7 +26,6 @@ from bayplan.devcluster.apiserver.authorization.users import (
     service_account_groups,
     service_account_of,
 )
-from bayplan.devcluster.apiserver.clock import Clock
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import bad_request, unauthorized
 from bayplan.devcluster.apiserver.storage.store import Store

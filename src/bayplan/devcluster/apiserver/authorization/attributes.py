@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import quoted
 from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo
-from bayplan.devcluster.apiserver.status import StatusError, quoted
+from bayplan.devcluster.apiserver.status import StatusError
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _SELECTS_NAME = ("metadata.name==", "metadata.name=")

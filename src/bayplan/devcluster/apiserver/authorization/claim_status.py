@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, forbidden_request
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_of
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, StatusError, forbidden_field, invalid
+from bayplan.devcluster.apiserver.status import StatusError, invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 ASSOCIATED_NODE, ARBITRARY_NODE = "associated-node:", "arbitrary-node:"
@@ -45,7 +47,7 @@ def _binding_errors(
     except StatusError as refused:
         needed = f'resource="{info.resource}/binding", verb="{info.verb}" permission'
         why = f"changing status.allocation or status.reservedFor requires {needed}: {refused.message}"
-        yield forbidden_field("status.allocation", why)
+        yield field_errors.forbidden("status.allocation", why)
 
 
 def _driver_errors(
@@ -63,7 +65,9 @@ def _driver_errors(
         if not any(verdict.allowed for verdict in verdicts):
             refused = forbidden_request(user, attributes[0], verdicts[0].reason)
             needed = f'resource="{info.resource}/driver", verb="[{" ".join(verbs)}]" permission'
-            yield forbidden_field("status.devices", f"changing status.devices requires {needed}: {refused.message}")
+            yield field_errors.forbidden(
+                "status.devices", f"changing status.devices requires {needed}: {refused.message}"
+            )
 
 
 def _changed_drivers(before: Object, after: Object) -> set[str]:

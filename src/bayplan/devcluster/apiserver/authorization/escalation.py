@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayplan.api.field_errors import quoted
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import forbidden, quoted
+from bayplan.devcluster.apiserver.status import forbidden
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))

@@ -9,12 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bayplan.api.field_errors import quoted
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_name
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, quoted
+from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.apiserver.storage.store import Entry, Store
 
 T = TypeVar("T")

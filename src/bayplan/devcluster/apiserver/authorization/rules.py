@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from bayplan.api.field_errors import quoted
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
-from bayplan.devcluster.apiserver.status import quoted
 
 ALL = "*"
 

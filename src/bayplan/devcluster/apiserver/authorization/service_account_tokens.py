@@ -17,24 +17,19 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.users import (
     AUTHENTICATED,
     User,
     service_account_groups,
     service_account_name,
 )
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    conflict,
-    invalid,
-    invalid_value,
-    not_found,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, conflict, invalid, not_found
 from bayplan.devcluster.apiserver.storage.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
@@ -75,7 +70,7 @@ class ServiceAccountTokens:
         for field, wanted in (("name", name), ("namespace", namespace)):
             if (metadata.get(field) or wanted) != wanted:
                 what = f"must match the service account {field} if specified"
-                errors.append(invalid_value(f"metadata.{field}", metadata[field], what))
+                errors.append(field_errors.invalid(f"metadata.{field}", metadata[field], what))
         if errors:
             raise invalid(TOKEN_REQUEST, name, errors)
         account = self._find(SERVICE_ACCOUNT, namespace, name)
@@ -103,10 +98,10 @@ class ServiceAccountTokens:
                 "name": name,
                 "namespace": namespace,
                 "uid": account.uid,
-                "creationTimestamp": timestamp(now),
+                "creationTimestamp": rfc3339(now),
             },
             "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
-            "status": {"token": token, "expirationTimestamp": timestamp(now + timedelta(seconds=seconds))},
+            "status": {"token": token, "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds))},
         }
 
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
@@ -202,7 +197,7 @@ class ServiceAccountTokens:
 
 
 def _bad_duration(seconds: int, why: str) -> FieldError:
-    return invalid_value("spec.expirationSeconds", seconds, why)
+    return field_errors.invalid("spec.expirationSeconds", seconds, why)
 
 
 def _packed(document: Any) -> str:

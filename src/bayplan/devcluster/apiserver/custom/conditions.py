@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
 
 
@@ -25,7 +25,7 @@ def set_condition(definition: Object, now: datetime, kind: str, status: bool, re
     conditions = definition["status"].setdefault("conditions", [])
     if conditions is None:
         conditions = definition["status"]["conditions"] = []
-    new = {"type": kind, "status": str(status), "lastTransitionTime": timestamp(now)}
+    new = {"type": kind, "status": str(status), "lastTransitionTime": rfc3339(now)}
     new |= {"reason": reason, "message": message}
     for index, old in enumerate(conditions):
         if old["type"] == kind:

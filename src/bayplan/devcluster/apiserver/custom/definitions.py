@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from bayplan.devcluster.apiserver.custom.conditions import is_true, set_condition
 from bayplan.devcluster.apiserver.custom.resource import resources_of
 from bayplan.devcluster.apiserver.encoding import encode
@@ -20,7 +19,6 @@ from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Entry
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-COLLECTION = CUSTOM_RESOURCE_DEFINITION.resource
 DELETED_AT_ONCE = 50
 """How many objects of a terminating definition are deleted before the server handles other requests."""
 

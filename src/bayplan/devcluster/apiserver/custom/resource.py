@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.columns import table_of
 from bayplan.devcluster.apiserver.custom.jsonpath import compile_path
@@ -15,7 +16,6 @@ from bayplan.devcluster.apiserver.custom.structural import StructuralSchema
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import ABSENT, Place, check_value
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError
 from bayplan.devcluster.apiserver.storage.resource import CustomFacts, Resource
 from bayplan.devcluster.apiserver.storage.selectable_fields import FieldReader, SelectableFields, field_text
 from bayplan.devcluster.apiserver.storage.strategy import Strategy

@@ -9,13 +9,14 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api import field_errors
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.documents import add_custom_schema
 from bayplan.devcluster.apiserver.custom.structures import EMBEDDED
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from bayplan.devcluster.apiserver.schema import Object, normalize_metadata
-from bayplan.devcluster.apiserver.status import bad_request, invalid, invalid_value, unsupported_media_type
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _RESOURCE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
@@ -41,7 +42,7 @@ class StructuralSchema:
         if given != kind.kind:
             metadata = document.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-            raise invalid(kind, name, [invalid_value("kind", given, f"must be {kind.kind}")])
+            raise invalid(kind, name, [field_errors.invalid("kind", given, f"must be {kind.kind}")])
 
     def normalize(self, body: Object) -> tuple[Object, list[str]]:
         """Prunes unknown fields. Types are checked by validation, except those of the metadata."""

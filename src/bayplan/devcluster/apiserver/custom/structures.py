@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, duplicate, invalid, required
 from bayplan.devcluster.apiserver.custom.values import Place
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, duplicate, invalid_value, required
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 EMBEDDED = "x-kubernetes-embedded-resource"
@@ -42,7 +42,7 @@ def _check_list(schema: Object, value: list[Any], place: Place) -> Iterator[Fiel
         shown = item if kind == "set" else identity(schema, item)
         if shown is None:
             detail = "must be an object for an array of list-type map"
-            yield invalid_value(place.index(number).field, item, detail)
+            yield invalid(place.index(number).field, item, detail)
             continue
         written = json.dumps(shown, sort_keys=True)
         if written in seen:
@@ -66,11 +66,11 @@ def _check_embedded(value: Object, place: Place) -> Iterator[FieldError]:
         if field not in value:
             yield required(where)
         elif not isinstance(value[field], str):
-            yield invalid_value(where, value[field], "must be a string")
+            yield invalid(where, value[field], "must be a string")
         elif not value[field]:
-            yield invalid_value(where, "", "must not be empty")
+            yield invalid(where, "", "must not be empty")
         elif field == "kind":
             errors = name_errors(value[field].lower(), "label1035")
             if errors:
                 detail = f"may have mixed case, but should otherwise match: {','.join(errors)}"
-                yield invalid_value(where, value[field], detail)
+                yield invalid(where, value[field], detail)

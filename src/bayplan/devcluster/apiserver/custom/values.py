@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
-from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
-    invalid_value,
+    invalid,
     not_supported,
     quoted,
     required,
@@ -25,6 +22,9 @@ from bayplan.devcluster.apiserver.status import (
     too_many,
     type_invalid,
 )
+from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
+from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
+from bayplan.devcluster.apiserver.schema import Object
 
 ABSENT = object()
 """Stands for a missing old value."""
@@ -130,7 +130,7 @@ def _failures(choices: list[Object], value: Any, place: Place) -> list[list[Fiel
 
 def _without_field(message: str) -> FieldError:
     """An error without a field, as upstream reports it."""
-    return invalid_value("<nil>", "", message)
+    return invalid("<nil>", "", message)
 
 
 def _check_text(schema: Object, value: str, place: Place) -> Iterator[FieldError]:
@@ -147,7 +147,7 @@ def _check_text(schema: Object, value: str, place: Place) -> Iterator[FieldError
 
 
 def _breaks(place: Place, value: Any, rule: str) -> FieldError:
-    return invalid_value(place.field, value, f"{place.path} in body {rule}")
+    return invalid(place.field, value, f"{place.path} in body {rule}")
 
 
 def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldError]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+from bayplan.devcluster.apiserver.defaults.core import default_claim
 from bayplan.devcluster.apiserver.defaults.pods import default_template
 from bayplan.devcluster.apiserver.schema import Object
+
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""The annotation of a DaemonSet that counts the changes of its template."""
 
 
 def default_deployment(deployment: Object) -> None:
@@ -47,6 +53,9 @@ def default_stateful_set(stateful_set: Object) -> None:
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")
     spec.setdefault("revisionHistoryLimit", 10)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}
+        default_claim(claim)
 
 
 def default_daemon_set(daemon_set: Object) -> None:
@@ -59,6 +68,24 @@ def default_daemon_set(daemon_set: Object) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
+
+
+def prepare_daemon_set(daemon_set: Object) -> None:
+    """The template of a new DaemonSet is the first, unless its annotation has another number."""
+    annotations = daemon_set["metadata"].setdefault("annotations", {})
+    annotations[TEMPLATE_GENERATION] = str(max(_template_generation(daemon_set), 1))
+
+
+def prepare_daemon_set_update(daemon_set: Object, old: Object) -> None:
+    """Only the server changes the number of the template: when the template changes."""
+    changed = daemon_set["spec"]["template"] != old["spec"]["template"]
+    annotations = daemon_set["metadata"].setdefault("annotations", {})
+    annotations[TEMPLATE_GENERATION] = str(_template_generation(old) + changed)
+
+
+def _template_generation(daemon_set: Object) -> int:
+    text = daemon_set["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
 
 
 def default_replication_controller(controller: Object) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError, not_supported, required, too_long
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
@@ -21,17 +23,7 @@ from bayplan.devcluster.apiserver.patch import (
 )
 from bayplan.devcluster.apiserver.protobuf import PROTOBUF
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    bad_request,
-    forbidden_field,
-    invalid,
-    invalid_value,
-    not_supported,
-    required,
-    too_long,
-    unsupported_media_type,
-)
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
@@ -97,13 +89,13 @@ class Request:
         if self.media == APPLY_PATCH and not manager:
             yield required("fieldManager", "is required for apply patch")
         elif self.info.verb == "patch" and self.media != APPLY_PATCH and "force" in self.query:
-            yield forbidden_field("force", "may not be specified for non-apply patch")
+            yield field_errors.forbidden("force", "may not be specified for non-apply patch")
         if len(manager.encode()) > MANAGER_LENGTH:
             yield too_long("fieldManager", MANAGER_LENGTH)
         for position, character in enumerate(manager):
             if not character.isprintable():
                 detail = f"invalid character U+{ord(character):04X} (at position {position})"
-                yield invalid_value("fieldManager", manager, detail)
+                yield field_errors.invalid("fieldManager", manager, detail)
         if dry_run not in {"", "All"}:
             yield not_supported("dryRun", [dry_run], ("All",))
         if mode not in MODES:

@@ -6,7 +6,7 @@ Mirrors the autoregistration of Kubernetes' pkg/controlplane/apiserver/aggregato
 from __future__ import annotations
 
 from bayplan.api.kinds import API_SERVICE
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 
@@ -35,7 +35,7 @@ def update_api_services(storage: RestStorage) -> None:
         if name not in wanted:
             storage.remove(resource, entry.load())
     for name in sorted(set(wanted) - set(existing)):
-        storage.create(resource, "", _api_service(name, *wanted[name], timestamp(storage.clock.now())))
+        storage.create(resource, "", _api_service(name, *wanted[name], rfc3339(storage.clock.now())))
 
 
 def _api_service(name: str, group: str, version: str, now: str) -> Object:

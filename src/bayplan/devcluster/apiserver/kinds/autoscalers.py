@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from bayplan.api.field_errors import FieldError, invalid
 from bayplan.api.kinds import HORIZONTAL_POD_AUTOSCALER
 from bayplan.devcluster.apiserver.autoscaler_conversion import from_v2, to_v2
 from bayplan.devcluster.apiserver.defaults.networking import default_autoscaler
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import Object, normalize
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value
 from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema
 from bayplan.devcluster.apiserver.validation.autoscaling import validate_autoscaler
 
@@ -36,7 +36,7 @@ def validate_v1(autoscaler: Object) -> Iterable[FieldError]:
         return list(validate_autoscaler(_as_v2(autoscaler)))
     except Mismatch as error:
         annotations = autoscaler["metadata"].get("annotations")
-        return [invalid_value("metadata.annotations", annotations, str(error))]
+        return [invalid("metadata.annotations", annotations, str(error))]
 
 
 def _as_v2(autoscaler: Object) -> Object:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.certificates import DECISIONS
 
@@ -41,10 +41,10 @@ def approved(request: Object, old: Object, now: datetime) -> Object:
     was = {(one["type"], one["status"]): one.get("lastTransitionTime") for one in _conditions(old)}
     for condition in conditions:
         if not condition.get("lastUpdateTime"):
-            condition["lastUpdateTime"] = timestamp(now)
+            condition["lastUpdateTime"] = rfc3339(now)
         if not condition.get("lastTransitionTime"):
             previous = was.get((condition["type"], condition["status"]))
-            condition["lastTransitionTime"] = previous or timestamp(now)
+            condition["lastTransitionTime"] = previous or rfc3339(now)
     return {**old, "status": {**old.get("status", {}), "conditions": conditions}}
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
 from bayplan.devcluster.apiserver.schema import Object
 
@@ -63,7 +62,7 @@ def age(obj: Object, now: datetime) -> str:
 
 def since(moment: str | None, now: datetime) -> str:
     """The time since a moment, `<unknown>` if there is none."""
-    return "<unknown>" if not moment else duration((now - parse_timestamp(moment)).total_seconds())
+    return "<unknown>" if not moment else duration((now - datetime.fromisoformat(moment)).total_seconds())
 
 
 def duration(seconds: float) -> str:

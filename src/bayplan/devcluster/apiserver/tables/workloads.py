@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import (
     AGE,
@@ -125,8 +124,8 @@ def _job_state(job: Object, conditions: Any) -> str:
 def _job_duration(status: Object, now: datetime) -> str:
     if "startTime" not in status:
         return ""
-    end = parse_timestamp(status["completionTime"]) if "completionTime" in status else now
-    return duration((end - parse_timestamp(status["startTime"])).total_seconds())
+    end = datetime.fromisoformat(status["completionTime"]) if "completionTime" in status else now
+    return duration((end - datetime.fromisoformat(status["startTime"])).total_seconds())
 
 
 def _cron_job(cron_job: Object, now: datetime) -> list[Any]:

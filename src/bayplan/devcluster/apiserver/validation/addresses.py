@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value
+from bayplan.api.field_errors import FieldError, invalid
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 PORT_RULE = "must be between 1 and 65535, inclusive"
@@ -43,59 +43,59 @@ def parse_network(text: str) -> IPv4Network | IPv6Network | None:
 def validate_address(text: str, where: str) -> Iterator[FieldError]:
     """Rules for an IP address."""
     if parse_address(text) is None:
-        yield invalid_value(where, text, _ADDRESS_RULE)
+        yield invalid(where, text, _ADDRESS_RULE)
 
 
 def validate_cidr(text: str, where: str) -> Iterator[FieldError]:
     """Rules for a CIDR."""
     if parse_network(text) is None:
-        yield invalid_value(where, text, _CIDR_RULE)
+        yield invalid(where, text, _CIDR_RULE)
 
 
 def validate_endpoint_address(text: str, where: str) -> Iterator[FieldError]:
     """Rules for the address of an endpoint, in addition to those for an address."""
     address = parse_address(text)
     if address is None:
-        yield invalid_value(where, text, "must be a valid IP address")
+        yield invalid(where, text, "must be a valid IP address")
         return
     if address.is_unspecified:
-        yield invalid_value(where, text, f"may not be unspecified ({text})")
+        yield invalid(where, text, f"may not be unspecified ({text})")
     if address.is_loopback:
-        yield invalid_value(where, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
+        yield invalid(where, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
     if address.is_link_local:
-        yield invalid_value(where, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
+        yield invalid(where, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
     if (address.version == 4 and text.startswith("224.0.0.")) or text.lower().startswith("ff02:"):
         detail = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
-        yield invalid_value(where, text, detail)
+        yield invalid(where, text, detail)
 
 
 def validate_port_number(port: int, where: str) -> Iterator[FieldError]:
     """Rules for the number of a port."""
     if not 1 <= port <= 65535:
-        yield invalid_value(where, port, PORT_RULE)
+        yield invalid(where, port, PORT_RULE)
 
 
 def validate_port_name(name: str, where: str) -> Iterator[FieldError]:
     """Rules for the name of a port."""
     if len(name) > 15:
-        yield invalid_value(where, name, "must be no more than 15 characters")
+        yield invalid(where, name, "must be no more than 15 characters")
     if not re.fullmatch(r"[-a-z0-9]+", name):
-        yield invalid_value(where, name, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        yield invalid(where, name, "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search(r"[a-z]", name):
-        yield invalid_value(where, name, "must contain at least one letter (a-z)")
+        yield invalid(where, name, "must contain at least one letter (a-z)")
     if "--" in name:
-        yield invalid_value(where, name, "must not contain consecutive hyphens")
+        yield invalid(where, name, "must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
-        yield invalid_value(where, name, "must not begin or end with a hyphen")
+        yield invalid(where, name, "must not begin or end with a hyphen")
 
 
 def validate_host(host: str, where: str) -> Iterator[FieldError]:
     """Rules for a host name, which may begin with a wildcard."""
     if "*" not in host:
         for error in name_errors(host, "subdomain"):
-            yield invalid_value(where, host, error)
+            yield invalid(where, host, error)
         return
     if len(host) > 253:
-        yield invalid_value(where, host, "must be no more than 253 characters")
+        yield invalid(where, host, "must be no more than 253 characters")
     if not _WILDCARD.fullmatch(host):
-        yield invalid_value(where, host, WILDCARD_RULE)
+        yield invalid(where, host, WILDCARD_RULE)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     not_supported,
     required,
 )
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 
@@ -38,13 +38,13 @@ def validate_autoscaler(autoscaler: Object) -> Iterator[FieldError]:
     spec = autoscaler["spec"]
     least, most = spec["minReplicas"], spec["maxReplicas"]
     if least < 1:
-        yield invalid_value("spec.minReplicas", least, "must be greater than or equal to 1")
+        yield invalid("spec.minReplicas", least, "must be greater than or equal to 1")
     if most == 0:
         yield required("spec.maxReplicas", "must be set and greater than 0")
     elif most < 0:
-        yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to 1")
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to 1")
     if most < least:
-        yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+        yield invalid("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
     yield from _reference(spec["scaleTargetRef"], "spec.scaleTargetRef")
     for index, metric in enumerate(spec["metrics"]):
         yield from _metric(metric, f"spec.metrics[{index}]")
@@ -63,14 +63,14 @@ def _reference(reference: Object, where: str) -> Iterator[FieldError]:
         yield from _path_segment(reference.get(field, ""), f"{where}.{field}")
     version = reference.get("apiVersion", "")
     if version.count("/") > 1:
-        yield invalid_value(f"{where}.apiVersion", version, f"unexpected GroupVersion string: {version}")
+        yield invalid(f"{where}.apiVersion", version, f"unexpected GroupVersion string: {version}")
 
 
 def _path_segment(name: str, where: str, detail: str = "") -> Iterator[FieldError]:
     if not name:
         yield required(where, detail)
     for error in name_errors(name, "path") if name else ():
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
 
 
 def _metric(metric: Object, where: str) -> Iterator[FieldError]:
@@ -88,7 +88,7 @@ def _metric(metric: Object, where: str) -> Iterator[FieldError]:
     if len(present) != 1:
         for field in present:
             if field != expected:
-                yield forbidden_field(f"{where}.{field}", "must populate the given metric source only")
+                yield forbidden(f"{where}.{field}", "must populate the given metric source only")
 
 
 def _source(field: str, source: Object, where: str) -> Iterator[FieldError]:
@@ -107,11 +107,11 @@ def _source(field: str, source: Object, where: str) -> Iterator[FieldError]:
         if not any(each in target for each in fields):
             yield required(f"{at}.averageValue", detail)
         if field == "external" and "value" in target and "averageValue" in target:
-            yield forbidden_field(f"{at}.value", "may not set both a target value for metric and a per-pod target")
+            yield forbidden(f"{at}.value", "may not set both a target value for metric and a per-pod target")
     elif "averageUtilization" not in target and "averageValue" not in target:
         yield required(f"{at}.averageUtilization", "must set either a target raw value or a target utilization")
     elif "averageUtilization" in target and "averageValue" in target:
-        yield forbidden_field(f"{at}.averageValue", "may not set both a target raw value and a target utilization")
+        yield forbidden(f"{at}.averageValue", "may not set both a target raw value and a target utilization")
 
 
 def _target(target: Object, where: str) -> Iterator[FieldError]:
@@ -119,20 +119,20 @@ def _target(target: Object, where: str) -> Iterator[FieldError]:
     if not kind:
         yield required(f"{where}.type", "must specify a metric target type")
     if kind not in {"Utilization", "Value", "AverageValue"}:
-        yield invalid_value(f"{where}.type", kind, "must be either Utilization, Value, or AverageValue")
+        yield invalid(f"{where}.type", kind, "must be either Utilization, Value, or AverageValue")
     for field in ("value", "averageValue"):
         if field in target and quantity.parse(target[field]) <= 0:
-            yield invalid_value(f"{where}.{field}", target[field], "must be positive")
+            yield invalid(f"{where}.{field}", target[field], "must be positive")
     if target.get("averageUtilization", 1) < 1:
-        yield invalid_value(f"{where}.averageUtilization", target["averageUtilization"], "must be greater than 0")
+        yield invalid(f"{where}.averageUtilization", target["averageUtilization"], "must be greater than 0")
 
 
 def _rules(rules: Object, where: str) -> Iterator[FieldError]:
     window = rules.get("stabilizationWindowSeconds", 0)
     if window < 0:
-        yield invalid_value(f"{where}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
+        yield invalid(f"{where}.stabilizationWindowSeconds", window, "must be greater than or equal to zero")
     if window > 3600:
-        yield invalid_value(f"{where}.stabilizationWindowSeconds", window, "must be less than or equal to 3600")
+        yield invalid(f"{where}.stabilizationWindowSeconds", window, "must be less than or equal to 3600")
     if rules["selectPolicy"] not in {"Max", "Min", "Disabled"}:
         yield not_supported(f"{where}.selectPolicy", rules["selectPolicy"], ("Disabled", "Max", "Min"))
     if not rules.get("policies"):
@@ -143,8 +143,8 @@ def _rules(rules: Object, where: str) -> Iterator[FieldError]:
             yield not_supported(f"{at}.type", policy["type"], ("Percent", "Pods"))
         for field in ("value", "periodSeconds"):
             if policy[field] <= 0:
-                yield invalid_value(f"{at}.{field}", policy[field], "must be greater than zero")
+                yield invalid(f"{at}.{field}", policy[field], "must be greater than zero")
         if policy["periodSeconds"] > 1800:
-            yield invalid_value(f"{at}.periodSeconds", policy["periodSeconds"], "must be less than or equal to 1800")
+            yield invalid(f"{at}.periodSeconds", policy["periodSeconds"], "must be less than or equal to 1800")
     if "tolerance" in rules and quantity.parse(rules["tolerance"]) < 0:
-        yield invalid_value(f"{where}.tolerance", rules["tolerance"], "must be greater than or equal to 0")
+        yield invalid(f"{where}.tolerance", rules["tolerance"], "must be greater than or equal to 0")

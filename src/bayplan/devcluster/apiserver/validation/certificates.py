@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 from cryptography import x509
 
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
     duplicate,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     not_supported,
     required,
 )
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 USAGES = (
@@ -33,7 +33,7 @@ def validate_request(request: Object) -> Iterator[FieldError]:
     """Rules for a CertificateSigningRequest."""
     spec = request["spec"]
     if problem := _csr_problem(spec.get("request") or ""):
-        yield invalid_value("spec.request", spec.get("request"), problem)
+        yield invalid("spec.request", spec.get("request"), problem)
     usages = spec.get("usages") or []
     if not usages:
         yield required("spec.usages")
@@ -45,7 +45,7 @@ def validate_request(request: Object) -> Iterator[FieldError]:
     yield from _signer(spec.get("signerName", ""), "spec.signerName")
     if spec.get("expirationSeconds", 600) < 600:
         detail = "may not specify a duration less than 600 seconds (10 minutes)"
-        yield invalid_value("spec.expirationSeconds", spec["expirationSeconds"], detail)
+        yield invalid("spec.expirationSeconds", spec["expirationSeconds"], detail)
 
 
 def _csr_problem(encoded: str) -> str:
@@ -69,21 +69,21 @@ def _signer(name: str, where: str) -> Iterator[FieldError]:
     if not name:
         yield required(where)
     elif name == "kubernetes.io/legacy-unknown":
-        yield invalid_value(where, name, "the legacy signerName is not allowed via this API version")
+        yield invalid(where, name, "the legacy signerName is not allowed via this API version")
     elif name.count("/") != 1:
         detail = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        yield invalid_value(where, name, detail)
+        yield invalid(where, name, detail)
     else:
         yield from _first_bad_label(domain, labels, "label", where)
         if len(labels) < 2:
-            yield invalid_value(where, domain, "should be a domain with at least two segments separated by dots")
+            yield invalid(where, domain, "should be a domain with at least two segments separated by dots")
         yield from _first_bad_label(path, path.split("."), "subdomain", where)
 
 
 def _first_bad_label(text: str, labels: list[str], rule: str, where: str) -> Iterator[FieldError]:
     for label in labels:
         if errors := name_errors(label, rule):
-            yield from (invalid_value(where, text, f'validating label "{label}": {error}') for error in errors)
+            yield from (invalid(where, text, f'validating label "{label}": {error}') for error in errors)
             return
 
 
@@ -91,7 +91,7 @@ def validate_approval(request: Object, old: Object) -> Iterator[FieldError]:
     """Rules for a change through the subresource `approval`."""
     yield from _conditions(request)
     if request.get("status", {}).get("certificate") != old.get("status", {}).get("certificate"):
-        yield forbidden_field("status.certificate", "updates may not set certificate content")
+        yield forbidden("status.certificate", "updates may not set certificate content")
 
 
 def validate_request_status(request: Object, old: Object) -> Iterator[FieldError]:
@@ -101,7 +101,7 @@ def validate_request_status(request: Object, old: Object) -> Iterator[FieldError
         now, was = (_decided(one, decision) for one in (request, old))
         if now != was:
             verb = "add" if now else "remove"
-            yield forbidden_field("status.conditions", f'updates may not {verb} a condition of type "{decision}"')
+            yield forbidden("status.conditions", f'updates may not {verb} a condition of type "{decision}"')
 
 
 def _decided(request: Object, decision: str) -> bool:
@@ -120,7 +120,7 @@ def _conditions(request: Object) -> Iterator[FieldError]:
         elif status not in supported:
             yield not_supported(f"{at}.status", status, supported)
         if kind in DECISIONS and seen & set(DECISIONS) - {kind}:
-            yield invalid_value("status.conditions", kind, "Approved and Denied conditions are mutually exclusive")
+            yield invalid("status.conditions", kind, "Approved and Denied conditions are mutually exclusive")
         if kind in seen:
             yield duplicate(f"{at}.type", kind)
         seen.add(kind)

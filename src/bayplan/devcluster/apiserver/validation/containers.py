@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
     duplicate,
-    invalid_value,
-    not_found_value,
+    invalid,
+    not_found,
     not_supported,
     required,
 )
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 from bayplan.devcluster.apiserver.validation.resources import validate_resources
@@ -33,7 +33,7 @@ def validate_container(container: Object, where: str, volumes: Sequence[str], cl
     if not name:
         yield required(f"{where}.name")
     for error in name_errors(name, "label") if name else ():
-        yield invalid_value(f"{where}.name", name, error)
+        yield invalid(f"{where}.name", name, error)
     if not container.get("image"):
         yield required(f"{where}.image")
     policy = container["terminationMessagePolicy"]
@@ -78,7 +78,7 @@ def validate_host_ports(containers: Sequence[Object], where: str, *, host_networ
                 continue
             if host_network and host_port != port.get("containerPort"):
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid_value(at, host_port, detail)
+                yield invalid(at, host_port, detail)
             text = f"{port['protocol']}/{port.get('hostIP', '')}/{host_port}"
             if text in seen:
                 yield duplicate(at, text)
@@ -91,17 +91,17 @@ def _environment(variables: Sequence[Object], where: str) -> Iterator[FieldError
         if not name:
             yield required(f"{at}.name")
         elif not (name.isascii() and name.isprintable()) or "=" in name:
-            yield invalid_value(f"{at}.name", name, _VARIABLE_RULE)
+            yield invalid(f"{at}.name", name, _VARIABLE_RULE)
         if "valueFrom" not in variable:
             continue
         sources = [source for source in SOURCES if source in variable["valueFrom"]]
         if not sources:
             *others, last = (f"`{source}`" for source in SOURCES)
-            yield invalid_value(f"{at}.valueFrom", "", f"must specify one of: {', '.join(others)} or {last}")
+            yield invalid(f"{at}.valueFrom", "", f"must specify one of: {', '.join(others)} or {last}")
         elif variable.get("value"):
-            yield invalid_value(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
+            yield invalid(f"{at}.valueFrom", "", "may not be specified when `value` is not empty")
         elif len(sources) > 1:
-            yield invalid_value(f"{at}.valueFrom", "", "may not have more than one field specified at a time")
+            yield invalid(f"{at}.valueFrom", "", "may not have more than one field specified at a time")
 
 
 def _mounts(container: Object, volumes: Sequence[str], where: str) -> Iterator[FieldError]:
@@ -112,11 +112,11 @@ def _mounts(container: Object, volumes: Sequence[str], where: str) -> Iterator[F
             if not name:
                 yield required(f"{at}.name")
             if name not in volumes:
-                yield not_found_value(f"{at}.name", name)
+                yield not_found(f"{at}.name", name)
             if not target:
                 yield required(f"{at}.{path}")
             if target in paths:
-                yield invalid_value(f"{at}.{path}", target, "must be unique")
+                yield invalid(f"{at}.{path}", target, "must be unique")
             paths.add(target)
 
 
@@ -128,15 +128,15 @@ def _security(context: Object, where: str) -> Iterator[FieldError]:
     if context.get("allowPrivilegeEscalation") is False:
         prefix = "cannot set `allowPrivilegeEscalation` to false and"
         if context.get("privileged"):
-            yield invalid_value(where, context, f"{prefix} `privileged` to true")
+            yield invalid(where, context, f"{prefix} `privileged` to true")
         if "CAP_SYS_ADMIN" in context.get("capabilities", {}).get("add", ()):
-            yield invalid_value(where, context, f"{prefix} `capabilities.Add` CAP_SYS_ADMIN")
+            yield invalid(where, context, f"{prefix} `capabilities.Add` CAP_SYS_ADMIN")
 
 
 def _ids(context: Object, fields: Sequence[str], where: str) -> Iterator[FieldError]:
     for field in fields:
         if field in context and not 0 <= context[field] <= _HIGHEST_ID:
-            yield invalid_value(f"{where}.{field}", context[field], f"must be between 0 and {_HIGHEST_ID}, inclusive")
+            yield invalid(f"{where}.{field}", context[field], f"must be between 0 and {_HIGHEST_ID}, inclusive")
 
 
 def _seccomp(profile: Object | None, where: str) -> Iterator[FieldError]:
@@ -148,7 +148,7 @@ def _seccomp(profile: Object | None, where: str) -> Iterator[FieldError]:
     if kind == "Localhost" and path is None:
         yield required(f"{where}.localhostProfile", "must be set when seccomp type is Localhost")
     elif kind != "Localhost" and path is not None:
-        yield invalid_value(f"{where}.localhostProfile", profile, "can only be set when seccomp type is Localhost")
+        yield invalid(f"{where}.localhostProfile", profile, "can only be set when seccomp type is Localhost")
 
 
 def validate_pod_security(context: Object, where: str) -> Iterator[FieldError]:

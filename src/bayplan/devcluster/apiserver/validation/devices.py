@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from bayplan.api.requests import is_extended
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
     duplicate,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     not_supported,
     required,
     too_long,
     too_many,
 )
+from bayplan.api.requests import is_extended
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
 from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 from bayplan.devcluster.apiserver.validation.workloads import IMMUTABLE
@@ -56,7 +56,7 @@ def validate_new_resource_claim(claim: Object) -> Iterator[FieldError]:
 def validate_resource_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
     """The spec of a claim is immutable."""
     if claim["spec"] != old["spec"]:
-        yield invalid_value("spec", claim["spec"], IMMUTABLE)
+        yield invalid("spec", claim["spec"], IMMUTABLE)
 
 
 def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[FieldError]:
@@ -68,15 +68,15 @@ def validate_resource_claim_status(claim: Object, old: Object) -> Iterator[Field
     for index, device in enumerate(status.get("devices", ())):
         if _device(device) not in devices:
             detail = "must be an allocated device in the claim"
-            yield invalid_value(f"status.devices[{index}]", "/".join(_device(device)), detail)
+            yield invalid(f"status.devices[{index}]", "/".join(_device(device)), detail)
     if reserved and allocation is None:
-        yield forbidden_field("status.reservedFor", "may not be specified when `allocated` is not set")
+        yield forbidden("status.reservedFor", "may not be specified when `allocated` is not set")
     elif "deletionTimestamp" in claim["metadata"] and any(one not in was.get("reservedFor", ()) for one in reserved):
         detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-        yield forbidden_field("status.reservedFor", detail)
+        yield forbidden("status.reservedFor", detail)
     if allocation is not None and was.get("allocation") is not None:
         if allocation != was["allocation"]:
-            yield invalid_value("status.allocation", allocation, IMMUTABLE)
+            yield invalid("status.allocation", allocation, IMMUTABLE)
     elif allocation is not None:
         yield from _allocation(allocation, _request_names(claim["spec"].get("devices", {})), "status.allocation")
 
@@ -110,7 +110,7 @@ def validate_device_class(device_class: Object) -> Iterator[FieldError]:
     yield from _list(spec.get("config", ()), MAX_CONFIGS, _configuration, "spec.config")
     name = spec.get("extendedResourceName")
     if name is not None and (not is_extended(name) or name_errors(name.partition("/")[0], "subdomain")):
-        yield invalid_value("spec.extendedResourceName", name, "must be a valid extended resource name")
+        yield invalid("spec.extendedResourceName", name, "must be a valid extended resource name")
 
 
 def validate_resource_slice(resource_slice: Object) -> Iterator[FieldError]:
@@ -121,12 +121,12 @@ def validate_resource_slice(resource_slice: Object) -> Iterator[FieldError]:
     yield from _pool_name(pool.get("name", ""), "spec.pool.name")
     if pool.get("resourceSliceCount", 0) <= 0:
         detail = "must be greater than zero"
-        yield invalid_value("spec.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), detail)
+        yield invalid("spec.pool.resourceSliceCount", pool.get("resourceSliceCount", 0), detail)
     if pool.get("generation", 0) < 0:
-        yield invalid_value("spec.pool.generation", pool["generation"], "must be greater than or equal to zero")
+        yield invalid("spec.pool.generation", pool["generation"], "must be greater than or equal to zero")
     yield from _place(spec)
     if "sharedCounters" in spec and "devices" in spec:
-        yield invalid_value("spec", "", "only one of `sharedCounters` or `devices` is allowed")
+        yield invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed")
     devices = spec.get("devices", ())
     special = any(device.get("taints") or device.get("consumesCounters") for device in devices)
     most = MAX_SPECIAL_DEVICES if special else MAX_DEVICES
@@ -137,10 +137,10 @@ def validate_resource_slice_update(resource_slice: Object, old: Object) -> Itera
     """The driver, the pool's name and the node of a slice are immutable."""
     spec, was = resource_slice["spec"], old["spec"]
     if spec.get("pool", {}).get("name") != was.get("pool", {}).get("name"):
-        yield invalid_value("spec.pool.name", spec.get("pool", {}).get("name"), IMMUTABLE)
+        yield invalid("spec.pool.name", spec.get("pool", {}).get("name"), IMMUTABLE)
     for field in ("driver", "nodeName"):
         if spec.get(field) != was.get(field):
-            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
 
 
 def _claimed(devices: Object, where: str) -> Iterator[FieldError]:
@@ -167,7 +167,7 @@ def _request(request: Object, where: str) -> Iterator[FieldError]:
     exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
     if exactly is not None and alternatives:
         detail = "exactly one of `exactly` or `firstAvailable` is required, but multiple fields are set"
-        yield invalid_value(where, None, detail)
+        yield invalid(where, None, detail)
     elif exactly is not None:
         yield from _exact(exactly, f"{where}.exactly")
     elif alternatives:
@@ -187,13 +187,13 @@ def _exact(exact: Object, where: str) -> Iterator[FieldError]:
     if not name:
         yield required(f"{where}.deviceClassName")
     for error in name_errors(name, "subdomain") if name else ():
-        yield invalid_value(f"{where}.deviceClassName", name, error)
+        yield invalid(f"{where}.deviceClassName", name, error)
     yield from _selectors(exact.get("selectors", ()), f"{where}.selectors")
     mode, count = exact.get("allocationMode"), exact.get("count", 0)
     if mode == ALL and count:
-        yield invalid_value(f"{where}.count", count, "must not be specified when allocationMode is 'All'")
+        yield invalid(f"{where}.count", count, "must not be specified when allocationMode is 'All'")
     elif mode == EXACT_COUNT and count <= 0:
-        yield invalid_value(f"{where}.count", count, "must be greater than zero")
+        yield invalid(f"{where}.count", count, "must be greater than zero")
     elif mode not in MODES:
         yield not_supported(f"{where}.allocationMode", mode, MODES)
 
@@ -206,7 +206,7 @@ def _selector(selector: Object, where: str) -> Iterator[FieldError]:
     if selector.get("cel") is None:
         yield required(f"{where}.cel")
     elif not selector["cel"].get("expression"):
-        yield invalid_value(f"{where}.cel.expression", "", EMPTY_EXPRESSION)
+        yield invalid(f"{where}.cel.expression", "", EMPTY_EXPRESSION)
     elif len(selector["cel"]["expression"]) > MAX_EXPRESSION_LENGTH:
         yield too_long(f"{where}.cel.expression", MAX_EXPRESSION_LENGTH)
 
@@ -227,7 +227,7 @@ def _allocation(allocation: Object, names: set[str], where: str) -> Iterator[Fie
         yield from _driver(one.get("driver", ""), f"{at}.driver")
         yield from _pool_name(one.get("pool", ""), f"{at}.pool")
         for error in name_errors(one.get("device", ""), "label"):
-            yield invalid_value(f"{at}.device", one.get("device", ""), error)
+            yield invalid(f"{at}.device", one.get("device", ""), error)
 
     devices = allocation.get("devices", {})
     yield from _list(devices.get("results", ()), MAX_RESULTS, result, f"{where}.devices.results")
@@ -246,24 +246,22 @@ def _place(spec: Object) -> Iterator[FieldError]:
     given = [field for field in _PLACES if spec.get(field) is not None]
     for field in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(field) is False:
-            yield invalid_value(f"spec.{field}", spec[field], "must be either unset or set to true")
+            yield invalid(f"spec.{field}", spec[field], "must be either unset or set to true")
             given.remove(field)
     if spec.get("nodeName") is not None:
         for error in name_errors(spec["nodeName"], "subdomain"):
-            yield invalid_value("spec.nodeName", spec["nodeName"], error)
+            yield invalid("spec.nodeName", spec["nodeName"], error)
     if spec.get("nodeSelector") is not None:
         yield from validate_node_selector(spec["nodeSelector"], "spec.nodeSelector")
         if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) != 1:
             terms = spec["nodeSelector"].get("nodeSelectorTerms") or ()
-            yield invalid_value(
-                "spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term"
-            )
+            yield invalid("spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term")
     ways = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
     if not given:
         yield required("spec", ways)
     elif len(given) > 1:
         shown = ", ".join(f"`{field}`" for field in given)
-        yield invalid_value("spec", f"{{{shown}}}", f"{ways}, but multiple fields are set")
+        yield invalid("spec", f"{{{shown}}}", f"{ways}, but multiple fields are set")
 
 
 def _driver(name: str, where: str) -> Iterator[FieldError]:
@@ -273,7 +271,7 @@ def _driver(name: str, where: str) -> Iterator[FieldError]:
     if len(name) > 63:
         yield too_long(where, 63)
     for error in name_errors(name.lower(), "subdomain"):
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
 
 
 def _pool_name(name: str, where: str) -> Iterator[FieldError]:
@@ -282,12 +280,12 @@ def _pool_name(name: str, where: str) -> Iterator[FieldError]:
         return
     for part in name.split("/"):
         for error in name_errors(part, "subdomain"):
-            yield invalid_value(where, part, error)
+            yield invalid(where, part, error)
 
 
 def _named(one: Object, where: str) -> Iterator[FieldError]:
     for error in name_errors(one.get("name", ""), "label"):
-        yield invalid_value(f"{where}.name", one.get("name", ""), error)
+        yield invalid(f"{where}.name", one.get("name", ""), error)
 
 
 def _request_names(devices: Object) -> set[str]:
@@ -304,7 +302,7 @@ def _references(references: Sequence[str], names: set[str], where: str) -> Itera
 
 def _reference(reference: str, names: set[str], where: str) -> Iterator[FieldError]:
     if reference not in names:
-        yield invalid_value(where, reference, _A_REQUEST)
+        yield invalid(where, reference, _A_REQUEST)
 
 
 def _device(result: Object) -> tuple[str, str, str, str]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.api.labels import label_key_errors
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
     duplicate,
-    invalid_value,
+    invalid,
     not_supported,
     required,
     too_many,
 )
+from bayplan.api.labels import label_key_errors
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.addresses import (
     parse_address,
     validate_address,
@@ -52,7 +52,7 @@ def _address(address: Object, where: str) -> Iterator[FieldError]:
 
 def _named(name: str, rule: str, where: str) -> Iterator[FieldError]:
     for error in name_errors(name, rule):
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
 
 
 def _port(port: Object, where: str, *, needs_name: bool) -> Iterator[FieldError]:
@@ -69,7 +69,7 @@ def _protocol(port: Object, where: str) -> Iterator[FieldError]:
         yield not_supported(f"{where}.protocol", port["protocol"], PROTOCOLS)
     if "appProtocol" in port:
         for error in label_key_errors(port["appProtocol"]):
-            yield invalid_value(f"{where}.appProtocol", port["appProtocol"], error)
+            yield invalid(f"{where}.appProtocol", port["appProtocol"], error)
 
 
 def validate_endpoint_slice(endpoint_slice: Object) -> Iterator[FieldError]:
@@ -119,7 +119,7 @@ def _slice_address(text: str, kind: str, listed: str, where: str) -> Iterator[Fi
         yield from validate_address(text, where)
         return
     if address.version != _VERSIONS[kind]:
-        yield invalid_value(listed, text, f"must be an {kind} address")
+        yield invalid(listed, text, f"must be an {kind} address")
     yield from validate_endpoint_address(text, where)
 
 
@@ -127,4 +127,4 @@ def validate_endpoint_slice_update(endpoint_slice: Object, old: Object) -> Itera
     """The type of the addresses is immutable."""
     kind = endpoint_slice.get("addressType", "")
     if kind != old.get("addressType", ""):
-        yield invalid_value("addressType", kind, "field is immutable")
+        yield invalid("addressType", kind, "field is immutable")

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     not_supported,
     required,
     too_long,
 )
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.addresses import (
     parse_address,
     parse_network,
@@ -42,7 +42,7 @@ def validate_ingress(ingress: Object) -> Iterator[FieldError]:
     spec = ingress["spec"]
     rules = spec.get("rules") or []
     if not rules and "defaultBackend" not in spec:
-        yield invalid_value("spec", None, "either `defaultBackend` or `rules` must be specified")
+        yield invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
     if "defaultBackend" in spec:
         yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(rules):
@@ -61,7 +61,7 @@ def validate_new_ingress(ingress: Object) -> Iterator[FieldError]:
     annotation = ingress["metadata"].get("annotations", {}).get(CLASS_ANNOTATION)
     if annotation is not None and ingress["spec"].get("ingressClassName", annotation) != annotation:
         detail = "must match `ingressClassName` when both are specified"
-        yield invalid_value(f"annotations.{CLASS_ANNOTATION}", annotation, detail)
+        yield invalid(f"annotations.{CLASS_ANNOTATION}", annotation, detail)
 
 
 def validate_ingress_status(ingress: Object, _old: Object) -> Iterator[FieldError]:
@@ -77,12 +77,12 @@ def validate_ingress_status(ingress: Object, _old: Object) -> Iterator[FieldErro
 
 def _named(name: str, rule: str, where: str) -> Iterator[FieldError]:
     for error in name_errors(name, rule):
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
 
 
 def _no_address(host: str, where: str) -> Iterator[FieldError]:
     if parse_address(host) is not None:
-        yield invalid_value(where, host, "must be a DNS name, not an IP address")
+        yield invalid(where, host, "must be a DNS name, not an IP address")
 
 
 def _rule(rule: Object, where: str) -> Iterator[FieldError]:
@@ -106,25 +106,25 @@ def _path(path: Object, where: str) -> Iterator[FieldError]:
     if kind not in PATH_TYPES:
         yield not_supported(f"{where}.pathType", kind, PATH_TYPES)
     elif not text.startswith("/") and (text or kind != "ImplementationSpecific"):
-        yield invalid_value(f"{where}.path", text, "must be an absolute path")
+        yield invalid(f"{where}.path", text, "must be an absolute path")
     if kind in {"Exact", "Prefix"}:
         for sequence in _SEQUENCES:
             if sequence in text:
-                yield invalid_value(f"{where}.path", text, f"must not contain '{sequence}'")
+                yield invalid(f"{where}.path", text, f"must not contain '{sequence}'")
         for suffix in _SUFFIXES:
             if text.endswith(suffix):
-                yield invalid_value(f"{where}.path", text, f"cannot end with '{suffix}'")
+                yield invalid(f"{where}.path", text, f"cannot end with '{suffix}'")
     yield from _backend(path["backend"], f"{where}.backend")
 
 
 def _backend(backend: Object, where: str) -> Iterator[FieldError]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
-        yield invalid_value(where, "", "cannot set both resource and service backends")
+        yield invalid(where, "", "cannot set both resource and service backends")
     elif resource is not None:
         yield from _reference(resource, f"{where}.resource")
     elif service is None:
-        yield invalid_value(where, "", "resource or service backend is required")
+        yield invalid(where, "", "resource or service backend is required")
     else:
         yield from _service(service, where)
 
@@ -137,7 +137,7 @@ def _service(service: Object, where: str) -> Iterator[FieldError]:
     port = service.get("port", {})
     name, number = port.get("name", ""), port.get("number", 0)
     if name and number:
-        yield invalid_value(where, "", "cannot set both port name & port number")
+        yield invalid(where, "", "cannot set both port name & port number")
     elif name:
         yield from validate_port_name(name, f"{where}.service.port.name")
     elif number:
@@ -179,7 +179,7 @@ def validate_ingress_class(ingress_class: Object) -> Iterator[FieldError]:
     elif scope == "Namespace":
         yield from _named(namespace, "label", f"{where}.namespace")
     elif namespace is not None:
-        yield forbidden_field(f"{where}.namespace", "`parameters.scope` is set to 'Cluster'")
+        yield forbidden(f"{where}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
 def _domain_prefixed_path(text: str, where: str) -> Iterator[FieldError]:
@@ -187,18 +187,18 @@ def _domain_prefixed_path(text: str, where: str) -> Iterator[FieldError]:
     if not text:
         yield required(where)
     elif not domain or not path:
-        yield invalid_value(where, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
+        yield invalid(where, text, 'must be a domain-prefixed path (such as "acme.io/foo")')
     else:
         yield from _named(domain, "subdomain", where)
         if not re.fullmatch(_PATH, path):
-            yield invalid_value(where, path, f"Invalid path (regex used for validation is '{_PATH}')")
+            yield invalid(where, path, f"Invalid path (regex used for validation is '{_PATH}')")
 
 
 def validate_ingress_class_update(ingress_class: Object, old: Object) -> Iterator[FieldError]:
     """The controller is immutable."""
     controller = ingress_class.get("spec", {}).get("controller", "")
     if controller != old.get("spec", {}).get("controller", ""):
-        yield invalid_value("spec.controller", controller, "field is immutable")
+        yield invalid("spec.controller", controller, "field is immutable")
 
 
 # Network policies
@@ -217,7 +217,7 @@ def validate_network_policy(policy: Object) -> Iterator[FieldError]:
                 yield from _peer(peer, f"{at}.{peers}[{position}]")
     kinds = spec["policyTypes"]
     if len(kinds) > 2:
-        yield invalid_value("spec.policyTypes", kinds, "may not specify more than two policyTypes")
+        yield invalid("spec.policyTypes", kinds, "may not specify more than two policyTypes")
         return
     for index, kind in enumerate(kinds):
         if kind not in {"Ingress", "Egress"}:
@@ -232,12 +232,12 @@ def _policy_port(port: Object, where: str) -> Iterator[FieldError]:
         yield from validate_port_number(number, f"{where}.port")
         if last is not None:
             if last < number:
-                yield invalid_value(f"{where}.endPort", number, "must be greater than or equal to `port`")
+                yield invalid(f"{where}.endPort", number, "must be greater than or equal to `port`")
             yield from validate_port_number(last, f"{where}.endPort")
         return
     if last is not None:
         why = "`port` is not specified" if number is None else "`port` is non-numeric"
-        yield invalid_value(f"{where}.endPort", last, f"may not be specified when {why}")
+        yield invalid(f"{where}.endPort", last, f"may not be specified when {why}")
     if number is not None:
         yield from validate_port_name(number, f"{where}.port")
 
@@ -251,7 +251,7 @@ def _peer(peer: Object, where: str) -> Iterator[FieldError]:
     if not peer:
         yield required(where, "must specify a peer")
     elif "ipBlock" in peer and len(peer) > 1:
-        yield forbidden_field(where, "may not specify both ipBlock and another peer")
+        yield forbidden(where, "may not specify both ipBlock and another peer")
 
 
 def _block(block: Object, where: str) -> Iterator[FieldError]:
@@ -268,4 +268,4 @@ def _block(block: Object, where: str) -> Iterator[FieldError]:
         yield from validate_cidr(text, at)
         part = parse_network(text)
         if part is not None and (part.network_address not in network or network.prefixlen >= part.prefixlen):
-            yield invalid_value(at, text, "must be a strict subset of `cidr`")
+            yield invalid(at, text, "must be a strict subset of `cidr`")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid
 from bayplan.devcluster.apiserver.kinds.pods import qos_class
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value
 
 RESIZABLE = frozenset({"cpu", "memory"})
 
@@ -16,7 +16,7 @@ def validate_resize(pod: Object, old: Object) -> Iterator[FieldError]:
     spec, was = pod["spec"], old["spec"]
     if qos_class(spec) != qos_class(was):
         detail = "Pod QOS Class may not change as a result of resizing"
-        yield invalid_value("spec", old.get("status", {}).get("qosClass", ""), detail)
+        yield invalid("spec", old.get("status", {}).get("qosClass", ""), detail)
     others = [error for field in ("containers", "initContainers") for error in _other_containers(field, spec, was)]
     if others:
         yield from others
@@ -26,19 +26,19 @@ def validate_resize(pod: Object, old: Object) -> Iterator[FieldError]:
             for part in ("requests", "limits"):
                 if set(before["resources"].get(part, ())) - set(new["resources"].get(part, ())):
                     detail = f"resource {part} cannot be removed"
-                    yield forbidden_field(f"spec.{field}[{index}].resources.{part}", detail)
+                    yield forbidden(f"spec.{field}[{index}].resources.{part}", detail)
             if _rest(new) != _rest(before):
-                yield forbidden_field("spec", "only cpu and memory resources are mutable")
+                yield forbidden("spec", "only cpu and memory resources are mutable")
 
 
 def _other_containers(field: str, spec: Object, was: Object) -> Iterator[FieldError]:
     new, old = ([container.get("name") for container in each.get(field) or ()] for each in (spec, was))
     if len(new) != len(old):
-        yield forbidden_field(f"spec.{field}", f"{field} may not be added or removed on resize")
+        yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
         return
     for index, name in enumerate(new):
         if name != old[index]:
-            yield forbidden_field(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
+            yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
 
 
 def _rest(container: Object) -> Object:

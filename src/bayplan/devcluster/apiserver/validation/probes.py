@@ -9,14 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     not_supported,
     required,
 )
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.addresses import validate_port_name, validate_port_number
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 
@@ -39,7 +39,7 @@ def validate_probes(container: Object, grace: int | None, where: str, *, init: b
         for field in ("lifecycle", *PROBES):
             if field in container:
                 detail = "may not be set for init containers without restartPolicy=Always"
-                yield forbidden_field(f"{where}.{field}", detail)
+                yield forbidden(f"{where}.{field}", detail)
         return
     lifecycle = container.get("lifecycle", {})
     for field in ("postStart", "preStop"):
@@ -56,12 +56,12 @@ def _probe(probe: Object, grace: int | None, where: str, *, readiness: bool) -> 
         yield from validate_not_negative(probe.get(field), f"{where}.{field}")
     seconds = probe.get("terminationGracePeriodSeconds")
     if seconds is not None and seconds <= 0:
-        yield invalid_value(f"{where}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
+        yield invalid(f"{where}.terminationGracePeriodSeconds", seconds, "must be greater than 0")
     if readiness and seconds is not None:
         detail = "must not be set for readinessProbes"
-        yield invalid_value(f"{where}.terminationGracePeriodSeconds", seconds, detail)
+        yield invalid(f"{where}.terminationGracePeriodSeconds", seconds, detail)
     elif not readiness and probe["successThreshold"] != 1:
-        yield invalid_value(f"{where}.successThreshold", probe["successThreshold"], "must be 1")
+        yield invalid(f"{where}.successThreshold", probe["successThreshold"], "must be 1")
 
 
 def _handler(handler: Object, grace: int | None, where: str) -> Iterator[FieldError]:
@@ -70,7 +70,7 @@ def _handler(handler: Object, grace: int | None, where: str) -> Iterator[FieldEr
         yield required(where, "must specify a handler type")
         return
     for kind in kinds[1:]:
-        yield forbidden_field(f"{where}.{kind}", "may not specify more than 1 handler type")
+        yield forbidden(f"{where}.{kind}", "may not specify more than 1 handler type")
     action, at = handler[kinds[0]], f"{where}.{kinds[0]}"
     match kinds[0]:
         case "exec":
@@ -81,7 +81,7 @@ def _handler(handler: Object, grace: int | None, where: str) -> Iterator[FieldEr
         case "sleep":
             if grace is not None and not 0 <= action["seconds"] <= grace:
                 detail = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
-                yield invalid_value(at, action["seconds"], detail)
+                yield invalid(at, action["seconds"], detail)
         case _:
             yield from _port(action.get("port", 0), f"{at}.port")
 
@@ -92,7 +92,7 @@ def _http_get(action: Object, where: str) -> Iterator[FieldError]:
         yield not_supported(f"{where}.scheme", action["scheme"], ("HTTP", "HTTPS"))
     for header in action.get("httpHeaders", ()):
         if not re.fullmatch(_HEADER, header.get("name", "")):
-            yield invalid_value(f"{where}.httpHeaders", header.get("name", ""), _HEADER_RULE)
+            yield invalid(f"{where}.httpHeaders", header.get("name", ""), _HEADER_RULE)
 
 
 def _port(port: Any, where: str) -> Iterator[FieldError]:

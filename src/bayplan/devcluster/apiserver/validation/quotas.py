@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
-from bayplan.api.labels import label_key_errors
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
     duplicate,
-    forbidden_field,
-    invalid_value,
+    forbidden,
+    invalid,
     required,
 )
+from bayplan.api.labels import label_key_errors
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.validation.resources import CONTAINER_RESOURCES, STANDARD_RESOURCES, overcommits
 
 LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
@@ -61,9 +61,9 @@ def validate_limit_range(limit_range: Object) -> Iterator[FieldError]:
 def _limit_type(kind: str, where: str) -> Iterator[FieldError]:
     errors = label_key_errors(kind)
     for error in errors:
-        yield invalid_value(where, kind, error)
+        yield invalid(where, kind, error)
     if not errors and "/" not in kind and kind not in LIMIT_TYPES:
-        yield invalid_value(where, kind, "must be a standard limit type or fully qualified")
+        yield invalid(where, kind, "must be a standard limit type or fully qualified")
 
 
 def _limit_item(item: Object, where: str) -> Iterator[FieldError]:
@@ -72,7 +72,7 @@ def _limit_item(item: Object, where: str) -> Iterator[FieldError]:
     for field in _BOUNDS:
         if field not in fields:
             if item.get(field):
-                yield forbidden_field(f"{where}.{field}", "may not be specified when `type` is 'Pod'")
+                yield forbidden(f"{where}.{field}", "may not be specified when `type` is 'Pod'")
             continue
         for name in item.get(field) or ():
             yield from _limited_resource(kind, name, f"{where}.{field}[{name}]")
@@ -87,13 +87,13 @@ def _limit_item(item: Object, where: str) -> Iterator[FieldError]:
 def _limited_resource(kind: str, name: str, where: str) -> Iterator[FieldError]:
     errors = label_key_errors(name)
     for error in errors:
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
     if errors or "/" in name or name.startswith("hugepages-"):
         return
     if name not in _STANDARD:
-        yield invalid_value(where, name, _NOT_STANDARD)
+        yield invalid(where, name, _NOT_STANDARD)
     if kind in {"Pod", "Container"} and name not in CONTAINER_RESOURCES:
-        yield invalid_value(where, name, "must be a standard resource for containers")
+        yield invalid(where, name, "must be a standard resource for containers")
 
 
 _ORDERED = (
@@ -114,14 +114,14 @@ def _consistent(name: str, found: dict[str, str | None], where: str) -> Iterator
         if less is not None and more is not None and quantity.parse(less) > quantity.parse(more):
             shown = more if (small, field) == ("min", "defaultRequest") else less
             shown = more if (small, large) == ("default", "max") else shown
-            yield invalid_value(f"{where}.{field}[{name}]", shown, detail.format(less, more))
+            yield invalid(f"{where}.{field}[{name}]", shown, detail.format(less, more))
     yield from _ratio(name, found, where)
     default, request = found.get("default"), found.get("defaultRequest")
     if default is None or request is None or overcommits(name):
         return
     if quantity.parse(default) != quantity.parse(request):
         detail = f"default value {default} must equal to defaultRequest value {request} in {name}"
-        yield invalid_value(f"{where}.defaultRequest[{name}]", request, detail)
+        yield invalid(f"{where}.defaultRequest[{name}]", request, detail)
 
 
 def _ratio(name: str, found: dict[str, str | None], where: str) -> Iterator[FieldError]:
@@ -130,11 +130,11 @@ def _ratio(name: str, found: dict[str, str | None], where: str) -> Iterator[Fiel
         return
     at, wanted = f"{where}.maxLimitRequestRatio[{name}]", quantity.parse(ratio) / quantity.NANO
     if wanted < 1:
-        yield invalid_value(at, ratio, f"ratio {ratio} is less than 1")
+        yield invalid(at, ratio, f"ratio {ratio} is less than 1")
     if least is not None and most is not None and (smallest := quantity.parse(least)):
         limit = quantity.parse(most) / smallest
         if wanted > limit:
-            yield invalid_value(at, ratio, f"ratio {ratio} is greater than max/min = {limit:f}")
+            yield invalid(at, ratio, f"ratio {ratio} is greater than max/min = {limit:f}")
 
 
 # Quotas
@@ -147,11 +147,11 @@ def validate_quota(quota: Object) -> Iterator[FieldError]:
     scopes, selector = spec.get("scopes") or [], spec.get("scopeSelector")
     for scope in scopes:
         if scope not in SCOPES:
-            yield invalid_value("spec.scopes", scopes, "unsupported scope")
+            yield invalid("spec.scopes", scopes, "unsupported scope")
         if not _applies(scope, spec):
-            yield invalid_value("spec.scopes", scopes, "unsupported scope applied to resource")
+            yield invalid("spec.scopes", scopes, "unsupported scope applied to resource")
     if _conflict(scopes):
-        yield invalid_value("spec.scopes", scopes, "conflicting scopes")
+        yield invalid("spec.scopes", scopes, "conflicting scopes")
     if selector is not None:
         yield from _selector(spec, selector)
 
@@ -160,7 +160,7 @@ def validate_quota_update(quota: Object, old: Object) -> Iterator[FieldError]:
     """The scopes are immutable."""
     scopes = quota["spec"].get("scopes")
     if set(scopes or ()) != set(old["spec"].get("scopes") or ()):
-        yield invalid_value("spec.scopes", scopes, "field is immutable")
+        yield invalid("spec.scopes", scopes, "field is immutable")
 
 
 def validate_quota_status(quota: Object, _old: Object) -> Iterator[FieldError]:
@@ -174,17 +174,17 @@ def _amounts(amounts: Object, where: str) -> Iterator[FieldError]:
         at = f"{where}[{name}]"
         errors = label_key_errors(name)
         for error in errors:
-            yield invalid_value(at, name, error)
+            yield invalid(at, name, error)
         if not errors and "/" not in name and not name.startswith(("hugepages-", "requests.hugepages-")):
             if name not in _STANDARD:
-                yield invalid_value(at, name, _NOT_STANDARD)
+                yield invalid(at, name, _NOT_STANDARD)
             if name not in QUOTA_RESOURCES:
-                yield invalid_value(at, name, "must be a standard resource for quota")
+                yield invalid(at, name, "must be a standard resource for quota")
         nanos = quantity.parse(amount)
         if nanos < 0:
-            yield invalid_value(at, amount, "must be greater than or equal to 0")
+            yield invalid(at, amount, "must be greater than or equal to 0")
         if nanos % quantity.NANO and (name in _COUNTED or not overcommits(name)):
-            yield invalid_value(at, amount, "must be an integer")
+            yield invalid(at, amount, "must be an integer")
 
 
 def _applies(scope: str, spec: Object) -> bool:
@@ -204,23 +204,23 @@ def _selector(spec: Object, selector: Object) -> Iterator[FieldError]:
         scope, operator = expression["scopeName"], expression["operator"]
         values = expression.get("values") or []
         if scope not in SCOPES:
-            yield invalid_value(f"{where}.scopeName", scope, "unsupported scope")
+            yield invalid(f"{where}.scopeName", scope, "unsupported scope")
         if not _applies(scope, spec):
-            yield invalid_value(where, selector, "unsupported scope applied to resource")
+            yield invalid(where, selector, "unsupported scope applied to resource")
         if scope in _ONLY_EXISTS and operator != "Exists":
             detail = (
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
                 "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
                 "ResourceQuotaScopeCrossNamespacePodAffinity"
             )
-            yield invalid_value(f"{where}.operator", operator, detail)
+            yield invalid(f"{where}.operator", operator, detail)
         if operator in {"In", "NotIn"} and not values:
             detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
             yield required(f"{where}.values", detail)
         elif operator in {"Exists", "DoesNotExist"} and values:
             detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            yield invalid_value(f"{where}.values", values, detail)
+            yield invalid(f"{where}.values", values, detail)
         elif operator not in {"In", "NotIn", "Exists", "DoesNotExist"}:
-            yield invalid_value(f"{where}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{where}.operator", operator, "not a valid selector operator")
     if _conflict([expression["scopeName"] for expression in expressions]):
-        yield invalid_value("spec.scopes", spec.get("scopes"), "conflicting scopes")
+        yield invalid("spec.scopes", spec.get("scopes"), "conflicting scopes")

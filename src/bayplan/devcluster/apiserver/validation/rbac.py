@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from bayplan.api.field_errors import FieldError, invalid, not_supported, required
 from bayplan.api.kinds import CLUSTER_ROLE, ROLE
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value, not_supported, required
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
@@ -35,10 +35,10 @@ def _rules(role: Object, *, namespaced: bool) -> Iterator[FieldError]:
             yield required(f"{where}.verbs", "verbs must contain at least one value")
         urls = rule.get("nonResourceURLs")
         if urls and namespaced:
-            yield invalid_value(f"{where}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
+            yield invalid(f"{where}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
         if urls and any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
             what = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid_value(f"{where}.nonResourceURLs", urls, what)
+            yield invalid(f"{where}.nonResourceURLs", urls, what)
         if urls:
             continue
         if not rule.get("apiGroups"):
@@ -85,4 +85,4 @@ def _subject(subject: Object, where: str, *, namespaced: bool) -> Iterator[Field
 def validate_binding_update(binding: Object, old: Object) -> Iterator[FieldError]:
     """The role of a binding is immutable."""
     if binding.get("roleRef") != old.get("roleRef"):
-        yield invalid_value("roleRef", binding.get("roleRef"), "cannot change roleRef")
+        yield invalid("roleRef", binding.get("roleRef"), "cannot change roleRef")

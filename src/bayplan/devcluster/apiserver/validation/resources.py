@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, invalid, not_found, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value, not_found_value, required
 
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
 CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -21,18 +21,16 @@ def validate_resources(resources: Object, claims: set[str], where: str) -> Itera
     for name, amount in requests.items():
         yield from validate_amount(name, amount, f"{where}.requests")
         if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
-            yield invalid_value(
-                f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}"
-            )
+            yield invalid(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
         elif name in limits and not overcommits(name) and amount != limits[name]:
-            yield invalid_value(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
+            yield invalid(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
         if name not in limits and not overcommits(name):
             yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
     for index, claim in enumerate(resources.get("claims", ())):
         if not claim.get("name"):
             yield required(f"{where}.claims[{index}].name")
         elif claim["name"] not in claims:
-            yield not_found_value(f"{where}.claims[{index}].name", claim["name"])
+            yield not_found(f"{where}.claims[{index}].name", claim["name"])
 
 
 def overcommits(name: str) -> bool:
@@ -45,13 +43,13 @@ def validate_amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
     at = f"{where}[{name}]"
     errors = label_key_errors(name)
     for error in errors:
-        yield invalid_value(where if errors else at, name, error)
+        yield invalid(where if errors else at, name, error)
     if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
         if name not in STANDARD_RESOURCES:
-            yield invalid_value(at, name, "must be a standard resource type or fully qualified")
-        yield invalid_value(at, name, "must be a standard resource for containers")
+            yield invalid(at, name, "must be a standard resource type or fully qualified")
+        yield invalid(at, name, "must be a standard resource for containers")
     nanos = quantity.parse(amount)
     if nanos < 0:
-        yield invalid_value(at, amount, "must be greater than or equal to 0")
+        yield invalid(at, amount, "must be greater than or equal to 0")
     if "/" in name and "kubernetes.io/" not in name and nanos % quantity.NANO:
-        yield invalid_value(at, amount, "must be an integer")
+        yield invalid(at, amount, "must be an integer")

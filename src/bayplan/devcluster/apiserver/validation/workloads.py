@@ -11,14 +11,8 @@ from datetime import UTC, datetime
 
 from cronsim import CronSim, CronSimError
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.pods import validate_template
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
@@ -45,39 +39,34 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
         yield not_supported("spec.strategy.type", strategy["type"], ("Recreate", "RollingUpdate"))
     if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
         detail = "may not be specified when strategy `type` is 'Recreate'"
-        yield forbidden_field("spec.strategy.rollingUpdate", detail)
+        yield forbidden("spec.strategy.rollingUpdate", detail)
     if strategy is not None and strategy["type"] == "RollingUpdate":
         yield from _rolling_update(strategy["rollingUpdate"], "spec.strategy.rollingUpdate")
     deadline = spec.get("progressDeadlineSeconds")
     yield from validate_not_negative(deadline, "spec.progressDeadlineSeconds")
     if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
-        yield invalid_value("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
 def _rolling_update(rolling: Object, where: str) -> Iterator[FieldError]:
     unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
     yield from validate_share(unavailable, f"{where}.maxUnavailable")
-    yield from validate_share(surge, f"{where}.maxSurge")
-    if _number(unavailable) == 0 and _number(surge) == 0:
-        yield invalid_value(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-    yield from validate_percentage(unavailable, f"{where}.maxUnavailable")
+    yield from validate_share(surge, f"{where}.maxSurge", most=None)
+    if share_number(unavailable) == 0 and share_number(surge) == 0:
+        yield invalid(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
 
 
-def validate_share(value: int | str, where: str) -> Iterator[FieldError]:
-    """Rules for a number or a percentage of pods."""
+def validate_share(value: int | str, where: str, *, most: int | None = 100) -> Iterator[FieldError]:
+    """Rules for a number of pods, or a percentage that is at most `most`."""
     if isinstance(value, int):
         yield from validate_not_negative(value, where)
     elif not re.fullmatch(r"[0-9]+%", value):
-        yield invalid_value(where, value, PERCENT_RULE)
+        yield invalid(where, value, PERCENT_RULE)
+    elif most is not None and share_number(value) > most:
+        yield invalid(where, value, f"must not be greater than {most}%")
 
 
-def validate_percentage(value: int | str, where: str) -> Iterator[FieldError]:
-    """A percentage is at most 100%."""
-    if isinstance(value, str) and _number(value) > 100:
-        yield invalid_value(where, value, "must not be greater than 100%")
-
-
-def _number(value: int | str) -> int:
+def share_number(value: int | str) -> int:
     """The number in an integer or a percentage, 0 for other text. Mirrors getIntOrPercentValue."""
     if isinstance(value, int):
         return value
@@ -96,7 +85,7 @@ def validate_selected_template(spec: Object) -> Iterator[FieldError]:
     labels = template["metadata"].get("labels", {})
     if not selector or not _selects(selector, labels):
         detail = "`selector` does not match template `labels`"
-        yield invalid_value("spec.template.metadata.labels", labels or None, detail)
+        yield invalid("spec.template.metadata.labels", labels or None, detail)
     yield from validate_template(template, "spec.template")
 
 
@@ -120,7 +109,7 @@ def _meets(expression: Object, value: str | None) -> bool:
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
     """The selector is immutable."""
     if workload["spec"].get("selector") != old["spec"].get("selector"):
-        yield invalid_value("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
+        yield invalid("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
 
 
 def validate_job(job: Object) -> Iterator[FieldError]:
@@ -148,23 +137,23 @@ def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
     spec, was = job["spec"], old["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
         if spec.get(field) != was.get(field):
-            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
     if spec.get("completions") != was.get("completions") and spec["completionMode"] != "Indexed":
-        yield invalid_value("spec.completions", spec.get("completions"), IMMUTABLE)
+        yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
     if spec["template"] != was["template"] and not (was.get("suspend") and "startTime" not in old.get("status", {})):
-        yield invalid_value("spec.template", spec["template"], IMMUTABLE)
+        yield invalid("spec.template", spec["template"], IMMUTABLE)
 
 
 def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
     """Rules for a cron job."""
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
     if len(name) > 52:
-        yield invalid_value("metadata.name", name, "must be no more than 52 characters")
+        yield invalid("metadata.name", name, "must be no more than 52 characters")
     schedule = spec.get("schedule", "")
     if not schedule:
         yield required("spec.schedule")
     elif problem := schedule_problem(schedule):
-        yield invalid_value("spec.schedule", schedule, problem)
+        yield invalid("spec.schedule", schedule, problem)
     if spec["concurrencyPolicy"] not in {"Allow", "Forbid", "Replace"}:
         yield not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
     for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -200,9 +189,8 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
     spec = budget["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"
-        yield invalid_value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
+        yield invalid("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
     for field in ("minAvailable", "maxUnavailable"):
         if field in spec:
             yield from validate_share(spec[field], f"spec.{field}")
-            yield from validate_percentage(spec[field], f"spec.{field}")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")
