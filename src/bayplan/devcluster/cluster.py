@@ -150,7 +150,9 @@ class DevCluster:
             )
             self._parts.append(self.kubelets)
         if self._controllers:
-            self._parts.append(ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers))
+            root_ca = self._tls.authority.decode() if self._tls is not None else ""
+            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers, root_ca=root_ca)
+            self._parts.append(manager)
 
     async def _run(self) -> None:
         try:
