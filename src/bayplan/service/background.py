@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from bayplan.failures import Failures
+from bayplan.framework.calling import wait_for
+from bayplan.framework.failures import log_failure
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
 from bayplan.service.supervisor import Supervisor, Work, outcome
@@ -23,10 +26,12 @@ def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> Non
     for profile in profiles:
         for plugin in profile.every():
             if implements(plugin, Background):
-                method: Any = plugin.background
-                supervisor.start(
-                    f"the background work of plugin {plugin.name}", method, restart_seconds=_RESTART_SECONDS
-                )
+                work = partial(_background, plugin)
+                supervisor.start(f"the background work of plugin {plugin.name}", work, restart_seconds=_RESTART_SECONDS)
+
+
+async def _background(plugin: Any) -> None:
+    await wait_for(plugin, "Background", plugin.background())
 
 
 class StartedWork:
@@ -58,6 +63,7 @@ class StartedWork:
     async def _finish(self, name: str, work: Work) -> None:
         try:
             if (error := await outcome(work)) is not None:
-                self._failures.record(_STARTED, error, name)
+                log_failure(f"{_STARTED} failed: {name}", error)
+                self._failures.counts[_STARTED, type(error).__name__] += 1
         finally:
             self._waiting.task_done()

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from bayplan.failures import Failures
+from bayplan.framework.status import PluginError
 
 Work = Callable[[], Awaitable[object]]
 
@@ -34,7 +35,7 @@ class Supervisor:
 
     async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
         while (error := await outcome(work)) is not None:
-            self._failures.record(name, error)
+            self._failures.record(name, error, expected=isinstance(error, PluginError))  # its plugin was logged
             await asyncio.sleep(restart_seconds)
 
 
