@@ -210,3 +210,16 @@ async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
     await kubectl("delete", "namespace", "team", "--timeout=30s")
     assert "team" not in await kubectl("get", "namespaces")
+
+
+async def test_namespace_has_its_certificate_authority_and_quota(kubectl: Kubectl) -> None:
+    await kubectl("create", "namespace", "team")
+    await kubectl("create", "quota", "small", "--hard=pods=1", "-n", "team")
+    await kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "team", "--timeout=10s")
+    await kubectl("run", "first", "--image=i", "-n", "team")
+    await kubectl("wait", "--for=condition=Ready", "pod/first", "-n", "team", "--timeout=20s")
+
+    assert "pods: 1/1" in await kubectl("get", "quota", "small", "-n", "team")
+    await kubectl("delete", "pod", "first", "-n", "team")
+    assert "pods: 0/1" in await kubectl("get", "quota", "small", "-n", "team")
+    assert "10.96.0.1" in await kubectl("get", "service", "kubernetes", "-n", "default")

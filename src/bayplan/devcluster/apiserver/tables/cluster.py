@@ -26,7 +26,8 @@ METRICS_SHOWN = 2
 def _quota(quota: Object, now: datetime) -> list[Any]:
     status = quota.get("status", {})
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    requests, limits = [], []
+    requests: list[str] = []
+    limits: list[str] = []
     for name in sorted(hard):
         column = limits if name.startswith("limits.") else requests
         column.append(f"{name}: {used.get(name, '0')}/{hard[name]}")
