@@ -212,14 +212,16 @@ async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     assert "team" not in await kubectl("get", "namespaces")
 
 
-async def test_namespace_has_its_certificate_authority_and_quota(kubectl: Kubectl) -> None:
+async def test_every_namespace_has_the_certificate_authority(kubectl: Kubectl) -> None:
     await kubectl("create", "namespace", "team")
-    await kubectl("create", "quota", "small", "--hard=pods=1", "-n", "team")
     await kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "team", "--timeout=10s")
-    await kubectl("run", "first", "--image=i", "-n", "team")
-    await kubectl("wait", "--for=condition=Ready", "pod/first", "-n", "team", "--timeout=20s")
-
-    assert "pods: 1/1" in await kubectl("get", "quota", "small", "-n", "team")
-    await kubectl("delete", "pod", "first", "-n", "team")
-    assert "pods: 0/1" in await kubectl("get", "quota", "small", "-n", "team")
     assert "10.96.0.1" in await kubectl("get", "service", "kubernetes", "-n", "default")
+
+
+async def test_quota_counts_pods(kubectl: Kubectl) -> None:
+    await kubectl("create", "quota", "small", "--hard=pods=1")
+    await kubectl("run", "first", "--image=i")
+    await kubectl("wait", "--for=condition=Ready", "pod/first", "--timeout=30s")
+    assert "pods: 1/1" in await kubectl("get", "quota", "small")
+    await kubectl("delete", "pod", "first", "--timeout=30s")
+    assert "pods: 0/1" in await kubectl("get", "quota", "small")
