@@ -1,10 +1,10 @@
-"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go and pkg/apis/core/v1/helper/qos."""
+"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bayplan.devcluster.apiserver.qos import qos_class
+from bayplan.devcluster.apiserver.quality_of_service import qos_class
 from bayplan.devcluster.apiserver.schema import Object
 
 GATED: Object = {

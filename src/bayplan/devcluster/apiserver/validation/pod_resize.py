@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid
-from bayplan.devcluster.apiserver.qos import qos_class
+from bayplan.devcluster.apiserver.quality_of_service import qos_class
 from bayplan.devcluster.apiserver.schema import Object
 
 RESIZABLE = frozenset({"cpu", "memory"})

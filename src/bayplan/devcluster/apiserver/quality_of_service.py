@@ -1,4 +1,4 @@
-"""The quality-of-service class of a pod. Mirrors pkg/apis/core/v1/helper/qos/qos.go."""
+"""The quality of service class of a pod. Mirrors Kubernetes' pkg/apis/core/v1/helper/qos."""
 
 from __future__ import annotations
 
