@@ -8,16 +8,16 @@ import re
 import shlex
 import signal
 import tempfile
-from collections.abc import AsyncGenerator, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import is_extended
+from bayplan.cli.serving import unless
 from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
@@ -177,8 +177,7 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
             await stack.enter_async_context(served)
         except OSError as error:
             raise UnusableError(_explain(error, served.port)) from error
-        await _or_stopped(_prepare(served, loaded), stop)
-        if stop.is_set():
+        if not await unless(stop, _prepare(served, loaded)):
             return
         if kubeconfig is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))
@@ -216,19 +215,6 @@ async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
 def _node_names(loaded: Sequence[Manifest]) -> set[str]:
     names = (one.document["metadata"].get("name") for one in loaded if one.kind is NODE)
     return {name for name in names if name}
-
-
-async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Do the work, unless the user stops it."""
-    doing = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            doing.result()
-    finally:
-        doing.cancel()
-        stopping.cancel()
 
 
 def _check_kubeconfig(path: Path | None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.serving import RefusedError, check_access, stop_on_signals
+from bayplan.cli.serving import RefusedError, check_access, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -157,7 +157,8 @@ async def _run(
         client: Client | None = None
         if connection is not None:
             client = await stack.enter_async_context(connect(*connection))
-            await check_access(client)
+            if not await unless(stop, check_access(client)):
+                return
         try:
             running = await stack.enter_async_context(running_extender(build, client, settings))
         except OSError as error:

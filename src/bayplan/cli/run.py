@@ -17,7 +17,7 @@ from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_opt
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.cli.run_preparation import Preparation
-    from bayplan.client import HttpClient
+    from bayplan.client import ClusterAccess, HttpClient
     from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
@@ -133,17 +133,26 @@ async def _run(
     seed: int | None,
     dump_signal: DumpSignal,
 ) -> None:
-    from bayplan.cli.serving import check_access, stop_on_signals
+    from bayplan.cli.run_reports import RunReports, report_start
+    from bayplan.cli.serving import check_access, stop_on_signals, unless
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
 
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
-        return _client(prepared.configuration, master, context, observer)
+        access = _access(prepared.configuration, master, context)  # each event loop needs its own
+        return _client(prepared.configuration, access, observer)
 
     stop, dump_asked, metrics = stop_on_signals("in-flight bindings"), dump_signal.requested(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
-        await check_access(client)
+        report_start(
+            _access(prepared.configuration, master, context),
+            [profile.schedulerName for profile in prepared.configuration.profiles],
+            [plugin.name for plugin in prepared.plugins],
+            prepared.serving.options if prepared.serving is not None else None,
+        )
+        if not await unless(stop, check_access(client)):
+            return
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -157,8 +166,10 @@ async def _run(
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
+            reports = RunReports(scheduler, leadership, election)
             with _endpoints(prepared, scheduler, open_client, leadership):
-                await scheduler.run(stop)
+                async with reports.reporting():
+                    await scheduler.run(stop)
 
 
 def _endpoints(
@@ -188,28 +199,28 @@ def _endpoints(
     )
 
 
-def _client(
-    configuration: KubeSchedulerConfiguration,
-    master: str | None,
-    context: str | None,
-    observer: RequestObserver | None = None,
-) -> HttpClient:
-    """The client for the flags and the configuration. Raises ConfigError.
+def _access(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> ClusterAccess:
+    """The cluster that the flags and the configuration name. Raises ConfigError.
 
     With only --master, requests have no credentials, because those of the default kubeconfig belong to another server.
     Mirrors clientcmd.BuildConfigFromFlags.
     """
     from dataclasses import replace
 
-    from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
+    from bayplan.client import ClusterAccess, load_kubeconfig
 
     kubeconfig = configuration.clientConnection.kubeconfig or None
     if master and kubeconfig is None and context is None:
-        access = ClusterAccess(server=master, source="--master")
-    else:
-        access = load_kubeconfig(kubeconfig, context)
-        if master:
-            access = replace(access, server=master, source=f"--master and {access.source}")
+        return ClusterAccess(server=master, source="--master")
+    access = load_kubeconfig(kubeconfig, context)
+    return replace(access, server=master, source=f"--master and {access.source}") if master else access
+
+
+def _client(
+    configuration: KubeSchedulerConfiguration, access: ClusterAccess, observer: RequestObserver | None = None
+) -> HttpClient:
+    from bayplan.client import HttpClient
+
     limit = configuration.clientConnection.limit
     if limit is None:
         return HttpClient(access, observer=observer)
