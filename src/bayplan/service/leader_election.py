@@ -276,6 +276,11 @@ class LeaderElection:
         """Whether it certainly holds the lease."""
         return self._elector is not None and self._elector.leads()
 
+    @property
+    def leader(self) -> str:
+        """The last known holder of the lease; "" if there is none. For reports: it may be out of date."""
+        return self._elector.leader if self._elector is not None else ""
+
     async def __aenter__(self) -> Self:
         self._scheduler_loop = asyncio.get_running_loop()
         self._thread.start()
