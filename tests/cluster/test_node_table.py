@@ -141,12 +141,20 @@ def test_what_ifs_change_the_view_only(table):
     assert Nodes(table).port_conflicts(wanted).tolist() == [True, False, False]
 
 
-def test_codes_are_never_reused():
+def test_value_without_rows_keeps_its_code_until_there_are_many():
     column = CodedColumn(2, None)
     column.set(0, "a")
     column.set(0, "b")
     assert (column.code("a"), column.code("b"), column.code("c")) == (1, 2, -1)
     assert column.isin(["a"], slice(0, 2)).tolist() == [False, False]
+    column.set(1, "a")
+    for number in range(1000):
+        column.set(0, f"v{number}")
+        assert len(column.values) <= 2 * 2 + 65
+        assert column.where(lambda value: value == "a", slice(0, 2)).tolist() == [False, True]
+        assert column.isin([f"v{number}"], slice(0, 2)).tolist() == [True, False]
+        assert column.isin([f"v{each}" for each in range(number + 1)], slice(0, 2)).tolist() == [True, False]
+        assert column.values[column.frozen(2)[0]] == f"v{number}"
 
 
 def test_removed_pods_are_restored_one_by_one(table):

@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.cluster import selector_groups
-from bayplan.cluster.selector_groups import PodSelector
+from bayplan.cluster.pod_selectors import PodSelector
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 WEB = LabelSelector((Requirement("app", "=", frozenset({"web"})),))
@@ -25,7 +25,7 @@ def state():
 
 def counts(state, *selectors):
     group = state.table.group(selectors)
-    return group.counts.rows[: state.table.size].tolist(), group.active.rows[: state.table.size].tolist()
+    return group.counts.dense(state.table.size).tolist(), group.active.dense(state.table.size).tolist()
 
 
 @pytest.mark.parametrize(

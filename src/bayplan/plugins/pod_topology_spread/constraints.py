@@ -17,7 +17,7 @@ from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector, labels_key
+from bayplan.cluster.pod_selectors import GroupKey, PodSelector, labels_key
 from bayplan.framework.handle import Handle
 
 HARD = "DoNotSchedule"
