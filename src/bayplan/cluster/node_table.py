@@ -253,11 +253,15 @@ class NodeTable:
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
         for name, amount in pod.requested.items():
-            if amount:
-                index = self._claim_resource(name) if sign > 0 else self.resources[name]
+            index = self.resources.get(name, _PERMANENT_RESOURCES)
+            if index < _PERMANENT_RESOURCES:
                 self.requested[index, row] += sign * amount
-                if sign < 0:
-                    self._release_resource(name)
+            elif amount and sign > 0:
+                index = self._claim_resource(name)  # may replace the arrays
+                self.requested[index, row] += amount
+            elif amount:
+                self.requested[index, row] -= amount
+                self._release_resource(name)
         self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
         self.nonzero_requested[1, row] += sign * pod.nonzero_memory
         self.pod_count[row] += sign

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bayplan.api.labels import Requirement
 from bayplan.cluster.columns import Bool, Int32, Rows, grown
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import LabelsKey, PodQuery, labels_key
+from bayplan.cluster.pod_selectors import LabelsKey, PodQuery, keep_labels_key, labels_key
 from bayplan.cluster.slots import Slots
 
 _MIN_PODS = 64
@@ -78,6 +78,8 @@ class PodIndex:
         found = self._by_key.get(key)
         if found is None:
             found = self._add_set(key, pod.labels)
+        elif found.key is not key:
+            keep_labels_key(pod, found.key)
         found.pods += 1
         position = self._position_of[pod.uid] = len(self._uids)
         self._uids.append(pod.uid)

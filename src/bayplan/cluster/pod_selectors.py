@@ -11,6 +11,8 @@ from bayplan.cluster.pod_info import PodInfo
 LabelsKey = tuple[str, tuple[tuple[str, str], ...]]
 """(namespace, sorted labels). Selectors do not distinguish pods with equal keys."""
 
+_KEY = "labels key"
+
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
@@ -59,7 +61,15 @@ class PodQuery:
 
 def labels_key(pod: PodInfo) -> LabelsKey:
     """Return the part of a pod that selectors depend on."""
-    return pod.namespace, tuple(sorted(pod.labels.items()))
+    key: LabelsKey | None = pod.cache.get(_KEY)
+    if key is None:
+        key = pod.cache[_KEY] = pod.namespace, tuple(sorted(pod.labels.items()))
+    return key
+
+
+def keep_labels_key(pod: PodInfo, key: LabelsKey) -> None:
+    """Let a pod share an equal key, so that pods with equal labels store it once."""
+    pod.cache[_KEY] = key
 
 
 def matches_all(key: GroupKey, pod: PodInfo) -> bool:

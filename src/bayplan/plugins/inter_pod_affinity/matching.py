@@ -13,12 +13,12 @@ from itertools import chain
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, bound_terms, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, bound_terms, terms_of
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.pod_selectors import PodSelector, matches_all, pod_counter
+from bayplan.cluster.pod_selectors import GroupKey, PodSelector, matches_all, pod_counter
 from bayplan.cluster.tally import Tally
 from bayplan.framework.handle import Handle
 
@@ -82,6 +82,12 @@ class Namespaces:
         return PodSelector(term.namespaces | selected, term.selector)
 
 
+def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
+    """Count the pods that match all selectors of a key, by domain."""
+    domains = Domains.of(topology_key, nodes)
+    return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
+
+
 def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> tuple[dict[str, DomainCounts], bool]:
     """Sum tallies by topology key and domain. `tallies`: each with a topology key and a weight.
 
@@ -91,9 +97,9 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
     sums: dict[str, DomainCounts] = {}
     some = False
     for key, tally, weight in tallies:
-        numbers = by_row.setdefault(key, {})
         few = tally.few
         if few is not None:
+            numbers = by_row.setdefault(key, {})
             for row, number in few.items():
                 numbers[row] = numbers.get(row, 0) + weight * number
             continue
@@ -113,11 +119,6 @@ def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> 
             counts += sums[key].counts
         sums[key] = DomainCounts(domains, counts)
     return sums, some
-
-
-def existing_terms(columns: Iterable[TermColumn], nodes: Nodes) -> dict[str, DomainCounts]:
-    """Count terms of pods on nodes by topology key and domain."""
-    return sum_by_topology(((each.term.topology_key, each.counts, 1) for each in columns), nodes)[0]
 
 
 @dataclass(slots=True)
@@ -216,8 +217,11 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     terms = terms_of(pod)
     namespace_labels = namespaces.labels(pod.namespace)
     columns = nodes.table.terms.matching(pod, namespace_labels)
-    existing = existing_terms((each for each in columns if each.term.kind is TermKind.REQUIRED_ANTI), nodes)
-    existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
+    anti = [each for each in columns if each.term.kind is TermKind.REQUIRED_ANTI]
+    existing: dict[str, DomainCounts] = {}
+    if anti:
+        sums, _ = sum_by_topology(((each.term.topology_key, each.counts, 1) for each in anti), nodes)
+        existing = {key: counts for key, counts in sums.items() if counts.counts.any()}
     if not terms.required and not terms.required_anti and not existing:
         return None
     affinity = tuple(namespaces.selector(term) for term in terms.required)
@@ -225,14 +229,13 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     for term in terms.required_anti:
         anti_affinity.setdefault(term.topology_key, {})[namespaces.selector(term)] = None
     group = nodes.table.group
+    tallies = ((key, group((each,)).counts, 1) for key, selectors in anti_affinity.items() for each in selectors)
     return Requirements(
-        sum_by_topology(
-            ((key, group(affinity).counts, 1) for key in dict.fromkeys(term.topology_key for term in terms.required)),
-            nodes,
-        )[0],
-        sum_by_topology(
-            ((key, group((each,)).counts, 1) for key, selectors in anti_affinity.items() for each in selectors), nodes
-        )[0],
+        {
+            key: count_pods(affinity, key, nodes)
+            for key in dict.fromkeys([each.topology_key for each in terms.required])
+        },
+        sum_by_topology(tallies, nodes)[0],
         existing,
         pod_counter(partial(matches_all, affinity)),
         {key: pod_counter(partial(_number_of_matches, tuple(each))) for key, each in anti_affinity.items()},
