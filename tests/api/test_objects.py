@@ -9,7 +9,8 @@ from lightkube.models.core_v1 import ConfigMap, Container, Node, Pod, PodList, P
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
 
-from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode, micro_time
+from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode
+from bayplan.api.times import micro_time
 
 
 def test_pod_round_trips_without_empty_fields():

@@ -1,4 +1,4 @@
-"""Whatever happens to the server, its connections and its past: the reflector ends with what the server has."""
+"""After random changes and failures, the reflector has the same objects as the server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = [f"p{number}" for number in range(4)]
 
 
 class View(dict):
-    """What the handler believes there is; every call must fit what it was told before."""
+    """The objects according to the handler's calls. Every call must be consistent with the previous ones."""
 
     def added(self, new):
         assert new.metadata.name not in self
@@ -65,7 +65,7 @@ CHANGES = {
 
 
 def refuse(client: InMemoryClient) -> None:
-    """The server can't be reached until the next step."""
+    """Make the server unreachable until the next step."""
     client.transport.reachable = False
     client.transport.end_streams(broken=True)
 
@@ -74,7 +74,7 @@ def fail(**fault) -> Callable:
     return lambda client: client.server.faults.add(Fault(**fault))
 
 
-MISFORTUNES = {
+FAILURES = {
     "compact": lambda client: client.server.store.compact(),
     "end": lambda client: client.transport.end_streams(),
     "cut": lambda client: client.transport.end_streams(broken=True),
@@ -86,7 +86,7 @@ MISFORTUNES = {
 }
 STEPS = st.one_of(
     st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(NAMES)),
-    st.tuples(st.sampled_from(sorted(MISFORTUNES)), st.integers(0, 12)),
+    st.tuples(st.sampled_from(sorted(FAILURES)), st.integers(0, 12)),
 )
 
 
@@ -96,7 +96,7 @@ STEPS = st.one_of(
     selector=st.sampled_from(["", "app=web"]),
     page_size=st.sampled_from([1, 2, 500]),
 )
-def test_the_store_ends_equal_to_the_server(steps, selector, page_size):
+def test_store_becomes_equal_to_the_server(steps, selector, page_size):
     asyncio.run(play(steps, selector, page_size))
 
 
@@ -115,8 +115,8 @@ async def play(steps, selector, page_size):
     )
     task = asyncio.create_task(reflector.run())
     for what, detail in steps:
-        if what in MISFORTUNES:
-            MISFORTUNES[what](client)
+        if what in FAILURES:
+            FAILURES[what](client)
             await turns(detail)
             client.transport.reachable = True
         else:

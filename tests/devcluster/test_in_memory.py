@@ -189,7 +189,7 @@ async def test_compaction_expires_watches_and_pages(client):
 
 @pytest.mark.parametrize("waiting", [False, True])
 @pytest.mark.parametrize("broken", [False, True])
-async def test_streams_end_when_told(client, broken, waiting):
+async def test_end_streams_ends_or_breaks_watches(client, broken, waiting):
     watch = client.watch(NODE)
     await anext(watch)
     await anext(watch)
@@ -206,7 +206,7 @@ async def test_streams_end_when_told(client, broken, waiting):
         assert await rest == "the end"
 
 
-async def test_watch_that_is_left_early_is_closed(client):
+async def test_watch_that_is_closed_early_is_forgotten(client):
     watch = client.watch(NODE)
     await anext(watch)
     await watch.aclose()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from playground import Playground
 
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import make_node
 from bayplan.testing.witness import Witness

@@ -5,8 +5,8 @@ from collections import Counter
 from playground import EXAMPLES, Playground
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.testing.witness import Witness
 

@@ -1,4 +1,4 @@
-"""What a connected extender knows: what the API server tells, also of what comes late or cannot be read."""
+"""The state of an extender that watches the cluster, also with late kinds and invalid objects."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ async def watched(client, *kinds):
 
 async def until(condition):
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - a state has no events
+        while not condition():  # noqa: ASYNC110 - the state has no event
             await asyncio.sleep(0)
 
 
-async def test_nodes_and_pods_come_change_and_go():
+async def test_nodes_and_pods_are_added_updated_and_deleted():
     client = cluster("a", "b", pods=(pod("web", on="a"), pod("waiting")))
     async with watched(client) as state:
         assert state.table.live_count == 2
@@ -60,7 +60,7 @@ async def test_nodes_and_pods_come_change_and_go():
         assert "default/waiting" not in state.objects[POD]
 
 
-async def test_what_plugins_ask_their_handle_for_is_watched():
+async def test_kinds_that_plugins_use_are_watched():
     class Serves(Plugin):
         name = "Serves"
 
@@ -76,7 +76,7 @@ async def test_what_plugins_ask_their_handle_for_is_watched():
         assert (await extender.filter("a"))["FailedNodes"] == {"a": "default/kubernetes, default/web"}
 
 
-async def test_a_kind_that_the_server_lacks_may_come_later(caplog):
+async def test_a_missing_kind_is_watched_once_it_exists(caplog):
     client = cluster("a")
     client.server.faults.add(Fault(verb="list", resource="services", answer=404, reason="NotFound", times=3))
     async with watched(client, SERVICE) as state:
@@ -88,23 +88,25 @@ async def test_a_kind_that_the_server_lacks_may_come_later(caplog):
 
 
 @pytest.mark.parametrize(
-    ("kind", "broken", "said"),
+    ("kind", "broken", "message"),
     [
         pytest.param(NODE, node("b", spec=3), "ignoring node b, which cannot be decoded", id="a node"),
         pytest.param(
             NODE,
             node("b", status={"allocatable": {"cpu": "x"}}),
             "ignoring an invalid version of node b",
-            id="quantity",
+            id="a node's quantities",
         ),
         pytest.param(POD, pod(containers=3), "ignoring pod default/web, which cannot be decoded", id="a pod"),
-        pytest.param(POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded", id="its requests"),
+        pytest.param(
+            POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded", id="a pod's requests"
+        ),
     ],
 )
-async def test_what_cannot_be_read_is_left_alone(kind, broken, said, caplog):
+async def test_invalid_objects_are_ignored(kind, broken, message, caplog):
     client = cluster("a")
     client.server.store.put(kind.resource, broken, {"spec.nodeName": ""})
     async with watched(client) as state:
         assert state.table.live_count == 1
         assert state.pod_count == 0
-    assert said in caplog.text
+    assert message in caplog.text

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from bayplan.config.decoding import convert
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, NodeNames
 from bayplan.framework.status import Code
@@ -122,7 +122,7 @@ def added(required=None, preferred=None):
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [required]}
     if preferred:
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 3, "preference": preferred}]
-    return NodeAffinity(convert({"addedAffinity": affinity}, NodeAffinityArgs))
+    return NodeAffinity(msgspec.convert({"addedAffinity": affinity}, NodeAffinityArgs))
 
 
 def test_added_affinity_is_enforced_first(cluster):

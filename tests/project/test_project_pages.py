@@ -76,7 +76,7 @@ def test_links_lead_to_existing_files_and_headings(page):
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/devcluster.md"])
 def test_source_files_in_pages_for_contributors_exist(page):
     named = re.findall(r"`([\w/*-]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
-    files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("tests/**/*.py")]
+    files = [path for folder in ("src", "tests", "tools") for path in ROOT.glob(f"{folder}/**/*.py")]
     assert named
     assert [name for name in named if not any(path.match(name) for path in files)] == []
 

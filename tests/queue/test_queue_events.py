@@ -135,7 +135,8 @@ def test_failing_hint_requeues_the_pod_and_is_logged(answer, caplog):
         pytest.param(Action.UPDATE_POD_LABEL, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="another change"),
         pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "500m"}, Place.ACTIVE, id="scaled down"),
         pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "2"}, Place.UNSCHEDULABLE, id="scaled up"),
-        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.ACTIVE, id="any update"),
+        pytest.param(Action.UPDATE, queues, {"cpu": "2"}, Place.ACTIVE, id="any update"),
+        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="only status"),
     ],
 )
 def test_update_requeues_an_unschedulable_pod_if_a_hint_agrees(event, hint, changed, expected):

@@ -235,7 +235,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def no_unneeded_event_is_kept(self):
         if not self._in_flight():
-            assert self.queue._in_flight.event_labels().total() == 0
+            assert not self.queue._in_flight.event_labels()
 
     def teardown(self):
         """Eventually, every ungated pod is popped without further events."""

@@ -117,7 +117,7 @@ def watch_nodes(runtime: Runtime) -> Watch:
 
 def events_of(runtime: Runtime) -> list[dict[str, Any]]:
     """The events that were recorded and are not written yet."""
-    return [body for _, body in runtime.recorder._news._queue]
+    return [event for event, _ in runtime.recorder._writer._queue._queue]
 
 
 @pytest.fixture

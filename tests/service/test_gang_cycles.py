@@ -1,4 +1,4 @@
-"""Gang cycles in a whole scheduler, on a server in this process: what keeps members from being placed, and then."""
+"""Gangs in a whole scheduler, on an API server in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AT_ONCE = {"terminationGracePeriodSeconds": 0}
 
 
 class Gangs(Coscheduling):
-    """Coscheduling as a plugin beside the default ones."""
+    """Coscheduling in addition to the default plugins."""
 
     name = "Gangs"
 
@@ -102,7 +102,7 @@ def tell(story):
         runner.run(story)
 
 
-def test_the_whole_gang_is_decided_in_the_turn_of_its_last_member():
+def test_the_turn_of_the_last_member_schedules_the_whole_gang():
     async def story():
         async with world() as here:
             await here.add_node("a")
@@ -114,7 +114,7 @@ def test_the_whole_gang_is_decided_in_the_turn_of_its_last_member():
     tell(story())
 
 
-def test_a_gang_waits_for_the_first_node():
+def test_a_gang_is_pending_until_the_first_node_is_added():
     async def story():
         async with world() as here:
             await here.add("one", "two", least=2)
@@ -128,7 +128,7 @@ def test_a_gang_waits_for_the_first_node():
     tell(story())
 
 
-def test_more_members_than_needed_come_after_and_one_by_one():
+def test_members_that_are_not_needed_are_scheduled_one_by_one():
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="3")
@@ -146,7 +146,7 @@ def test_more_members_than_needed_come_after_and_one_by_one():
 
 
 class Reluctant(Plugin):
-    """Turns one pod down when it is reserved."""
+    """Rejects one pod in Reserve."""
 
     name = "Reluctant"
     refuses = "m-2"
@@ -161,7 +161,7 @@ class Reluctant(Plugin):
         return ()
 
 
-def test_a_member_that_is_turned_down_on_its_node_takes_the_others_back():
+def test_a_member_rejected_by_reserve_undoes_the_others():
     async def story():
         async with world(Reluctant) as here:
             await here.add_node("a", cpu="4")
@@ -179,7 +179,7 @@ def test_a_member_that_is_turned_down_on_its_node_takes_the_others_back():
 
 
 class Keeper(Plugin):
-    """Holds one pod back until it is let go."""
+    """Gates one pod until `keeps` is cleared."""
 
     name = "Keeper"
     keeps = "m-1"
@@ -188,7 +188,7 @@ class Keeper(Plugin):
         return "not yet" if pod.name == self.keeps else None
 
 
-def test_members_wait_for_one_that_is_held_back():
+def test_members_wait_for_a_gated_member():
     async def story():
         keeper = Keeper()
         async with world(keeper) as here:
@@ -207,7 +207,7 @@ def test_members_wait_for_one_that_is_held_back():
     tell(story())
 
 
-def test_members_of_another_scheduler_are_met_in_permit():
+def test_members_of_another_scheduler_count_in_permit():
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="4")
@@ -224,7 +224,7 @@ def test_members_of_another_scheduler_are_met_in_permit():
     tell(story())
 
 
-def test_members_of_two_profiles_would_wait_for_each_other_in_vain():
+def test_members_of_two_profiles_are_rejected_with_a_reason():
     async def story():
         async with world(profiles=("default-scheduler", "other")) as here:
             await here.add_node("a", cpu="4")
@@ -246,7 +246,7 @@ LOST_BINDINGS = {
 
 
 @pytest.mark.parametrize("fault", LOST_BINDINGS.values(), ids=LOST_BINDINGS)
-def test_a_binding_that_fails_is_made_up_for(fault):
+def test_a_failed_binding_is_retried(fault):
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="4")
@@ -260,7 +260,7 @@ def test_a_binding_that_fails_is_made_up_for(fault):
 
 
 class Broken(Plugin):
-    """Fails for one pod, until it is mended."""
+    """Fails for one pod, until it is repaired."""
 
     name = "Broken"
     fails_for = "m-1"
@@ -270,7 +270,7 @@ class Broken(Plugin):
             raise ZeroDivisionError("oh")
 
 
-def test_a_plugin_that_fails_for_one_member_holds_up_its_gang_alone():
+def test_a_plugin_error_for_one_member_affects_only_its_gang():
     async def story():
         broken = Broken()
         async with world(broken) as here:
@@ -292,7 +292,7 @@ def test_a_plugin_that_fails_for_one_member_holds_up_its_gang_alone():
 
 
 class Confused(Plugin):
-    """Does not know what a gang is."""
+    """Returns something else than a gang."""
 
     name = "Confused"
     answer: object = "a gang"
@@ -313,7 +313,7 @@ CONFUSED = {
 
 
 @pytest.mark.parametrize(("answer", "reason"), CONFUSED.values(), ids=CONFUSED)
-def test_a_plugin_that_cannot_say_which_gang_it_is(answer, reason):
+def test_an_error_in_gang_of_fails_the_attempt(answer, reason):
     async def story():
         confused = Confused()
         confused.answer = answer
@@ -329,7 +329,7 @@ def test_a_plugin_that_cannot_say_which_gang_it_is(answer, reason):
     tell(story())
 
 
-def test_a_gang_waits_whole_for_its_victims():
+def test_a_gang_is_pending_as_a_whole_until_its_victims_are_gone():
     async def story():
         async with world() as here:
             await here.add_node("a", cpu="2")
@@ -354,7 +354,7 @@ def test_a_gang_waits_whole_for_its_victims():
     tell(story())
 
 
-def test_a_gang_evicts_nobody_else_while_its_victims_are_on_their_way():
+def test_a_gang_evicts_no_other_pods_while_its_victims_terminate():
     async def story():
         async with world() as here:
             for name in ("a", "b"):
@@ -377,7 +377,7 @@ def test_a_gang_evicts_nobody_else_while_its_victims_are_on_their_way():
 
 
 class Wistful(Plugin):
-    """A background that fails once."""
+    """Background work that fails once."""
 
     name = "Wistful"
 
@@ -393,7 +393,7 @@ class Wistful(Plugin):
             raise ZeroDivisionError("oh")
 
 
-def test_work_in_the_background_that_breaks_is_begun_again(caplog):
+def test_failed_background_work_is_restarted(caplog):
     async def story():
         wistful = Wistful()
         async with world(wistful) as here:

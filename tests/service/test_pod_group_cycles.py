@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes' own in a whole scheduler, on a server in this process."""
+"""Kubernetes' own PodGroups in a whole scheduler, on an API server in memory."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def world(gated, plugins, profiles):
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_gang_says_how_far_it_came_and_then_that_it_is_placed():
+def test_the_condition_reports_how_many_members_fit_and_then_success():
     async def story(here):
         await here.add_node("a")
         await here.add_group("crew", 3)
@@ -131,7 +131,7 @@ def test_a_gang_says_how_far_it_came_and_then_that_it_is_placed():
     tell(story)
 
 
-def test_members_that_come_later_are_placed_by_themselves():
+def test_later_members_are_scheduled_one_by_one():
     async def story(here):
         await here.add_node("a", cpu="3")
         await here.add_group("crew", 2)
@@ -146,8 +146,8 @@ def test_members_that_come_later_are_placed_by_themselves():
     tell(story)
 
 
-def test_a_gang_of_which_too_few_wait_holds_nothing():
-    """The third is not for this scheduler; it need not be met in Permit, for once it is bound it counts."""
+def test_a_gang_with_too_few_members_holds_no_node():
+    """The third member belongs to another scheduler. It does not have to wait in Permit: it counts once it is bound."""
 
     async def story(here):
         await here.add_node("a", cpu="4")
@@ -178,7 +178,7 @@ def test_members_of_two_profiles():
     tell(story, profiles=("default-scheduler", "other"))
 
 
-def test_a_group_that_is_no_gang():
+def test_a_basic_group_is_not_a_gang():
     async def story(here):
         await here.add_group("web")
         await here.add("one", "two", of="web")
@@ -201,7 +201,7 @@ class Broken(Plugin):
             raise ZeroDivisionError("oh")
 
 
-def test_a_gang_of_which_a_member_breaks():
+def test_an_error_for_one_member_fails_the_gang():
     broken = Broken()
 
     async def story(here):
@@ -219,7 +219,7 @@ def test_a_gang_of_which_a_member_breaks():
     tell(story, plugins=[broken])
 
 
-def test_a_condition_is_written_once_the_server_takes_it():
+def test_a_condition_is_retried_until_the_server_accepts_it():
     async def story(here):
         here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP.plural, answer=500, times=3))
         await here.add_node("a")
@@ -234,7 +234,7 @@ def test_a_condition_is_written_once_the_server_takes_it():
 # One topology domain
 
 
-def test_a_gang_goes_where_all_of_it_fits():
+def test_a_gang_is_placed_in_a_domain_that_it_fits_in():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_node("b", "r2", cpu="2")
@@ -249,7 +249,7 @@ def test_a_gang_goes_where_all_of_it_fits():
     tell(story, TOPOLOGY)
 
 
-def test_a_gang_that_fits_into_no_domain_says_how_far_it_came_in_the_best():
+def test_a_gang_that_fits_in_no_domain_reports_the_best_one():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_node("b", "r2", cpu="2")
@@ -266,7 +266,7 @@ def test_a_gang_that_fits_into_no_domain_says_how_far_it_came_in_the_best():
     tell(story, TOPOLOGY)
 
 
-def test_no_node_is_in_a_domain_until_one_is_labelled():
+def test_a_gang_is_pending_until_a_node_has_the_topology_label():
     async def story(here):
         await here.add_node("a", cpu="3")
         await here.add_group("crew", 2, "rack")
@@ -280,7 +280,7 @@ def test_no_node_is_in_a_domain_until_one_is_labelled():
     tell(story, TOPOLOGY)
 
 
-def test_members_that_come_later_go_to_the_others():
+def test_later_members_are_placed_in_the_domain_of_the_others():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_group("crew", 2, "rack")
@@ -300,7 +300,7 @@ def test_members_that_come_later_go_to_the_others():
     tell(story, TOPOLOGY)
 
 
-def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
+def test_a_basic_group_with_a_constraint_takes_the_larger_domain():
     async def story(here):
         await here.add_node("a", "r1", cpu="1")
         await here.add_node("b", "r2", cpu="3")
@@ -313,7 +313,7 @@ def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
     tell(story, TOPOLOGY)
 
 
-def test_a_gang_with_a_constraint_evicts_nobody():
+def test_a_gang_with_a_topology_constraint_does_not_preempt():
     async def story(here):
         await here.add_node("a", "r1")
         await here.add("low", cpu="2", priority=-5)
@@ -329,7 +329,7 @@ def test_a_gang_with_a_constraint_evicts_nobody():
     tell(story, TOPOLOGY)
 
 
-def test_without_the_plugin_a_constraint_is_not_heeded():
+def test_without_the_plugin_a_constraint_is_ignored():
     async def story(here):
         await here.add_node("a", "r1", cpu="1")
         await here.add_node("b", "r2", cpu="1")
@@ -341,7 +341,7 @@ def test_without_the_plugin_a_constraint_is_not_heeded():
     tell(story)
 
 
-def test_pods_of_a_group_in_two_domains_are_an_error():
+def test_a_group_bound_in_two_domains_is_an_error():
     async def story(here):
         for node, rack in (("a", "r1"), ("b", "r2")):
             await here.add_node(node, rack)
@@ -360,7 +360,7 @@ def test_pods_of_a_group_in_two_domains_are_an_error():
 # Preemption as a whole
 
 
-def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
+def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole():
     async def story(here):
         for name in "abc":
             await here.add_node(name, cpu="1")
@@ -382,7 +382,7 @@ def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
     tell(story, WHOLE)
 
 
-def test_a_group_that_would_not_fit_either_way_evicts_nobody():
+def test_a_group_that_does_not_fit_either_way_does_not_preempt():
     async def story(here):
         await here.add_node("a", cpu="1")
         await here.add("low", priority=-5)
@@ -397,7 +397,7 @@ def test_a_group_that_would_not_fit_either_way_evicts_nobody():
     tell(story, WHOLE)
 
 
-def test_a_group_of_no_priority_preempts_nobody_whatever_its_pods_have():
+def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have():
     async def story(here):
         await here.add_node("a", cpu="1")
         await here.add("zero")
@@ -411,7 +411,7 @@ def test_a_group_of_no_priority_preempts_nobody_whatever_its_pods_have():
     tell(story, WHOLE)
 
 
-def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
+def test_a_group_evicts_no_other_pods_while_its_victims_terminate():
     async def story(here):
         for name in "ab":
             await here.add_node(name, cpu="1")
@@ -428,7 +428,7 @@ def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
 
 
 class Picky(Plugin):
-    """Chooses victims that do not suffice, or breaks."""
+    """Chooses victims that do not suffice, or fails."""
 
     name = "Picky"
     answer = None
@@ -447,7 +447,7 @@ class Picky(Plugin):
 
 
 @pytest.mark.parametrize("answer", [None, "not enough"])
-def test_a_plugin_that_chooses_victims_in_vain(answer):
+def test_victims_that_do_not_suffice_are_an_error(answer):
     picky = Picky()
 
     async def story(here):

@@ -132,6 +132,7 @@ REPLICA_SET = _kind("apps/v1", "ReplicaSet", "replicasets", "rs", status=True, a
 DEPLOYMENT = _kind("apps/v1", "Deployment", "deployments", "deploy", status=True, all_category=True)
 STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets", "sts", status=True, all_category=True)
 DAEMON_SET = _kind("apps/v1", "DaemonSet", "daemonsets", "ds", status=True, all_category=True)
+CONTROLLER_REVISION = _kind("apps/v1", "ControllerRevision", "controllerrevisions")
 JOB = _kind("batch/v1", "Job", "jobs", status=True, all_category=True)
 CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, all_category=True)
 PERSISTENT_VOLUME = _kind("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False, status=True)

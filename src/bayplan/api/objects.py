@@ -7,7 +7,6 @@ missing fields become the field's empty value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -84,15 +83,6 @@ def bare(raw: bytes) -> bytes:
         metadata.pop("managedFields", None)
         fields["metadata"] = msgspec.Raw(_encoder.encode(metadata))
     return _encoder.encode(fields)
-
-
-def micro_time(moment: datetime) -> datetime:
-    """`moment` as a valid MicroTime, for a Lease or an Event.
-
-    API servers reject a MicroTime without six fractional digits, and msgspec omits a fraction of zero: such a moment is
-    moved by a microsecond.
-    """
-    return moment if moment.microsecond else moment.replace(microsecond=1)
 
 
 _encoder = msgspec.json.Encoder()

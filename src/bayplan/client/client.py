@@ -82,9 +82,9 @@ class Client:
         limit: int = 500,
         decode: Callable[[bytes], Any] | None = None,
     ) -> Page[Any]:
-        """All objects that match, read in pages of `limit` (0: in one). `decode` makes the items of their JSON.
+        """All matching objects, read in pages of `limit` (0: one page). `decode` makes the items from their JSON.
 
-        Starts over, in one piece, if the server has forgotten the list's version between two pages.
+        If the list's version expires between two pages, the list starts over in one page.
         """
         try:
             return await self._collect(kind, namespace, label_selector, field_selector, limit, decode)
@@ -103,7 +103,7 @@ class Client:
         limit: int = 500,
         decode: Callable[[bytes], Any] | None = None,
     ) -> AsyncGenerator[Page[Any], None]:
-        """The pages of a list one by one, for those who need not hold all at once. 410 ends them with an ApiError."""
+        """The pages of a list, one by one. If the list's version expires, raises ApiError 410."""
         decode = decode or partial(decode_object, kind.type)
         path = kind.path(namespace or None)
         params = _selectors(label_selector, field_selector)
@@ -130,11 +130,11 @@ class Client:
         bookmarks: bool = True,
         decode: Callable[[bytes], Any] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """The changes since `resource_version` ("": first all objects as ADDED), until the server ends the watch.
+        """The changes since `resource_version` ("": all objects first, as ADDED), until the server ends the watch.
 
-        The end may come at any time and is no error; an ERROR event is raised as ApiError. Events that have arrived
-        already are yielded without awaiting: a caller who does much with each must let others run now and then.
-        Whoever may stop early should wrap it in `contextlib.aclosing`.
+        The watch may end at any time, which is no error. An ERROR event is raised as ApiError. Events that have arrived
+        already are yielded without awaiting, so a caller with much work per event must let other tasks run. To stop
+        early, wrap the watch in `contextlib.aclosing`.
         """
         decode = decode or partial(decode_object, kind.type)
         params = _selectors(label_selector, field_selector) | {"watch": "true"}
@@ -150,14 +150,14 @@ class Client:
                 yield decode_event(line, path, decode)
 
     async def create(self, kind: Kind, obj: Any, namespace: str | None = None, *, dry_run: bool = False) -> Any:
-        """Creates `obj`, a typed object or a document, and returns it as the server has it."""
+        """Creates `obj`, a typed object or a document, and returns it as stored by the server."""
         namespace = namespace or _metadata(obj).get("namespace") or self.namespace
         params = {"dryRun": "All"} if dry_run else None
         body = await self.request("POST", kind.path(namespace), params=params, body=encode(obj))
         return decode_object(kind.type, body)
 
     async def update(self, kind: Kind, obj: Any, *, subresource: str | None = None) -> Any:
-        """Replaces the object that the metadata of `obj` names; with its resourceVersion only if nobody else has."""
+        """Replaces an object. If `obj` has a resourceVersion that is no longer current, raises ApiError 409."""
         metadata = _metadata(obj)
         path = self._object_path(kind, metadata.get("name") or "", metadata.get("namespace"), subresource)
         return decode_object(kind.type, await self.request("PUT", path, body=encode(obj)))
@@ -169,12 +169,12 @@ class Client:
         patch: Any,
         namespace: str | None = None,
         *,
-        type: PatchType = PatchType.MERGE,  # noqa: A002 - what Kubernetes calls it
+        type: PatchType = PatchType.MERGE,  # noqa: A002 - the term of Kubernetes
         subresource: str | None = None,
         field_manager: str | None = None,
         force: bool = False,
     ) -> Any:
-        """Changes a part of an object and returns the whole. APPLY needs a `field_manager`, and `force` is its."""
+        """Patches an object and returns it. APPLY needs a `field_manager`; `force` is only for APPLY."""
         params = {"fieldManager": field_manager} if field_manager else {}
         if force:
             params["force"] = "true"
@@ -193,7 +193,7 @@ class Client:
         resource_version: str | None = None,
         propagation_policy: str | None = None,
     ) -> None:
-        """Deletes an object, or asks for it. With `uid` or `resource_version`: only if they are still the object's."""
+        """Deletes an object, possibly gracefully. `uid` and `resource_version` are preconditions (ApiError 409)."""
         options = _delete_options(grace_period_seconds, uid, resource_version, propagation_policy)
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions"} | options) if options else None
         await self.request("DELETE", self._object_path(kind, name, namespace), body=body)
@@ -207,7 +207,7 @@ class Client:
         uid: str | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Binds a pod to a node, with `uid` only if it is still that pod. `annotations` are added to the pod's."""
+        """Binds a pod to a node. `uid` is a precondition (ApiError 409). `annotations` are added to the pod's."""
         metadata: dict[str, Any] = {"name": name, "namespace": namespace}
         if uid:
             metadata["uid"] = uid
@@ -224,7 +224,7 @@ class Client:
     async def evict(
         self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None
     ) -> None:
-        """Asks for a pod's deletion as its disruption budgets allow; ApiError 429 if they do not at present."""
+        """Deletes a pod if its disruption budgets allow it. If they don't at present, raises ApiError 429."""
         eviction: dict[str, Any] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -319,10 +319,10 @@ class Client:
 
     def _object_path(self, kind: Kind, name: str, namespace: str | None = None, subresource: str | None = None) -> str:
         namespace = (namespace or self.namespace) if kind.namespaced else None
-        # A name that is no single path segment would address something else: "" the whole collection.
+        # Any other name would address another resource: "" the whole collection.
         for part in (name, namespace):
             if part is not None and not _SEGMENT.fullmatch(part):
-                raise ValueError(f"{part!r} cannot be the name of an object or a namespace ({kind.resource})")
+                raise ValueError(f"{part!r} is not a valid name of an object or a namespace ({kind.resource})")
         return kind.path(namespace, name, subresource)
 
 

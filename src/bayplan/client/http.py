@@ -226,45 +226,45 @@ def _transport_error(error: Exception, method: str, url: str, access: ClusterAcc
     match error:
         case aiohttp.ClientConnectorCertificateError():
             sent = False
-            why = f"the server's certificate is not trusted: {_certificate_trouble(error)} ({access.source})"
+            why = f"the server's certificate is not trusted: {_certificate_problem(error)} ({access.source})"
         case aiohttp.ConnectionTimeoutError():
             sent, why = False, "connecting took too long"
         case aiohttp.ClientConnectorDNSError():
-            sent, why = False, f"the host is not known: {error.os_error}"
+            sent, why = False, f"unknown host: {error.os_error}"
         case aiohttp.ClientConnectorError():
-            sent, why = False, _connection_trouble(error.os_error)
+            sent, why = False, _connection_problem(error.os_error)
         case aiohttp.ClientHttpProxyError():
-            sent, why = False, f"the proxy {access.proxy} answered {error.status} {error.message}"
+            sent, why = False, f"the proxy {access.proxy} responded with {error.status} {error.message}"
         case aiohttp.InvalidURL():
-            sent, why = False, f"not a URL that can be requested ({access.source})"
+            sent, why = False, f"not a valid URL ({access.source})"
         case TimeoutError():
-            why = "no answer in time"
+            why = "the request timed out"
         case aiohttp.ServerDisconnectedError():
             why = "the server closed the connection"
         case aiohttp.ClientPayloadError():
-            why = "the connection broke in the middle of the answer"
+            why = "the connection broke in the middle of the response"
         case OSError():
-            why = _connection_trouble(error)
+            why = _connection_problem(error)
         case _:
             why = str(error) or type(error).__name__
     return TransportError(f"{method} {url}: {why}", sent=sent)
 
 
-def _connection_trouble(error: OSError) -> str:
+def _connection_problem(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"no TLS connection can be made: {error.reason or error}"
+        return f"the TLS connection failed: {error.reason or error}"
     if error.errno:
         return os.strerror(error.errno).lower()
     return str(error) or "the server closed the connection"
 
 
-def _certificate_trouble(error: aiohttp.ClientConnectorCertificateError) -> str:
+def _certificate_problem(error: aiohttp.ClientConnectorCertificateError) -> str:
     cause = error.certificate_error
     return cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket that notices within a minute that its peer is gone, since a watch may be silent for long."""
+    """A socket with keepalive, which detects a lost peer within a minute: a watch may be silent for longer."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

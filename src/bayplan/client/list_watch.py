@@ -19,7 +19,7 @@ from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
-from bayplan.client.errors import ApiError, ConfigError, MalformedAnswerError, TransportError
+from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
 from bayplan.turns import Turn
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ QUIET_PAUSE = 1.0
 class Sink(Protocol[T_contra]):
     """Receives changes in order, on the event loop: it must be quick. An exception is logged and stops nothing.
 
-    `key` is `namespace/name`, or the name where the kind has no namespace.
+    `key` is `namespace/name`, or the name if the kind isn't namespaced.
     """
 
     def put(self, key: str, new: T_contra) -> None:
@@ -55,12 +55,12 @@ class ListWatch(Generic[T]):
 
         list ──► watch ──► ends, or the connection breaks ──► watch from the last version seen
           ▲        │
-          └────────┴── 410 Gone, an unreadable event, or a server whose versions have gone back
+          └────────┴── 410 Gone, a malformed event, or a server whose versions have gone back
 
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
-    asked again after so many seconds, because the definition of a custom resource may be created or deleted. `sleep`,
+    asked again after so many seconds, because a custom resource may be defined or deleted later. `sleep`,
     `clock` and `rng` are for tests.
     """
 
@@ -203,22 +203,20 @@ class ListWatch(Generic[T]):
                         self.problem = ""
                     events += 1
                     await self._turn.pause()
-        except MalformedAnswerError:
+        except MalformedResponseError:
             self._version = ""
             raise
         except TransportError as error:
             if not error.sent:
                 raise
-            logger.info(
-                "%s: the watch broke: %s; continuing from version %s", self._kind.resource, error, self._version
-            )
+            logger.info("%s: the watch broke: %s; resuming from version %s", self._kind.resource, error, self._version)
         lasted = self._clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 
     def _apply(self, event: WatchEvent) -> None:
         if _is_older(event.resource_version, self._version):
             self._version = ""
-            raise MalformedAnswerError(
+            raise MalformedResponseError(
                 f"the watch sent version {event.resource_version}, which is older than an earlier one"
             )
         if event.type in {"ADDED", "MODIFIED"}:
@@ -267,7 +265,7 @@ class ListWatch(Generic[T]):
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
         self.problem = f"{self._kind.resource}: {error}"
-        logger.warning("%s; next try in %.1f s", self.problem, pause)
+        logger.warning("%s; retrying in %.1f s", self.problem, pause)
         return pause
 
 

@@ -130,7 +130,7 @@ class _Stream:
         finally:
             self._running.discard(self)
         if self._broken:
-            raise TransportError("the connection broke in the middle of the answer", sent=True)
+            raise TransportError("the connection broke in the middle of the response", sent=True)
 
     async def _next(self, source: AsyncGenerator[bytes, None]) -> bytes | None:
         """The next chunk, None at the end."""

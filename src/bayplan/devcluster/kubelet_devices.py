@@ -1,6 +1,6 @@
 """Whether the devices that a pod claims can be prepared on its node. Mirrors prepareResources of pkg/kubelet/cm/dra.
 
-The driver of every device is there and does its work at once.
+The drivers of all devices are simulated and finish at once.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bayplan.devices.extended_claims import extended_claim_name
 
 
 async def unprepared(client: Client, pod: Pod) -> str:
-    """Why the pod cannot have its devices, "" if it can. The server itself is asked, as reservations may be news.
+    """Why the pod can't have its devices; "" if it can. Reads the claims from the server, as a view may be outdated.
 
-    Raises ApiError and TransportError where it does not tell.
+    Raises ApiError and TransportError.
     """
     try:
         named = list(claim_names(pod))

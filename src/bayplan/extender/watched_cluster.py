@@ -1,4 +1,4 @@
-"""What an extender knows with a connection to the cluster: nodes, pods and what else plugins look up, as watched."""
+"""The state of an extender with a connection to the cluster: nodes, pods and other objects that plugins use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.problems import NotYet, Unanswerable
-from bayplan.extender.sent_nodes import Asked, names_of
+from bayplan.extender.sent_nodes import RequestedNodes, names_of
 from bayplan.extender.wire import ExtenderArgs
 from bayplan.log_fields import about_node, pod_named
 from bayplan.service.informers import LIVE_PODS
@@ -24,9 +24,10 @@ log = logging.getLogger(__name__)
 
 
 class WatchedCluster:
-    """Keeps the state equal to what the API server tells while `run` runs.
+    """Keeps the state in sync with the API server while `run` runs.
 
-    `kinds`: beside nodes and pods. `look_for_kind`: seconds after which to ask again for a kind that the server lacks.
+    `kinds` are watched in addition to nodes and pods. If the server lacks a kind, it is retried every `look_for_kind`
+    seconds.
     """
 
     def __init__(
@@ -40,11 +41,11 @@ class WatchedCluster:
         self._look_for_kind = look_for_kind
         self._kinds = sorted(set(kinds) - {NODE, POD}, key=lambda kind: kind.resource)
         self.synced = asyncio.Event()
-        """Set when all of it is known for the first time."""
+        """Set after the first complete sync."""
 
     @property
     def ready(self) -> bool:
-        """Whether all of it is known."""
+        """Whether the first sync is complete."""
         return self.synced.is_set()
 
     async def run(self) -> None:
@@ -58,17 +59,17 @@ class WatchedCluster:
                 tasks.create_task(list_watch.run(), name="list_watch")
             for list_watch in list_watches:
                 await list_watch.synced.wait()
-            log.info("know %d nodes and %d pods on them", self._state.table.live_count, self._state.pod_count)
+            log.info("synced %d nodes and %d pods on them", self._state.table.live_count, self._state.pod_count)
             self.synced.set()
 
-    def asked(self, args: ExtenderArgs) -> Asked:
-        """The nodes of a request. Of whole ones only the name is read: they are decided about as they are watched."""
+    def requested(self, args: ExtenderArgs) -> RequestedNodes:
+        """The nodes of a request. Only the names of whole nodes are used, because the watched state is newer."""
         if not self.ready:
             raise NotYet
         if args.NodeNames is not None:
-            return Asked(args.NodeNames)
+            return RequestedNodes(args.NodeNames)
         if args.Nodes is not None:
-            return Asked(names_of(args.Nodes.items))
+            return RequestedNodes(names_of(args.Nodes.items))
         raise Unanswerable("the request has neither Nodes nor NodeNames")
 
 
@@ -94,7 +95,7 @@ class _NodeHandler:
 
 
 class _PodHandler:
-    """All pods go to the store; those with a node count there."""
+    """Keeps all pods in the store, and pods with a node also on their node."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -58,6 +58,20 @@ def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
     return events or [ASSIGNED_POD_UPDATE if assigned else UNSCHEDULED_POD_UPDATE]
 
 
+def only_status_changed(old: PodInfo, new: PodInfo) -> bool:
+    """Return whether an update of a pending pod changes only its status, apart from its claims.
+
+    The scheduler itself writes that, so it is no reason to retry the pod.
+    """
+    return (
+        old.labels == new.labels
+        and old.deletion_timestamp == new.deletion_timestamp
+        and old.metadata.annotations == new.metadata.annotations
+        and old.spec == new.spec
+        and _tolerations_and_claims(old) == _tolerations_and_claims(new)
+    )
+
+
 def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
     """Return the events for an update of a node; an empty list for a heartbeat.
 

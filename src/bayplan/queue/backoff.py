@@ -54,10 +54,11 @@ class Backoff:
 
 
 class BackoffQueue:
-    """The pods in backoff, in two heaps: pods that plugins rejected, and pods whose attempt failed with an error.
+    """The pods in backoff, in two heaps: pods that filters rejected, and pods whose attempt failed later.
 
-    Rejected pods may be popped early if no pod is active. Failed ones may not, because an error is often caused by an
-    overloaded server. Within one window, rejected pods have the order of the active queue.
+    Rejected pods may be popped early if no pod is active. Failed ones may not: an error is often caused by an
+    overloaded server, and a pod that was rejected on its node would be placed and rejected again without end. Within
+    one window, rejected pods have the order of the active queue.
     """
 
     def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
@@ -67,7 +68,7 @@ class BackoffQueue:
 
     def add(self, queued: QueuedPod) -> None:
         """Add a pod. It must not be in the queue yet."""
-        (self._rejected if queued.rejected else self._failed).push(queued)
+        (self._rejected if queued.rejected and not queued.undone else self._failed).push(queued)
 
     def update(self, queued: QueuedPod) -> None:
         """Restore the order after a change of a pod in the queue."""

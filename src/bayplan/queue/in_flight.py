@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.queued_pod import QueuedPod
 
@@ -26,6 +27,10 @@ class Happened(NamedTuple):
     event: ClusterEvent
     old: Any
     new: Any
+
+    def ends_nomination_of(self, uid: str) -> bool:
+        """Whether this is the end of a pod's own nomination, which helps other pods only."""
+        return self.event is ASSIGNED_POD_DELETE and getattr(self.old, "uid", None) == uid
 
 
 @dataclass(slots=True)

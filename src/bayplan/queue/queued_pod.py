@@ -60,6 +60,8 @@ class QueuedPod:
     """The PreEnqueue plugin that gates the pod."""
     was_flushed: bool = False
     """Whether the pod was last requeued because of the timeout, and not by an event."""
+    undone: bool = False
+    """Whether the last attempt placed the pod, and Reserve, Permit or PreBind rejected it: it waits for its backoff."""
     message: str = ""
     """Why the pod is pending, in human-readable form."""
     place: Place | None = None

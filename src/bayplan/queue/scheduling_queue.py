@@ -243,7 +243,7 @@ class SchedulingQueue:
         if events is None or not queued.rejected:
             requeue = Requeue.AFTER_BACKOFF
         else:
-            requeue = self._hints.ask_all(queued, events)
+            requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
 
@@ -345,7 +345,7 @@ class SchedulingQueue:
         if self._in_flight.latest(new.uid) is None:
             # The pod was reported as deleted, but exists. Events in between may have been missed.
             self._in_flight.record(changes.FORCE_ACTIVATE, None, new)
-        else:
+        elif not changes.only_status_changed(old, new):
             for event in changes.pod_changes(old, new):
                 self._in_flight.record(event, old, new)
         self._in_flight.update(new)
@@ -357,7 +357,7 @@ class SchedulingQueue:
             self._active.update(queued)
         elif queued.place is Place.BACKOFF:
             self._backoff.update(queued)
-        else:
+        elif not changes.only_status_changed(old, new):
             for event in changes.pod_changes(old, new):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
@@ -365,7 +365,13 @@ class SchedulingQueue:
 
     def _nomination_ended(self, pod: PodInfo, now: float) -> None:
         """Requeue pods that the nominated pod kept out: to pods of its priority or lower, it counted as running."""
-        self.move_on_event(changes.ASSIGNED_POD_DELETE, pod, None, now, lambda other: other.priority <= pod.priority)
+        self.move_on_event(
+            changes.ASSIGNED_POD_DELETE,
+            pod,
+            None,
+            now,
+            lambda other: other.priority <= pod.priority and other.uid != pod.uid,
+        )
 
     # Moving pods between places
 

@@ -29,8 +29,8 @@ class Refusal:
     """A pod that stays pending, and why.
 
     `plugins`, `pending`: the plugins that rejected the pod, and those among them that expect an event soon. Events that
-    they registered for requeue it. `error`: the attempt failed; the pod is retried after a backoff. `nominated_node`:
-    None keeps the pod's nomination, "" clears it.
+    they registered for requeue it. `error`: the attempt failed; the pod is retried after a backoff. `undone`: the pod
+    was placed, and rejected on its node. `nominated_node`: None keeps the pod's nomination, "" clears it.
     """
 
     pod: PodInfo
@@ -39,6 +39,7 @@ class Refusal:
     pending: frozenset[str] = frozenset()
     nominated_node: str | None = None
     error: bool = False
+    undone: bool = False
 
     @classmethod
     def of(cls, decision: Decision) -> Refusal:

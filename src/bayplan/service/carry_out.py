@@ -186,7 +186,7 @@ class PlanCarrier:
         refusal = Refusal.failed(pod, status.message)
         if status.rejected:
             message = f"0/1 nodes are available: 1 {status.message}."
-            refusal = Refusal(pod, message, frozenset({status.plugin} - {""}), nominated_node="")
+            refusal = Refusal(pod, message, frozenset({status.plugin} - {""}), nominated_node="", undone=True)
         self._refuse(binding.queued, refusal)
         self._runtime.move(ASSIGNED_POD_DELETE, pod, None, only=lambda other: other.uid != pod.uid)
 
@@ -213,6 +213,7 @@ class PlanCarrier:
         runtime = self._runtime
         runtime.metrics.failed(queued, measuring.ERROR if refusal.error else measuring.UNSCHEDULABLE)
         queued.clear_rejectors()
+        queued.undone = refusal.undone
         if refusal.error:
             log.error("pod %s: %s", about_pod(queued.pod), refusal.message)
         else:

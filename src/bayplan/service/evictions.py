@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, ConfigError, PatchType, TransportError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import FORCE_ACTIVATE
@@ -18,7 +19,6 @@ from bayplan.log_fields import about_pod
 from bayplan.queue import Place
 from bayplan.scheduling import Preemption
 from bayplan.service.binding import BindingCycles
-from bayplan.service.clock import rfc3339
 from bayplan.service.runtime import Runtime
 
 log = logging.getLogger(__name__)

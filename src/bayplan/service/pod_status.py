@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.log_fields import about_pod
-from bayplan.service.clock import Clock, rfc3339
 
 log = logging.getLogger(__name__)
 

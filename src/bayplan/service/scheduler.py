@@ -12,6 +12,7 @@ from typing import Any
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import Client, ListWatch
+from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
 from bayplan.framework.extenders import EXTENDER
@@ -21,7 +22,6 @@ from bayplan.queue import QueueProfile, SchedulingQueue
 from bayplan.service.background import background_tasks
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
-from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.debugging.debugger import CacheDebugger
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
-from bayplan.devcluster.apiserver import ApiServer, Clock
+from bayplan.clock import Clock
+from bayplan.devcluster.apiserver import ApiServer
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.testing.documents import document_of

@@ -85,10 +85,10 @@ async def test_foreground_deletion_removes_dependents_first(api, make_config_map
 async def test_owner_of_an_unserved_kind_counts_as_existing(api, make_config_map):
     fleet = {"apiVersion": "example.com/v1", "kind": "Fleet", "name": "f", "uid": "u-1"}
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-2"}
-    await api.create(MAPS, make_config_map("of-a-fleet", ownerReferences=[fleet]))
-    await api.create(MAPS, make_config_map("of-nobody", ownerReferences=[gone]))
-    await api.gone(f"{MAPS}/of-nobody")
-    await api.get(f"{MAPS}/of-a-fleet")
+    await api.create(MAPS, make_config_map("of-fleet", ownerReferences=[fleet]))
+    await api.create(MAPS, make_config_map("orphan", ownerReferences=[gone]))
+    await api.gone(f"{MAPS}/orphan")
+    await api.get(f"{MAPS}/of-fleet")
 
 
 async def test_object_created_with_a_missing_owner_is_removed(api, make_config_map):

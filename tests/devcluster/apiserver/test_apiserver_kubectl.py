@@ -76,7 +76,7 @@ async def test_run_label_annotate_watch_delete(kubectl):
                 pass
 
 
-async def test_nodes(kubectl):
+async def test_cordon_and_taint_nodes(kubectl):
     await kubectl("apply", "-f", "-", stdin=MANIFEST)
     await kubectl("cordon", "n1")
     assert "Unknown,SchedulingDisabled" in await kubectl("get", "nodes")

@@ -38,7 +38,7 @@ class TestKubectl:
         await kubectl("wait", "--for", "condition=Established", "crd/podgroups.scheduling.x-k8s.io", "--timeout=10s")
         return kubectl
 
-    async def test_a_group_lives(self, defined):
+    async def test_apply_patch_get_and_delete(self, defined):
         assert "podgroup.scheduling.x-k8s.io/gang created" in await defined("apply", "-f", "-", stdin=GANG)
         assert "unchanged" in await defined("apply", "-f", "-", stdin=GANG)
         changed = GANG.replace("minMember: 3", "minMember: 4")
@@ -57,7 +57,7 @@ class TestKubectl:
         )
         assert 'podgroup.scheduling.x-k8s.io "gang" deleted' in await defined("delete", "pg", "gang")
 
-    async def test_what_is_wrong_is_said(self, defined):
+    async def test_invalid_group_is_rejected(self, defined):
         wrong = GANG.replace("minMember: 3", "minMember: many")
         rejected = await defined("apply", "-f", "-", stdin=wrong, status=1)
         assert "spec.minMember: Invalid value" in rejected
@@ -66,14 +66,14 @@ class TestKubectl:
         amount = GANG.replace("cpu: 3", "cpu: lots")
         assert "spec.minResources.cpu in body should match" in await defined("apply", "-f", "-", stdin=amount, status=1)
 
-    async def test_it_explains_itself(self, defined):
+    async def test_explain(self, defined):
         assert "pg,pgs" in await defined("api-resources", "--api-group", "scheduling.x-k8s.io")
         explained = await defined("explain", "podgroup.spec.minMember")
         assert "How many pods have to be there" in explained
         assert "<integer>" in explained
         assert "scheduleStartTime" in await defined("explain", "podgroup", "--recursive")
 
-    async def test_a_watch_and_the_end(self, defined):
+    async def test_watch_and_delete(self, defined):
         async with defined.following("get", "pg", "-w") as lines:
             await defined("apply", "-f", "-", stdin=GANG)
             async with asyncio.timeout(20):

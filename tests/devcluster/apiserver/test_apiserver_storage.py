@@ -4,8 +4,8 @@ import aiohttp
 import pytest
 from tests.storage_documents import claim, default_class, storage_class, volume
 
+from bayplan.clock import ManualClock
 from bayplan.devcluster.apiserver import ApiServer
-from bayplan.devcluster.clock import ManualClock
 
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
 VOLUMES = "/api/v1/persistentvolumes"
@@ -15,7 +15,7 @@ BETA_CLASS = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
 
 
 @pytest.mark.parametrize(
-    ("classes", "wanted", "expected"),
+    ("classes", "new_claim", "expected"),
     [
         pytest.param([], claim("c"), None, id="no class"),
         pytest.param([storage_class("a")], claim("c"), None, id="no default"),
@@ -27,10 +27,10 @@ BETA_CLASS = {"annotations": {"volume.beta.kubernetes.io/storage-class": "old"}}
         pytest.param([default_class("a")], claim("c", metadata=BETA_CLASS), None, id="claim has the beta annotation"),
     ],
 )
-async def test_claim_gets_the_default_class(api, classes, wanted, expected):
+async def test_claim_gets_the_default_class(api, classes, new_claim, expected):
     for one in classes:
         await api.create(CLASSES, one)
-    created = await api.create(CLAIMS, wanted)
+    created = await api.create(CLAIMS, new_claim)
     assert created["spec"].get("storageClassName") == expected
 
 

@@ -48,6 +48,17 @@ async def test_update_checks_uid_and_version(api, make_config_map):
     assert "Precondition failed: UID in precondition: another" in answer["message"]
 
 
+async def test_version_0_in_an_update_stands_for_any_version(api, make_config_map):
+    created = await api.create(MAPS, make_config_map())
+    await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
+    created["metadata"]["resourceVersion"] = "0"
+    assert (await api.put(f"{MAPS}/m", {**created, "data": {"c": "3"}}))["data"] == {"c": "3"}
+    lease = {"metadata": {"name": "l", "resourceVersion": "0"}, "spec": {"holderIdentity": "me"}}
+    await api.create(LEASES, lease)
+    answer = await api.put(f"{LEASES}/l", lease, status=422)
+    assert "must be specified for an update" in answer["message"]
+
+
 async def test_lease_update_requires_a_version_and_may_create(api):
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     await api.put(f"{LEASES}/l", lease, status=201)

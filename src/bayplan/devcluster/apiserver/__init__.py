@@ -1,11 +1,11 @@
 """The embedded API server: storage, verbs, watches, admission and discovery, faithful to kube-apiserver 1.36.
 
 A request goes through `http`, `authorization` and `endpoints` to `storage`, which applies the strategies of `kinds`.
-All state is in memory. The package imports only `bayplan.api`, so it cannot share the mistakes of its clients.
+All state is in memory. The package imports only `bayplan.api` and `bayplan.clock`, so it cannot share the mistakes of
+its clients.
 """
 
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
-from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.faults import Fault, Faults
 from bayplan.devcluster.apiserver.http.messages import ConnectionDropped, HttpRequest, HttpResponse
 from bayplan.devcluster.apiserver.http.tls import Tls
@@ -14,13 +14,11 @@ from bayplan.devcluster.apiserver.server import ApiServer
 __all__ = [
     "ADMIN",
     "ApiServer",
-    "Clock",
     "ConnectionDropped",
     "Fault",
     "Faults",
     "HttpRequest",
     "HttpResponse",
-    "SystemClock",
     "Tls",
     "User",
 ]

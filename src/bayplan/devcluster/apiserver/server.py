@@ -13,10 +13,10 @@ from typing import Self
 
 import yaml
 
+from bayplan.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.users import AUTHENTICATED, MASTERS, User
-from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
 from bayplan.devcluster.apiserver.endpoints.non_resource_handler import NonResourceHandler

@@ -5,11 +5,11 @@ Mirrors apimachinery's pkg/api/errors/errors.go.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 
 
@@ -43,76 +43,9 @@ class StatusError(Exception):
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One field that is wrong. Mirrors apimachinery's pkg/util/validation/field/errors.go."""
-
-    reason: str
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
-def required(field: str, detail: str = "") -> FieldError:
-    """A field that has to be there is not."""
-    return FieldError("FieldValueRequired", field, _with("Required value", detail))
-
-
-def invalid_value(field: str, value: Any, detail: str) -> FieldError:
-    """A value that breaks a rule."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
-
-
-def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """A value outside an enumeration."""
-    names = ", ".join(quoted(name) for name in supported)
-    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {names}")
-
-
-def forbidden_field(field: str, detail: str) -> FieldError:
-    """A field that may not be set, or not be changed."""
-    return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
-
-
-def duplicate(field: str, value: Any) -> FieldError:
-    """A value that must be unique in its list and is not."""
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}")
-
-
-def too_long(field: str, limit: int) -> FieldError:
-    """A text longer than allowed."""
-    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
-
-
-def too_many(field: str, given: int, limit: int) -> FieldError:
-    """More elements than allowed."""
-    return FieldError("FieldValueTooMany", field, f"Too many: {given}: must have at most {limit} items")
-
-
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value of a type that the field cannot have."""
-    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
-
-
-def not_found_value(field: str, value: Any) -> FieldError:
-    """A reference to something that does not exist."""
-    return FieldError("FieldValueNotFound", field, f"Not found: {quoted(value)}")
-
-
-def quoted(value: Any) -> str:
-    """Formats a value for a message: as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _with(what: str, detail: str) -> str:
-    return f"{what}: {detail}" if detail else what
-
-
 def unreadable_patch(why: str) -> FieldError:
     """A patch whose result is not an object of the kind."""
-    return FieldError("FieldValueInvalid", "patch", f"Invalid value: {why}")
+    return FieldError("patch", f"Invalid value: {why}")
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
@@ -123,20 +56,18 @@ def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
     qualified = f"{kind.kind}.{group}" if group else kind.kind
     messages = list(dict.fromkeys(str(error) for error in errors))
     text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
-    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
     return StatusError(
         422,
         "Invalid",
         f'{qualified} "{name}" is invalid: {text}',
-        {**_details(name, group, kind.kind), "causes": causes},
+        {**_details(name, group, kind.kind), "causes": [error.cause() for error in errors]},
     )
 
 
 def version_required(kind: Kind, name: str) -> StatusError:
     """422 for an update without the resource version that its kind requires."""
-    error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-    cause = {"reason": error.reason, "message": error.message, "field": error.field}
-    details = {**_details(name, kind.group, kind.plural), "causes": [cause]}
+    error = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+    details = {**_details(name, kind.group, kind.plural), "causes": [error.cause()]}
     return StatusError(422, "Invalid", f'{kind.resource} "{name}" is invalid: {error}', details)
 
 

@@ -21,12 +21,12 @@ def known_claims(pod: Pod) -> Iterator[str]:
 
 
 def template_keys(pod: Pod) -> Iterator[str]:
-    """Keys of the templates that the pod's claims are created from."""
+    """The keys of the templates of the pod's claims."""
     for reference in pod.spec.resourceClaims or ():
         if reference.resourceClaimTemplateName is not None:
             yield f"{pod.metadata.namespace}/{reference.resourceClaimTemplateName}"
 
 
 def is_done(pod: Pod) -> bool:
-    """Whether no container of the pod runs or will ever run."""
+    """Whether no container of the pod runs or will run."""
     return pods.is_finished(pod) or (pods.is_terminating(pod) and not pod.spec.nodeName)

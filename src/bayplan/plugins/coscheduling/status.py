@@ -6,13 +6,14 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import Pod
 
 from bayplan.api.kinds import POD, custom_kind
+from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle
@@ -116,7 +117,7 @@ def next_status(status: Mapping[str, Any], min_member: int, pods: Sequence[Pod],
     if len(pods) < min_member:
         return after
     if phase == PENDING:
-        after["scheduleStartTime"] = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        after["scheduleStartTime"] = rfc3339(now)
         if pods and (owners := _owners(pods[0])):
             after["occupiedBy"] = owners
     running, succeeded, failed = (after[count] for count in ("running", "succeeded", "failed"))

@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import GangOutcome
@@ -125,7 +126,7 @@ def changed_condition(pod_group: Mapping[str, Any], report: Report, now: datetim
     if old is not None and all(old.get(field, "") == value for field, value in condition.items()):
         return None
     kept = old.get("lastTransitionTime") if old is not None and old.get("status") == status else None
-    return {**condition, "lastTransitionTime": kept or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {**condition, "lastTransitionTime": kept or rfc3339(now)}
 
 
 def _conditions(pod_group: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -15,13 +15,13 @@ from typing import TypeVar
 
 import numpy as np
 
+from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision, Plan
-from bayplan.service.clock import Clock, SystemClock
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
 from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold

@@ -1,4 +1,4 @@
-"""Cluster roles that are made of others, by labels. Mirrors pkg/controller/clusterroleaggregation, but at once."""
+"""Aggregates cluster roles by label selectors. Mirrors pkg/controller/clusterroleaggregation, but synchronously."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def aggregate(storage: RestStorage, resource: Resource, _: Entry) -> None:
-    """Brings the rules of all aggregated roles up to date, now that a cluster role is written or gone."""
+    """Updates the rules of all aggregated roles after a cluster role was written or deleted."""
     for entry in storage.store.collection(CLUSTER_ROLE.resource).select():
         role = entry.load()
         selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
@@ -25,12 +25,14 @@ def aggregate(storage: RestStorage, resource: Resource, _: Entry) -> None:
         wanted = [label_selector(selector) for selector in selectors]
         rules = _rules(storage, wanted, entry)
         if rules != (role.get("rules") or []):
-            storage.write(resource, {**role, "rules": rules})  # which comes back here for the roles made of this one
+            storage.write(
+                resource, {**role, "rules": rules}
+            )  # calls this function again for roles that aggregate this one
             return
 
 
 def _rules(storage: RestStorage, wanted: list[LabelSelector], of: Entry) -> list[Object]:
-    """The rules of all other roles that one of the selectors selects, each once."""
+    """The distinct rules of all other roles that match one of the selectors."""
     found: list[Object] = []
     for selector in wanted:
         for entry in storage.store.collection(CLUSTER_ROLE.resource).select():

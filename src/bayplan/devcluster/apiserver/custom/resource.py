@@ -1,4 +1,4 @@
-"""From a CustomResourceDefinition to the resources that it defines, one for each version.
+"""Builds the resources that a CustomResourceDefinition defines, one for each version.
 
 Mirrors the storages and strategies of apiextensions-apiserver's pkg/registry/customresource.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.columns import table_of
 from bayplan.devcluster.apiserver.custom.jsonpath import compile_path
@@ -15,14 +16,13 @@ from bayplan.devcluster.apiserver.custom.structural import StructuralSchema
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import ABSENT, Place, check_value
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError
 from bayplan.devcluster.apiserver.storage.resource import CustomFacts, Resource
 from bayplan.devcluster.apiserver.storage.selectable_fields import FieldReader, SelectableFields, field_text
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
 
 
 def resources_of(definition: Object) -> tuple[list[Resource], Resource]:
-    """The resources that are served, and the one in whose version objects are stored."""
+    """The served resources, and the resource of the storage version."""
     versions = [(version, _resource(definition, version)) for version in definition["spec"]["versions"]]
     served = [resource for version, resource in versions if version.get("served")]
     return served, next(resource for version, resource in versions if version.get("storage"))
@@ -71,7 +71,7 @@ def _resource(definition: Object, version: Object) -> Resource:
 
 
 def _keep_all_but_status(new: Object, old: Object) -> None:
-    """An update of the status changes nothing of the metadata either."""
+    """An update of the status does not change the metadata."""
     new["metadata"] = {**old["metadata"]}
 
 
@@ -103,25 +103,25 @@ def _reader(path: str) -> FieldReader:
 
 
 class _Rules:
-    """What the schema of a version has against objects."""
+    """Validates objects against the schema of a version."""
 
     def __init__(self, schema: StructuralSchema) -> None:
         self._kind = schema.kind
         self._schema = schema.schema
 
     def validate_create(self, obj: Object) -> Iterator[FieldError]:
-        """Everything has to fit."""
+        """Validates the whole object."""
         yield from check_value(self._schema, self._whole(obj), Place())
         yield from check_structure(self._schema, obj, Place())
 
     def validate_update(self, new: Object, old: Object) -> Iterator[FieldError]:
-        """Everything that has changed has to fit."""
+        """Validates what has changed."""
         yield from check_value(self._schema, self._whole(new), Place(), self._whole(old))
         if not any(check_structure(self._schema, old, Place())):
             yield from check_structure(self._schema, new, Place())
 
     def validate_status_update(self, new: Object, old: Object) -> Iterator[FieldError]:
-        """What has changed of the status has to fit."""
+        """Validates what has changed in the status."""
         schema = self._schema.get("properties", {}).get("status", {})
         if "status" in new:
             yield from check_value(schema, new["status"], Place(prefix="status"), old.get("status", ABSENT))

@@ -6,7 +6,7 @@ Mirrors BindingREST of Kubernetes' pkg/registry/core/pod/storage/storage.go and 
 from __future__ import annotations
 
 from bayplan.api.kinds import POD
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import MODIFIED, StatusError, bad_request, conflict, internal
 from bayplan.devcluster.apiserver.storage.resource import Resource
@@ -32,7 +32,7 @@ def bind(
         pod["metadata"]["labels"] = {**pod["metadata"].get("labels", {}), **labels}
     status = pod["status"]
     status.pop("nominatedNodeName", None)
-    set_condition(status, {"type": "PodScheduled", "status": "True"}, timestamp(storage.clock.now()))
+    set_condition(status, {"type": "PodScheduled", "status": "True"}, rfc3339(storage.clock.now()))
     storage.write(pods, pod, dry_run=dry_run)
     return SUCCESS
 

@@ -6,7 +6,7 @@ Mirrors Kubernetes' pkg/registry/core/pod/storage/eviction.go.
 from __future__ import annotations
 
 from bayplan.api.kinds import POD_DISRUPTION_BUDGET
-from bayplan.devcluster.apiserver.clock import timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.endpoints.binding import SUCCESS, set_condition
 from bayplan.devcluster.apiserver.label_selectors import label_selector
 from bayplan.devcluster.apiserver.schema import Object
@@ -89,7 +89,7 @@ def _spend(storage: RestStorage, pod: Object, budget: Object, options: DeleteOpt
     if options.dry_run:
         return
     status["disruptionsAllowed"] -= 1
-    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = timestamp(storage.clock.now())
+    status.setdefault("disruptedPods", {})[pod["metadata"]["name"]] = rfc3339(storage.clock.now())
     budgets = storage.served.find("policy", "v1", POD_DISRUPTION_BUDGET.plural)
     assert budgets is not None  # the table of kinds has it
     storage.write(budgets, budget)
@@ -111,6 +111,6 @@ def _set_disruption_target(storage: RestStorage, pods: Resource, pod: Object) ->
         "message": "Eviction API: evicting",
     }
     before = {"conditions": list(pod["status"].get("conditions", ()))}
-    set_condition(pod["status"], condition, timestamp(storage.clock.now()))
+    set_condition(pod["status"], condition, rfc3339(storage.clock.now()))
     if pod["status"]["conditions"] != before["conditions"]:
         storage.write(pods, pod)

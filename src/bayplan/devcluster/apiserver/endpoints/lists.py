@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, forbidden, not_supported
 from bayplan.api.labels import (
     FieldSelector,
     InvalidSelector,
@@ -18,16 +19,7 @@ from bayplan.api.labels import (
 )
 from bayplan.devcluster.apiserver.endpoints.decoding import json_error
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    expired,
-    forbidden_field,
-    future_version,
-    internal,
-    not_supported,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, expired, future_version, internal
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Collection, Entry, key_of
@@ -127,13 +119,11 @@ def _check_version(storage: RestStorage, collection: Collection, query: Mapping[
         raise bad_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
     if match and not text:
         raise bad_options(
-            forbidden_field(
-                "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
-            )
+            forbidden("resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided")
         )
     if match == "Exact" and version == 0:
         detail = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        raise bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise bad_options(forbidden("resourceVersionMatch", detail))
     if version > storage.store.version:
         raise future_version(version, storage.store.version)
     if match == "Exact" and version < collection.newest:
@@ -149,7 +139,7 @@ def bad_options(error: FieldError) -> StatusError:
         {
             "group": "meta.k8s.io",
             "kind": "ListOptions",
-            "causes": [{"reason": error.reason, "message": error.message, "field": error.field}],
+            "causes": [error.cause()],
         },
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from bayplan.devcluster.apiserver.clock import Clock
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.encoding import decode, encode
 from bayplan.devcluster.apiserver.http.negotiation import Form
 from bayplan.devcluster.apiserver.schema import Object

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import not_supported, required
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
@@ -19,13 +20,7 @@ from bayplan.devcluster.apiserver.patch import (
     apply_merge_patch,
 )
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    bad_request,
-    invalid,
-    not_supported,
-    required,
-    unsupported_media_type,
-)
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
 from bayplan.devcluster.apiserver.storage.resource import Resource
 

@@ -7,19 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, invalid, quoted
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
 from bayplan.devcluster.apiserver.authorization.service_account_tokens import InvalidTokenError
 from bayplan.devcluster.apiserver.authorization.users import User
 from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    invalid_value,
-    quoted,
-)
+from bayplan.devcluster.apiserver.status import StatusError, bad_request
 
 
 def review_access(backend: Backend, info: RequestInfo, _user: User, document: Object) -> Object:
@@ -28,7 +23,7 @@ def review_access(backend: Backend, info: RequestInfo, _user: User, document: Ob
     errors = _check_attributes(spec)
     name, groups = spec.get("user", ""), tuple(spec.get("groups") or ())
     if not name and not groups:
-        errors.append(invalid_value("spec.user", "", "at least one of user or group must be specified"))
+        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
     if info.resource == "localsubjectaccessreviews":
         errors += _check_namespace(spec, info.namespace)
     _reject(info, errors)
@@ -89,20 +84,20 @@ def _check_attributes(spec: Object) -> list[FieldError]:
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if of_resource is not None and of_path is not None:
         what = "cannot be specified in combination with resourceAttributes"
-        return [invalid_value("spec.nonResourceAttributes", of_path, what)]
+        return [invalid("spec.nonResourceAttributes", of_path, what)]
     if of_resource is None and of_path is None:
         what = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [invalid_value("spec.resourceAttributes", None, what)]
+        return [invalid("spec.resourceAttributes", None, what)]
     return []
 
 
 def _check_namespace(spec: Object, namespace: str) -> list[FieldError]:
     of_resource, of_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if of_path is not None:
-        return [invalid_value("spec.nonResourceAttributes", of_path, "disallowed on this kind of request")]
+        return [invalid("spec.nonResourceAttributes", of_path, "disallowed on this kind of request")]
     wanted = (of_resource or {}).get("namespace", "")
     if wanted != namespace:
-        return [invalid_value("spec.resourceAttributes.namespace", wanted, "must match metadata.namespace")]
+        return [invalid("spec.resourceAttributes.namespace", wanted, "must match metadata.namespace")]
     return []
 
 
@@ -111,7 +106,7 @@ def _reject(info: RequestInfo, errors: list[FieldError]) -> None:
     if not errors:
         return
     text = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
-    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    causes = [error.cause() for error in errors]
     details: dict[str, Any] = {"group": info.group, "kind": _KINDS[info.resource], "causes": causes}
     message = f"{_KINDS[info.resource]}.{info.group} {quoted('')} is invalid: {text}"
     raise StatusError(422, "Invalid", message, details)

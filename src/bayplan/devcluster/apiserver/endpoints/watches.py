@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 
+from bayplan.api.field_errors import forbidden
 from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.endpoints.lists import (
     Selection,
@@ -19,7 +20,7 @@ from bayplan.devcluster.apiserver.endpoints.lists import (
     read_version,
 )
 from bayplan.devcluster.apiserver.endpoints.rendering import Renderer
-from bayplan.devcluster.apiserver.status import expired, forbidden_field, future_version
+from bayplan.devcluster.apiserver.status import expired, future_version
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Change
@@ -51,10 +52,10 @@ def read_watch(storage: RestStorage, query: Mapping[str, str], seconds: float) -
     version = read_version(text)
     if wants_initial is not None and match != "NotOlderThan":
         detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise bad_options(forbidden("resourceVersionMatch", detail))
     if wants_initial is None and match:
         detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise bad_options(forbidden_field("resourceVersionMatch", detail))
+        raise bad_options(forbidden("resourceVersionMatch", detail))
     if version > storage.store.version:
         raise future_version(version, storage.store.version)
     bookmarks = _true(query.get("allowWatchBookmarks"))

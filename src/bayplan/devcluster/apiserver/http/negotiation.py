@@ -26,7 +26,7 @@ _KINDS = {"Table", "PartialObjectMetadata", "PartialObjectMetadataList", "APIGro
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str, kinds: frozenset[str] = frozenset(_KINDS)) -> Form:
+def negotiate(accept: str) -> Form:
     """Returns the first supported form in an Accept header. Raises 406 if there is none."""
     if not accept:
         return PLAIN
@@ -34,7 +34,7 @@ def negotiate(accept: str, kinds: frozenset[str] = frozenset(_KINDS)) -> Form:
         media, *rest = (part.strip() for part in clause.split(";"))
         parameters = dict(part.split("=", 1) for part in rest if "=" in part)
         target = parameters.get("as", "")
-        if target and target not in kinds:
+        if target and target not in _KINDS:
             continue
         if media in {"application/json", "*/*", "application/*"}:
             return Form(target, parameters.get("v", ""))

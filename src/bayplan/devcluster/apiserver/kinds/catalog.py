@@ -126,8 +126,9 @@ RESOURCES: tuple[Resource, ...] = (
         orphan_dependents=True,
     ),
     Resource(kinds.DEPLOYMENT, strategies.DEPLOYMENT, generation=True),
-    Resource(kinds.STATEFUL_SET, strategies.STATEFUL_SET, generation=True),
+    Resource(kinds.STATEFUL_SET, strategies.STATEFUL_SET, name_rule="label", generation=True),
     Resource(kinds.DAEMON_SET, strategies.DAEMON_SET, generation=True),
+    Resource(kinds.CONTROLLER_REVISION, strategies.CONTROLLER_REVISION),
     Resource(
         kinds.JOB,
         strategies.JOB,

@@ -14,13 +14,13 @@ from bayplan.devcluster.apiserver.defaults.scheduling import default_pod_group
 from bayplan.devcluster.apiserver.kinds import admission, pods
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.strategy import Strategy
-from bayplan.devcluster.apiserver.validation import core, devices, events, rbac, scheduling, workloads
+from bayplan.devcluster.apiserver.validation import core, devices, events, pod_sets, rbac, scheduling, workloads
 from bayplan.devcluster.apiserver.validation.pod_updates import validate_pod_update
 from bayplan.devcluster.apiserver.validation.pods import validate_new_pod, validate_pod
 
 
 def _workload(default: Callable[[Object], None]) -> Strategy:
-    """The strategy of a kind of the group apps; all validate alike."""
+    """The strategy of a Deployment or ReplicaSet."""
     return Strategy(
         default=default, validate=workloads.validate_workload, validate_update=workloads.validate_workload_update
     )
@@ -79,8 +79,24 @@ POD_DISRUPTION_BUDGET = Strategy(validate=workloads.validate_budget)
 REPLICATION_CONTROLLER = Strategy(default=workload_defaults.default_replication_controller)
 REPLICA_SET = _workload(workload_defaults.default_replica_set)
 DEPLOYMENT = _workload(workload_defaults.default_deployment)
-STATEFUL_SET = _workload(workload_defaults.default_stateful_set)
-DAEMON_SET = _workload(workload_defaults.default_daemon_set)
+STATEFUL_SET = Strategy(
+    default=workload_defaults.default_stateful_set,
+    validate=pod_sets.validate_stateful_set,
+    validate_create=pod_sets.validate_new_stateful_set,
+    validate_update=pod_sets.validate_stateful_set_update,
+)
+DAEMON_SET = Strategy(
+    default=workload_defaults.default_daemon_set,
+    prepare_for_create=workload_defaults.prepare_daemon_set,
+    prepare_for_update=workload_defaults.prepare_daemon_set_update,
+    validate=pod_sets.validate_daemon_set,
+    validate_update=pod_sets.validate_daemon_set_update,
+)
+CONTROLLER_REVISION = Strategy(
+    validate=pod_sets.validate_revision,
+    validate_create=pod_sets.validate_new_revision,
+    validate_update=pod_sets.validate_revision_update,
+)
 JOB = Strategy(
     default=workload_defaults.default_job,
     prepare_for_create=workload_defaults.prepare_job,

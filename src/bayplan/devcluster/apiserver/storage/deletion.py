@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
+from bayplan.api.field_errors import not_supported
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.clock import parse_timestamp, timestamp
+from bayplan.api.times import rfc3339
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid, not_supported
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import NAMESPACES, RestStorage
 from bayplan.devcluster.apiserver.storage.store import Entry
@@ -139,11 +140,11 @@ def _set_grace(storage: RestStorage, resource: Resource, obj: Object, options: D
     if options.grace is None or options.grace >= current:
         return True
     now = storage.clock.now()
-    moment = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
+    moment = datetime.fromisoformat(metadata["deletionTimestamp"]) - timedelta(seconds=current - options.grace)
     seconds = options.grace
     if moment < now:
         moment, seconds = now, min(seconds, 1)
-    metadata["deletionTimestamp"] = timestamp(moment)
+    metadata["deletionTimestamp"] = rfc3339(moment)
     metadata["deletionGracePeriodSeconds"] = seconds
     return seconds > 0
 
@@ -151,7 +152,7 @@ def _set_grace(storage: RestStorage, resource: Resource, obj: Object, options: D
 def _mark(storage: RestStorage, metadata: Object, seconds: int) -> None:
     if "deletionTimestamp" in metadata:
         return
-    metadata["deletionTimestamp"] = timestamp(storage.clock.now() + timedelta(seconds=seconds))
+    metadata["deletionTimestamp"] = rfc3339(storage.clock.now() + timedelta(seconds=seconds))
     metadata["deletionGracePeriodSeconds"] = seconds
     if metadata.get("generation"):
         metadata["generation"] += 1
@@ -170,7 +171,7 @@ def _terminate_namespace(storage: RestStorage, resource: Resource, obj: Object, 
     before = storage.find(resource, "", name)
     if "deletionTimestamp" in obj["metadata"]:
         return before
-    obj["metadata"]["deletionTimestamp"] = timestamp(storage.clock.now())
+    obj["metadata"]["deletionTimestamp"] = rfc3339(storage.clock.now())
     obj.setdefault("status", {})["phase"] = "Terminating"
     entry = storage.write(resource, obj, dry_run=options.dry_run)
     if not options.dry_run:

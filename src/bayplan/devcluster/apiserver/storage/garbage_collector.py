@@ -68,9 +68,9 @@ class GarbageCollector:
             self.work()
             await asyncio.sleep(0)
 
-    def work(self, steps: int = STEPS_AT_ONCE) -> None:
+    def work(self) -> None:
         """Handles some of the queued objects."""
-        for _ in range(steps):
+        for _ in range(STEPS_AT_ONCE):
             if not self._queue:
                 self._work.clear()
                 return

@@ -1,6 +1,6 @@
 """How objects of a kind are decoded, converted, patched and described in OpenAPI.
 
-`ObjectSchema` is the protocol that the verbs use; `TypedSchema` implements it for built-in kinds from the typed models.
+`ObjectSchema` is the protocol that the verbs use; `TypedSchema` implements it for built-in kinds.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from functools import cache
 from typing import Any, Protocol
 
 from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
+from bayplan.devcluster.apiserver.applying import apply_configuration
 from bayplan.devcluster.apiserver.encoding import decode, encode
-from bayplan.devcluster.apiserver.model_schemas import add_model
-from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_configuration, apply_strategic_patch
+from bayplan.devcluster.apiserver.model_schemas import add_type
+from bayplan.devcluster.apiserver.patch import PATCH_TYPES, apply_strategic_patch
 from bayplan.devcluster.apiserver.protobuf import read_protobuf
-from bayplan.devcluster.apiserver.schema import Object, model_of, normalize
+from bayplan.devcluster.apiserver.schema import Object, normalize
 from bayplan.devcluster.apiserver.status import cannot_be_handled
 
 
@@ -78,7 +79,7 @@ class ObjectSchema(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TypedSchema:
-    """The schema of a kind that has a typed model."""
+    """The schema of a built-in kind."""
 
     kind: Kind
     patch_types: tuple[str, ...] = PATCH_TYPES
@@ -116,19 +117,19 @@ class TypedSchema:
 
     def read_protobuf(self, body: bytes) -> Object:
         """Uses the field numbers of the API's type."""
-        return read_protobuf(model_of(self.kind), body)
+        return read_protobuf(self.kind.model, body)
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
         """Uses the merge keys of the API's type."""
         return apply_strategic_patch(self.kind, obj, patch)
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """Uses the merge keys of the API's type."""
-        return apply_configuration(self.kind, obj, configuration)
+        """Uses the list types of the API's type."""
+        return apply_configuration(self.kind.model, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """Derives the schema from the model."""
-        return add_model(schemas, model_of(self.kind), references)
+        """Derives the schema from the table of types."""
+        return add_type(schemas, self.kind.model, references)
 
 
 _KNOWN = frozenset(kind.kind for kind in (*KINDS, *ALPHA_KINDS))

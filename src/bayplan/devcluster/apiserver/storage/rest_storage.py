@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     MODIFIED,
@@ -31,6 +32,8 @@ from bayplan.devcluster.apiserver.storage.store import Collection, Entry, Store,
 from bayplan.devcluster.apiserver.validation.meta import validate_meta, validate_meta_update
 
 NAMESPACES = "namespaces"
+_NO_VERSION = (None, "", "0")
+"""The resource versions in a body that stand for none: any version is accepted, where the kind allows that."""
 
 
 @dataclass(slots=True)
@@ -82,7 +85,7 @@ class RestStorage:
         kind = resource.kind
         metadata = obj["metadata"]
         ensure_matches_url(resource, namespace, metadata)
-        if metadata.get("resourceVersion"):
+        if metadata.get("resourceVersion") not in _NO_VERSION:
             raise internal("resourceVersion should not be set on objects to be created")
         if kind.namespaced:
             self._check_namespace(resource, namespace, metadata.get("name", ""))
@@ -91,7 +94,7 @@ class RestStorage:
         if "generateName" in metadata and "name" not in metadata:
             metadata["name"] = metadata["generateName"][:58] + self.suffix()
         metadata["uid"] = str(uuid.UUID(int=self.random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = timestamp(self.clock.now())
+        metadata["creationTimestamp"] = rfc3339(self.clock.now())
         metadata.pop("generation", None)
         if resource.generation:
             metadata["generation"] = 1
@@ -210,10 +213,11 @@ class RestStorage:
         if metadata.get("uid", was["uid"]) != was["uid"]:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {was['uid']}"
             raise conflict(resource.kind, name, why)
-        based_on = metadata.get("resourceVersion", "")
-        if not based_on and not resource.allow_unconditional_update:
-            raise version_required(resource.kind, name)
-        if based_on and based_on != was["resourceVersion"]:
+        based_on = metadata.get("resourceVersion")
+        if based_on in _NO_VERSION:
+            if not resource.allow_unconditional_update:
+                raise version_required(resource.kind, name)
+        elif based_on != was["resourceVersion"]:
             raise conflict(resource.kind, name, MODIFIED)
 
     def write(self, resource: Resource, obj: Object, *, dry_run: bool = False) -> Entry:

@@ -1,7 +1,6 @@
-"""Objects as the tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
+"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
 
-A kind's columns and the function that fills them are entries in the modules beside; kinds without an entry have a name
-and an age.
+The modules of this package define the columns and cells of each kind; other kinds have a name and an age.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ def table(
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects in the resource's version. A row carries what `include` says: None, Metadata, Object.
+    """A Table of objects in the kind's version.
 
-    `custom` is the table of a custom resource.
+    `custom` is the table of a custom resource, and `include` the object in each row: None, Metadata or Object.
     """
     described, cells = custom or TABLES.get(kind, GENERIC)
     rows = []

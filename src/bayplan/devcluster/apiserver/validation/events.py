@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api.field_errors import FieldError, invalid, required
 from bayplan.api.labels import label_key_errors
 from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value, required
 
 
 def validate_core_event(event: Object) -> Iterator[FieldError]:
@@ -23,10 +23,10 @@ def validate_event(event: Object) -> Iterator[FieldError]:
     if not core.get("eventTime"):
         yield required("eventTime")
     if core.get("type") not in {"Normal", "Warning"}:
-        yield invalid_value("type", "", f"has invalid value: {core.get('type', '')}")
+        yield invalid("type", "", f"has invalid value: {core.get('type', '')}")
     for field in ("firstTimestamp", "lastTimestamp", "count", "source"):
         if core.get(field):
-            yield invalid_value(field, "", "needs to be unset")
+            yield invalid(field, "", "needs to be unset")
 
 
 _MISMATCH = "does not match event.namespace"
@@ -37,23 +37,23 @@ def _validate(event: Object, controller_field: str) -> Iterator[FieldError]:
     about = event.get("involvedObject", {}).get("namespace", "")
     if not event.get("eventTime"):
         if (about != namespace) if about else (namespace != "default"):
-            yield invalid_value("involvedObject.namespace", about, _MISMATCH)
+            yield invalid("involvedObject.namespace", about, _MISMATCH)
         return
     if not about and namespace not in {"default", "kube-system"}:
-        yield invalid_value("involvedObject.namespace", about, _MISMATCH)
+        yield invalid("involvedObject.namespace", about, _MISMATCH)
     controller = event.get("reportingComponent", "")
     if not controller:
         yield required(controller_field)
     for error in label_key_errors(controller):
-        yield invalid_value(controller_field, controller, error)
+        yield invalid(controller_field, controller, error)
     for field, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
         value = event.get(field, "")
         if not value:
             yield required(field)
         if len(value) > limit:
-            yield invalid_value(field, "", f"can have at most {limit} characters")
+            yield invalid(field, "", f"can have at most {limit} characters")
     if len(event.get("message", "")) > 1024:
-        yield invalid_value("message", "", "can have at most 1024 characters")
+        yield invalid("message", "", "can have at most 1024 characters")
 
 
 def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
@@ -62,7 +62,7 @@ def validate_series(event: Object, old: Object) -> Iterator[FieldError]:
     if series is None or series == old.get("series"):
         return
     if series.get("count", 0) < 2:
-        yield invalid_value("series.count", "", "should be at least 2")
+        yield invalid("series.count", "", "should be at least 2")
     if not series.get("lastObservedTime"):
         yield required("series.lastObservedTime")
 
@@ -75,4 +75,4 @@ def validate_event_update(event: Object, old: Object) -> Iterator[FieldError]:
     for field in (*fields, "eventTime", "action", "related", "reportingComponent", "reportingInstance"):
         if new_core.get(field) != old_core.get(field):
             name = "reportingController" if field == "reportingComponent" else field
-            yield invalid_value(name, new_core.get(field), "field is immutable")
+            yield invalid(name, new_core.get(field), "field is immutable")

@@ -1,4 +1,4 @@
-"""More pods than devices, while requests about claims fail: a device serves one pod at a time, all pods are served."""
+"""More pods than devices, with faults: each device has one user at a time, and all pods run eventually."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from bayplan.testing.invariants import check_invariants
 CLAIM, STATUS = "/resourceclaims/[^/]*$", "/resourceclaims/.*/status$"
 
 
-def passing(name):
-    """A pod that needs a device for a moment."""
+def short_lived(name):
+    """A pod that needs a device for a short time."""
     document = claiming(name, templates=["t"], restartPolicy="Never")
     document["metadata"]["annotations"] = {RUN_SECONDS: "0.2"}
     return document
@@ -32,14 +32,16 @@ async def devices(cluster):
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param([], id="a good day"),
-        pytest.param([("PUT", STATUS, {"status": 500}), ("PUT", CLAIM, {"status": 403})], id="refusals"),
+        pytest.param([], id="no faults"),
+        pytest.param([("PUT", STATUS, {"status": 500}), ("PUT", CLAIM, {"status": 403})], id="errors"),
         pytest.param([("PUT", STATUS, {"status": 409}), ("PUT", CLAIM, {"status": 409})], id="conflicts"),
-        pytest.param([("PUT", STATUS, {"drop_answer": True}), ("PUT", CLAIM, {"drop_answer": True})], id="no answers"),
-        pytest.param([("PUT", STATUS, {"delay": 0.2}), ("POST", "/binding$", {"status": 403})], id="late, not bound"),
+        pytest.param([("PUT", STATUS, {"drop_answer": True}), ("PUT", CLAIM, {"drop_answer": True})], id="no replies"),
+        pytest.param(
+            [("PUT", STATUS, {"delay": 0.2}), ("POST", "/binding$", {"status": 403})], id="delayed, not bound"
+        ),
     ],
 )
-async def test_all_pods_get_a_device_one_after_the_other(cluster, devices, proxy, faults):
+async def test_all_pods_get_a_device_in_turn(cluster, devices, proxy, faults):
     names = [f"p-{number:02}" for number in range(18)]
     await devices.offer("a", "gpu-0", "gpu-1")
     await devices.offer("b", "gpu-0", "gpu-1", "gpu-2", "gpu-3")
@@ -50,7 +52,7 @@ async def test_all_pods_get_a_device_one_after_the_other(cluster, devices, proxy
 
     async with running_scheduler(proxy.access):
         injected = [proxy.inject(method, path, times=8, **what) for method, path, what in faults]
-        await cluster.create_fast([passing(name) for name in names])
+        await cluster.create_fast([short_lived(name) for name in names])
         await cluster.witness.until(lambda: phases() == {"Succeeded"}, within=40)
     assert [fault.hits for fault in injected] == [8] * len(injected)
     await cluster.witness.until(lambda: not devices.all)

@@ -1,4 +1,4 @@
-"""The API server goes away and comes back, slows down, or cuts its watches: no pod is lost, none is bound twice."""
+"""Outages, overload and interrupted watches of the API server: no pod is lost, and none is bound twice."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def bound(cluster):
         pytest.param(30.0, Settings(), id="full length", marks=pytest.mark.soak),
     ],
 )
-async def test_the_api_server_stops_in_the_middle_of_500_pods(cluster, proxy, outage, settings):
+async def test_api_server_restarts_while_500_pods_are_scheduled(cluster, proxy, outage, settings):
     await cluster.add_nodes(10, cpu="6")
     await cluster.create_fast(pods("p", 500))
     slow = proxy.inject("POST", "/binding$", times=None, delay=0.3)
@@ -52,7 +52,7 @@ async def test_the_api_server_stops_in_the_middle_of_500_pods(cluster, proxy, ou
         pytest.param(30.0, Settings(), id="full length", marks=pytest.mark.soak),
     ],
 )
-async def test_the_network_is_gone_for_a_while_and_others_go_on(cluster, proxy, outage, settings):
+async def test_cluster_changes_during_a_network_outage(cluster, proxy, outage, settings):
     await cluster.add_nodes(10, cpu="6")
     async with running_scheduler(proxy.access, settings=settings):
         await cluster.create_fast(pods("before", 100))
@@ -74,7 +74,7 @@ async def test_the_network_is_gone_for_a_while_and_others_go_on(cluster, proxy, 
     ("every", "waves"),
     [pytest.param(0.1, 4, id="scaled down"), pytest.param(1.0, 60, id="full length", marks=pytest.mark.soak)],
 )
-async def test_watches_are_cut_again_and_again(cluster, proxy, every, waves):
+async def test_watches_are_interrupted_repeatedly(cluster, proxy, every, waves):
     await cluster.add_nodes(5)
     async with running_scheduler(proxy.access):
         proxy.cut_every(every)
@@ -89,7 +89,7 @@ async def test_watches_are_cut_again_and_again(cluster, proxy, every, waves):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_watch_ends_in_410_and_what_was_missed_is_found(cluster, proxy):
+async def test_expired_watch_lists_again(cluster, proxy):
     await cluster.add_nodes(2, cpu="1")
     async with running_scheduler(proxy.access):
         await cluster.create(*pods("p", 10, "200m"))
@@ -108,7 +108,7 @@ async def test_a_watch_ends_in_410_and_what_was_missed_is_found(cluster, proxy):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_an_overloaded_server_is_given_the_time_that_it_asks_for(cluster, proxy):
+async def test_retry_after_of_an_overloaded_server_is_respected(cluster, proxy):
     await cluster.add_nodes(2)
     async with running_scheduler(proxy.access):
         watches = proxy.inject("GET", "/(pods|nodes)[?]", times=3, status=429, retry_after=1)
@@ -125,7 +125,7 @@ async def test_an_overloaded_server_is_given_the_time_that_it_asks_for(cluster, 
     check_invariants(cluster.witness, NAME)
 
 
-async def test_answers_that_break_off_are_asked_for_again(cluster, proxy):
+async def test_truncated_replies_are_requested_again(cluster, proxy):
     await cluster.add_nodes(3)
     await cluster.create_fast(pods("early", 30))
     proxy.inject("GET", r"/(pods|nodes)\?limit", times=4, truncate_after=200)

@@ -1,6 +1,6 @@
-"""The rights that the manifests give are enough, and each is needed: without it a scheduler says which one it lacks.
+"""The permissions in the manifests are sufficient, and each is needed: without it, the log names the missing one.
 
-All end-to-end tests run the scheduler under these rights (see clusters.py). Here they are taken away, one by one.
+All end-to-end tests run the scheduler with these permissions (see clusters.py). These tests revoke them one by one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from contextlib import asynccontextmanager
 import pytest
 import yaml
 from click.testing import CliRunner
-from clusters import ADMIN_TOKEN, Embedded, check_rights, embedded, unjudged
-from errands import allow_to_read_metrics, serving, status_of
-from granted import ERRANDS, FILES, GRANTED, UNUSED, bound_roles, take_away, told
+from clusters import ADMIN_TOKEN, Embedded, check_permissions, embedded, unchecked
+from permissions import FILES, GRANTED, TASKS, UNUSED, bound_roles, permission_of, revoke
 from running import bayplan_run
+from scheduler_tasks import allow_to_read_metrics, serving, status_of
 from shipped import ACCOUNT, NAMESPACE, manifests
 from workloads import NAME, pods
 
@@ -29,66 +29,72 @@ from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 
-NEEDED = [(errand, right) for errand, (_, rights) in ERRANDS.items() for right in rights]
+NEEDED = [(task, permission) for task, (_, permissions) in TASKS.items() for permission in permissions]
 BINDINGS = [
     manifest for file in FILES for manifest in manifests(file) if manifest.kind in {CLUSTER_ROLE_BINDING, ROLE_BINDING}
 ]
 LACKS = f'User "{ACCOUNT}" cannot'
-"""What a server says to whom it lets do less than they want."""
+"""The beginning of the server's message for denied requests."""
 
 
 class Trial(logging.Handler):
-    """A scheduler's errand on a cluster: what it asks for, what it may not, and what it says of that in its log."""
+    """Runs a task of a scheduler, and records its requests, the denied ones, and its log."""
 
     def __init__(self, cluster: Embedded) -> None:
         super().__init__(logging.WARNING)
         self._cluster = cluster
         self._loop = asyncio.get_running_loop()
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._lines: list[str] = []
-        cluster.server.access.audit.append(lambda *_: self._news.set())
+        cluster.server.access.audit.append(lambda *_: self._changed.set())
 
     @property
-    def refused(self) -> list[str]:
-        """The rights that it lacked."""
-        return sorted(right for right, single in GRANTED.items() if any(map(single.allows, self._cluster.refused)))
+    def denied(self) -> list[str]:
+        """The permissions that were missing."""
+        return sorted(
+            permission for permission, single in GRANTED.items() if any(map(single.allows, self._cluster.denied))
+        )
 
     @property
     def used(self) -> set[str]:
-        """The rights that it used."""
-        return {right for right, single in GRANTED.items() if any(map(single.allows, self._cluster.asked))}
+        """The permissions that were used."""
+        return {
+            permission for permission, single in GRANTED.items() if any(map(single.allows, self._cluster.requested))
+        }
 
     def emit(self, record: logging.LogRecord) -> None:
-        """One more line; some come from other threads."""
+        """Records a line. It may come from another thread."""
         self._lines.append(record.getMessage())
-        self._loop.call_soon_threadsafe(self._news.set)
+        self._loop.call_soon_threadsafe(self._changed.set)
 
-    def says(self, text: str) -> bool:
+    def logged(self, text: str) -> bool:
         return any(text in line for line in self._lines)
 
-    async def run(self, errand: str) -> None:
-        """To its end, or until something is refused and the log says so."""
-        act, rights = ERRANDS[errand]
+    async def run(self, task: str) -> None:
+        """Runs a task until all its permissions were used, or a request was denied and the log shows it."""
+        act, permissions = TASKS[task]
 
         async def done() -> None:
             try:
-                await self.until(lambda: self.used.issuperset(rights) or (self._cluster.refused and self.says(LACKS)))
+                await self.until(
+                    lambda: self.used.issuperset(permissions) or (self._cluster.denied and self.logged(LACKS))
+                )
             except TimeoutError:
-                never = ", ".join(sorted(set(rights) - self.used))
-                raise AssertionError(f"{errand}: {never} was never asked for, nor was anything refused") from None
+                never = ", ".join(sorted(set(permissions) - self.used))
+                raise AssertionError(f"{task}: {never} was not requested, and nothing was denied") from None
 
         await act(self._cluster, done)
 
     async def until(self, condition: Callable[[], object]) -> None:
         async with asyncio.timeout(20):
             while not condition():
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
 
 @asynccontextmanager
 async def trial(folder):
-    async with unjudged(folder, files=FILES[1:], alpha=True) as cluster:
+    async with unchecked(folder, files=FILES[1:], alpha=True) as cluster:
         attempt = Trial(cluster)
         log = logging.getLogger("bayplan")
         log.addHandler(attempt)
@@ -98,76 +104,84 @@ async def trial(folder):
             log.removeHandler(attempt)
 
 
-def test_each_right_is_needed_or_has_a_reason_to_be_there():
-    needed = {right for _, right in NEEDED}
-    unused = [right for rights in UNUSED.values() for right in rights]
+def test_every_granted_permission_is_needed_or_listed_as_unused():
+    needed = {permission for _, permission in NEEDED}
+    unused = [permission for permissions in UNUSED.values() for permission in permissions]
     assert len(unused) == len(set(unused))
     assert needed.isdisjoint(unused)
-    assert needed - GRANTED.keys() == set(), "no role that the manifests bind gives that"
-    assert GRANTED.keys() - needed == set(unused), "is it needed, or why is it there?"
+    assert needed - GRANTED.keys() == set(), "no bound role grants them"
+    assert GRANTED.keys() - needed == set(unused), "add them to TASKS or UNUSED"
 
 
-@pytest.mark.parametrize("errand", ERRANDS)
-async def test_an_errand_takes_the_rights_that_it_is_said_to(tmp_path, errand):
+@pytest.mark.parametrize("task", TASKS)
+async def test_task_uses_its_permissions(tmp_path, task):
     async with trial(tmp_path) as (cluster, attempt):
-        await attempt.run(errand)
-        check_rights(cluster)
-        assert attempt.used <= {right for _, right in NEEDED}
-        ungranted = [each for each in cluster.asked if not any(single.allows(each) for single in GRANTED.values())]
-        assert ungranted == [], "who grants that?"
+        await attempt.run(task)
+        check_permissions(cluster)
+        assert attempt.used <= {permission for _, permission in NEEDED}
+        ungranted = [each for each in cluster.requested if not any(single.allows(each) for single in GRANTED.values())]
+        assert ungranted == [], "requests without a permission in GRANTED"
 
 
-@pytest.mark.parametrize(("errand", "right"), NEEDED, ids=[right for _, right in NEEDED])
-async def test_without_it_something_is_refused_and_the_log_says_what(tmp_path, errand, right):
-    assert right in GRANTED, "no role that the manifests bind gives it"
-    (verb,), (group,), (resource,) = GRANTED[right].verbs, GRANTED[right].groups, GRANTED[right].resources
+@pytest.mark.parametrize(("task", "permission"), NEEDED, ids=[permission for _, permission in NEEDED])
+async def test_missing_permission_is_logged(tmp_path, task, permission):
+    assert permission in GRANTED, "no bound role grants it"
+    (verb,), (group,), (resource,) = (
+        GRANTED[permission].verbs,
+        GRANTED[permission].groups,
+        GRANTED[permission].resources,
+    )
     async with trial(tmp_path) as (cluster, attempt):
-        await take_away(cluster, right)
-        await attempt.run(errand)
-        assert attempt.refused == [right]
-        assert attempt.says(f'{LACKS} {verb} resource "{resource}" in API group "{group}"')
+        await revoke(cluster, permission)
+        await attempt.run(task)
+        assert attempt.denied == [permission]
+        assert attempt.logged(f'{LACKS} {verb} resource "{resource}" in API group "{group}"')
 
 
 @pytest.mark.parametrize("binding", BINDINGS, ids=[binding.document["metadata"]["name"] for binding in BINDINGS])
-async def test_each_binding_is_needed(tmp_path, binding):
+async def test_every_binding_is_needed(tmp_path, binding):
     reference = binding.document["roleRef"]
     roles = bound_roles()
-    given = {told(single) for (_, name), rules in roles.items() if name == reference["name"] for single in rules}
-    others = {told(single) for (_, name), rules in roles.items() if name != reference["name"] for single in rules}
-    errand = next(errand for errand, right in NEEDED if right in given - others)
+    given = {
+        permission_of(single) for (_, name), rules in roles.items() if name == reference["name"] for single in rules
+    }
+    others = {
+        permission_of(single) for (_, name), rules in roles.items() if name != reference["name"] for single in rules
+    }
+    task = next(task for task, permission in NEEDED if permission in given - others)
     async with trial(tmp_path) as (cluster, attempt):
         metadata = binding.document["metadata"]
         await cluster.client.delete(binding.kind, metadata["name"], metadata.get("namespace"))
-        await attempt.run(errand)
-        assert attempt.refused
+        await attempt.run(task)
+        assert attempt.denied
 
 
 @pytest.mark.apiserver
-async def test_the_roles_of_the_embedded_cluster_are_those_of_a_real_one(control_plane):
+async def test_default_roles_are_those_of_a_real_cluster(control_plane):
     plane, *_ = control_plane
-    there = {}
+    real = {}
     async with HttpClient(load_kubeconfig(plane.admin)) as client:
         for kind, namespace in ((CLUSTER_ROLE, None), (ROLE, NAMESPACE)):
             listed = json.loads(await client.request("GET", kind.path(namespace)))
-            there |= {(kind.kind, each["metadata"]["name"]): rules_of(each) for each in listed["items"]}
+            real |= {(kind.kind, each["metadata"]["name"]): rules_of(each) for each in listed["items"]}
     ours = {
         (each["kind"], each["metadata"]["name"]): rules_of(each)
         for each in bootstrap_policy()
         if each["kind"] in {CLUSTER_ROLE.kind, ROLE.kind} and "aggregationRule" not in each
     }
-    assert ours == {name: there.get(name) for name in ours}
+    assert ours == {name: real.get(name) for name in ours}
 
 
 def rules_of(role):
-    """What a role grants, in no order."""
-    return {single for rule in role.get("rules") or () for single in Rule.of(rule).broken_down()}
+    """The single rules of a role."""
+    return {single for rule in role.get("rules") or () for single in Rule.of(rule).breakdown()}
 
 
-async def test_a_scheduler_that_may_not_read_something_is_not_ready_and_says_why(tmp_path):
+async def test_readiness_reports_a_missing_permission(tmp_path):
     async with trial(tmp_path) as (cluster, attempt):
-        await take_away(cluster, "list storageclasses.storage.k8s.io")
+        await revoke(cluster, "list storageclasses.storage.k8s.io")
         async with serving(cluster) as endpoints:
-            await attempt.until(lambda: attempt.says(LACKS))
+            await attempt.until(lambda: attempt.logged(LACKS))
             assert (await status_of(endpoints.port, "/readyz"))[0] == 500
             status, text = await status_of(endpoints.port, "/readyz/sched-handler-sync", ADMIN_TOKEN)
     assert status == 500
@@ -178,15 +192,15 @@ async def test_a_scheduler_that_may_not_read_something_is_not_ready_and_says_why
     )
 
 
-async def test_who_may_read_metrics_is_the_clusters_to_say(tmp_path):
+async def test_metrics_require_permission(tmp_path):
     async with embedded(tmp_path) as cluster, serving(cluster) as endpoints:
         bearer = await allow_to_read_metrics(cluster, "prometheus")
         assert (await status_of(endpoints.port, "/metrics", bearer))[0] == 200
         assert (await status_of(endpoints.port, "/metrics"))[0] == 403
 
 
-async def test_bayplan_run_works_as_the_manifests_start_it(tmp_path):
-    """With its arguments, its files and its token, in a process of its own."""
+async def test_bayplan_run_works_with_the_arguments_in_the_manifests(tmp_path):
+    """Runs a process with the arguments and files in the manifests."""
     policy = tmp_path / "away.py"
     policy.write_text(
         "from bayplan import filter_plugin\n\n\n@filter_plugin\ndef away(pod, node):\n"

@@ -1,4 +1,4 @@
-"""What can be seen of the demo's pods over the API, and when it was seen."""
+"""Watches the pods of the demo over the API, with timestamps."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from bayplan.client import Client, Reflector
 from bayplan.cluster.pod_info import PodInfo
 
 
-class Spectator:
-    """Watches all pods, as `kubectl get pods -w` does; `seen` is called after every change."""
+class PodWatcher:
+    """Watches all pods, like `kubectl get pods -w`. Calls `changed` after every change."""
 
-    def __init__(self, client: Client, seen: Callable[[], None]) -> None:
+    def __init__(self, client: Client, changed: Callable[[], None]) -> None:
         self._reflector: Reflector[PodInfo] = Reflector(client, POD, self, decode=PodInfo.from_raw)
-        self._seen = seen
+        self._changed = changed
         self._created_at: dict[str, float] = {}
-        """When each pod was seen first, by uid: seconds of a monotonic clock. So is when it was seen bound."""
+        """When each pod was first seen, by uid, in seconds of a monotonic clock."""
         self._bound_at: dict[str, float] = {}
+        """When each pod was first seen bound."""
         self.placed: list[PodInfo] = []
-        """Every pod that was bound, in that order, also if it is gone."""
+        """All pods that were bound, in that order, including deleted ones."""
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -28,23 +29,19 @@ class Spectator:
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
-        """The pods as they are."""
+        """The current pods."""
         return self._reflector.store
 
     def of(self, workload: str) -> list[PodInfo]:
-        """The pods of a workload that were bound, also those that are gone."""
+        """The pods of a workload that were bound, including deleted ones."""
         return [pod for pod in self.placed if workload_of(pod) == workload]
 
-    def on(self, node: str) -> list[PodInfo]:
-        """The pods that were ever bound to a node."""
-        return [pod for pod in self.placed if pod.node_name == node]
-
-    def waiting(self) -> list[tuple[PodInfo, str]]:
-        """The pods that have no node, with the reason for which they wait; "" if it is not known yet."""
+    def pending(self) -> list[tuple[PodInfo, str]]:
+        """The pods without a node, with the reasons; "" if a reason isn't known yet."""
         return [(pod, _reason(pod)) for pod in self.pods.values() if not pod.node_name]
 
     def latencies(self) -> list[float]:
-        """Seconds from creation to binding of every pod that was bound, as seen from here."""
+        """The observed seconds from creation to binding of each bound pod."""
         return [bound - self._created_at[uid] for uid, bound in self._bound_at.items()]
 
     def added(self, new: PodInfo) -> None:
@@ -58,7 +55,7 @@ class Spectator:
 
     def deleted(self, old: PodInfo) -> None:
         """See client.Handler."""
-        self._seen()
+        self._changed()
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """See client.Handler."""
@@ -68,11 +65,11 @@ class Spectator:
         if pod.node_name and pod.uid not in self._bound_at:
             self._bound_at[pod.uid] = time.monotonic()
             self.placed.append(pod)
-        self._seen()
+        self._changed()
 
 
 def workload_of(pod: PodInfo) -> str:
-    """What the pod belongs to."""
+    """The workload that the pod belongs to."""
     return pod.labels.get("app") or pod.name
 
 

@@ -1,8 +1,4 @@
-"""The time that an embedded cluster lives in: as the wall's, faster, or moved by hand in tests.
-
-Controllers, kubelets and the API server of one cluster share one clock, so that "every five minutes", a job's run time
-and a timestamp agree with each other at any rate.
-"""
+"""Clocks for everything outside the decision core: the machine's, a faster one, and one that tests advance."""
 
 from __future__ import annotations
 
@@ -15,73 +11,98 @@ from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
-class Timer(Protocol):
-    """A call that is due later."""
-
-    def cancel(self) -> None:
-        """Call it off; nothing happens if it has been made."""
-        ...
-
-
 class Clock(Protocol):
-    """Virtual time; all durations are virtual seconds."""
+    """Two times: one for measuring and waiting, which never goes back, and the time of day."""
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment."""
 
     def now(self) -> datetime:
-        """The time, in UTC."""
-        ...
+        """The time of day, in UTC."""
+
+
+class Timer(Protocol):
+    """A scheduled call."""
+
+    def cancel(self) -> None:
+        """Cancel the call, if it has not been made yet."""
+
+
+class TimerClock(Clock, Protocol):
+    """A clock that also wakes its callers. All durations are seconds of this clock.
+
+    The controllers, kubelets and API server of an embedded cluster share one, so that timestamps and durations agree
+    at any rate.
+    """
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """Have `callback` called on the event loop when `seconds` have passed."""
-        ...
+        """Call `callback` on the event loop after `seconds`."""
 
     async def sleep(self, seconds: float) -> None:
-        """Return when `seconds` have passed."""
-        ...
+        """Return after `seconds`."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    monotonic = staticmethod(time.monotonic)
+
+    def now(self) -> datetime:
+        """See Clock."""
+        return datetime.now(UTC)
 
 
 class RunningClock:
-    """Time that passes `rate` times as fast as the wall's, from `start` (now, if not given) on."""
+    """A clock that runs `rate` times as fast as the machine's."""
 
-    def __init__(self, rate: float = 1.0, start: datetime | None = None) -> None:
+    def __init__(self, rate: float = 1.0) -> None:
         if not rate > 0:
             raise ValueError(f"a clock's rate must be greater than 0, not {rate}")
         self.rate = rate
-        self._start = start if start is not None else datetime.now(UTC)
+        self._start = datetime.now(UTC)
         self._origin = time.monotonic()
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return (time.monotonic() - self._origin) * self.rate
 
     def now(self) -> datetime:
         """See Clock."""
-        return self._start + timedelta(seconds=(time.monotonic() - self._origin) * self.rate)
+        return self._start + timedelta(seconds=self.monotonic())
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """See Clock."""
+        """See TimerClock."""
         return asyncio.get_running_loop().call_later(max(seconds, 0) / self.rate, callback)
 
     async def sleep(self, seconds: float) -> None:
-        """See Clock."""
+        """See TimerClock."""
         await asyncio.sleep(max(seconds, 0) / self.rate)
 
 
 class ManualClock:
-    """Time that stands still until `advance` moves it."""
+    """A clock that stops until `advance` moves it."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
-        self._now = start
+        self._start = self._now = start
         self._due: list[tuple[datetime, int, _ManualTimer]] = []
         self._order = itertools.count()
+
+    def monotonic(self) -> float:
+        """See Clock."""
+        return (self._now - self._start).total_seconds()
 
     def now(self) -> datetime:
         """See Clock."""
         return self._now
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Timer:
-        """See Clock."""
+        """See TimerClock."""
         timer = _ManualTimer(callback)
         heapq.heappush(self._due, (self._now + timedelta(seconds=max(seconds, 0)), next(self._order), timer))
         return timer
 
     async def sleep(self, seconds: float) -> None:
-        """See Clock."""
+        """See TimerClock."""
         over = asyncio.Event()
         timer = self.call_later(seconds, over.set)
         try:
@@ -90,7 +111,7 @@ class ManualClock:
             timer.cancel()
 
     def advance(self, seconds: float) -> None:
-        """Let `seconds` pass: every call that falls due is made at its own time, in order."""
+        """Move the clock forward. Calls that fall due are made in order, each at its own time."""
         until = self._now + timedelta(seconds=seconds)
         while self._due and self._due[0][0] <= until:
             self._now, _, timer = heapq.heappop(self._due)
@@ -109,8 +130,3 @@ class _ManualTimer:
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
-
-
-def whole_seconds(moment: datetime) -> datetime:
-    """A moment as `metav1.Time` keeps it. Times that are compared with an object's must go through this."""
-    return moment.replace(microsecond=0)

@@ -1,4 +1,4 @@
-"""What a scheduler does on a cluster, in pieces: each piece takes certain rights, and begins with a fresh cluster."""
+"""The tasks of a scheduler on a cluster. Each needs certain permissions and starts with a new cluster."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from bayplan.service.serving.endpoints import Endpoints
 from bayplan.service.serving.options import ServingOptions
 
 Done = Callable[[], Awaitable[None]]
-"""Waits until the rights of the errand have all been used, or one of them turned out to be missing."""
-Errand = Callable[[Embedded, Done], Awaitable[None]]
+"""Waits until all permissions of the task were used, or one of them was found to be missing."""
+Task = Callable[[Embedded, Done], Awaitable[None]]
 
 SETTINGS = replace(FAST, unschedulable_timeout=0.1, drain=0.1)
 GPU = "example.com/gpu"
@@ -55,7 +55,7 @@ COSCHEDULING = Path(__file__).parents[2] / "examples" / "coscheduling" / "config
 
 @asynccontextmanager
 async def scheduler(cluster: Embedded, build: BuildProfiles | None = None) -> AsyncIterator[Scheduler]:
-    """One at work, from the moment at which it begins to read."""
+    """A running scheduler, from before its first request on."""
     profiles = build or (lambda handle: {NAME: default_profile(NAME, handle)})
     async with HttpClient(cluster.access) as client:
         running = Scheduler(client, profiles, SETTINGS)
@@ -68,13 +68,13 @@ async def scheduler(cluster: Embedded, build: BuildProfiles | None = None) -> As
                 stop.set()
 
 
-async def get_to_know_the_cluster(cluster: Embedded, done: Done) -> None:
+async def list_and_watch(cluster: Embedded, done: Done) -> None:
     async with scheduler(cluster):
         await done()
 
 
 async def place_pods(cluster: Embedded, done: Done) -> None:
-    """Some fit, and one binding has no clear answer; one never fits, again and again."""
+    """Some pods fit, and one binding fails with an ambiguous error; one pod never fits and is retried."""
     await cluster.add_nodes(1)
     cluster.server.faults.add(Fault(verb="create", resource="pods", subresource="binding", answer=500, times=1))
     async with scheduler(cluster):
@@ -82,7 +82,7 @@ async def place_pods(cluster: Embedded, done: Done) -> None:
         await done()
 
 
-async def make_room(cluster: Embedded, done: Done) -> None:
+async def preempt(cluster: Embedded, done: Done) -> None:
     await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": "high"}, "value": 100})
     await cluster.add_nodes(1, cpu="1")
     async with scheduler(cluster):
@@ -93,14 +93,14 @@ async def make_room(cluster: Embedded, done: Done) -> None:
 
 
 async def bind_a_volume(cluster: Embedded, done: Done) -> None:
-    """One that is there, and waits for somebody who uses it."""
+    """Binds an existing volume, which waits for its first consumer."""
     await cluster.client.create(STORAGE_CLASS, storage_class("local", "kubernetes.io/no-provisioner"))
     await cluster.client.create(PERSISTENT_VOLUME, volume("v", "local", "node-0"))
     await cluster.client.patch(PERSISTENT_VOLUME, "v", {"status": {"phase": "Available"}}, subresource="status")
     await use_claim(cluster, "local", done)
 
 
-async def have_a_volume_made(cluster: Embedded, done: Done) -> None:
+async def provision_a_volume(cluster: Embedded, done: Done) -> None:
     await cluster.client.create(STORAGE_CLASS, storage_class("made", "disk.example.com"))
     await use_claim(cluster, "made", done)
 
@@ -120,7 +120,7 @@ async def use_claim(cluster: Embedded, of: str, done: Done) -> None:
 
 
 async def allocate_devices(cluster: Embedded, done: Done) -> None:
-    """Somebody else changes the claim at the same time, once."""
+    """Another client changes the claim at the same time, once."""
     await offer_devices(cluster)
     request = {"name": "one", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
     claim = {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [request]}}}
@@ -132,22 +132,22 @@ async def allocate_devices(cluster: Embedded, done: Done) -> None:
 
 
 async def allocate_devices_as_resources(cluster: Embedded, done: Done) -> None:
-    """The claim is the scheduler's own; it is taken back when the pod cannot be bound."""
+    """The scheduler creates the claim, and deletes it when the pod cannot be bound."""
     await offer_devices(cluster)
     cluster.server.faults.add(Fault(verb="create", resource="pods", subresource="binding", answer=404, times=1))
-    asking = pod("p")
-    asking["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
+    document = pod("p")
+    document["spec"]["containers"][0]["resources"] = {"requests": {GPU: "1"}, "limits": {GPU: "1"}}
     async with scheduler(cluster):
-        await cluster.create(asking)
+        await cluster.create(document)
         await done()
 
 
 async def offer_devices(cluster: Embedded) -> None:
-    """A node has a device, of a class that is an extended resource too."""
+    """Adds a node with a device, whose class has an extended resource name."""
     await cluster.add_nodes(1)
     selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
-    offered = {"selectors": [selector], "extendedResourceName": GPU}
-    await cluster.client.create(DEVICE_CLASS, {"metadata": {"name": "gpu"}, "spec": offered})
+    spec = {"selectors": [selector], "extendedResourceName": GPU}
+    await cluster.client.create(DEVICE_CLASS, {"metadata": {"name": "gpu"}, "spec": spec})
     pool = {"name": "node-0", "generation": 1, "resourceSliceCount": 1}
     devices = {"driver": "gpu.example.com", "nodeName": "node-0", "pool": pool, "devices": [{"name": "gpu-0"}]}
     await cluster.client.create(RESOURCE_SLICE, {"metadata": {"name": "node-0"}, "spec": devices})
@@ -160,7 +160,7 @@ async def lead(cluster: Embedded, done: Done, lease: str = NAME) -> None:
 
 
 async def serve_metrics(cluster: Embedded, done: Done) -> None:
-    """Somebody who may not read them asks for them."""
+    """An account without permission requests metrics."""
     await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": "somebody", "namespace": "default"}})
     async with serving(cluster) as endpoints:
         await status_of(endpoints.port, "/metrics", await token(cluster.client, "somebody", "default"))
@@ -169,7 +169,7 @@ async def serve_metrics(cluster: Embedded, done: Done) -> None:
 
 @asynccontextmanager
 async def serving(cluster: Embedded) -> AsyncIterator[Endpoints]:
-    """The endpoints of a scheduler at work."""
+    """The endpoints of a running scheduler."""
     async with scheduler(cluster) as running:
         options = ServingOptions(port=0, bind_address="127.0.0.1")
         with Endpoints(options, running, partial(HttpClient, cluster.access)) as endpoints:
@@ -177,7 +177,7 @@ async def serving(cluster: Embedded) -> AsyncIterator[Endpoints]:
 
 
 async def status_of(port: int, path: str, bearer: str = "") -> tuple[int, str]:
-    """What an endpoint answers."""
+    """The status and the body of an endpoint's response."""
     headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
     url = f"https://127.0.0.1:{port}{path}"
     async with aiohttp.ClientSession() as session, session.get(url, headers=headers, ssl=False) as response:
@@ -198,8 +198,8 @@ async def place_a_gang(cluster: Embedded, done: Done) -> None:
         await done()
 
 
-async def place_a_gang_of_kubernetes_own(cluster: Embedded, done: Done) -> None:
-    """On a server that has PodGroups; the gang does not fit, and its group is told so."""
+async def place_a_gang_of_kubernetes(cluster: Embedded, done: Done) -> None:
+    """On a server that has PodGroups: the gang does not fit, and the scheduler sets a condition of its group."""
     profile = parse_configuration(WITH_GANGS).profiles[0]
     await cluster.add_nodes(1, cpu="1")
     policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -211,7 +211,7 @@ async def place_a_gang_of_kubernetes_own(cluster: Embedded, done: Done) -> None:
 
 
 async def allow_to_read_metrics(cluster: Embedded, name: str) -> str:
-    """A token of an account that may."""
+    """A token of an account that may read metrics."""
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:monitoring"}
     subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
     await cluster.client.create(SERVICE_ACCOUNT, {"metadata": {"name": name, "namespace": "default"}})
@@ -226,7 +226,7 @@ def storage_class(name: str, provisioner: str) -> dict[str, object]:
 
 
 def volume(name: str, of: str, node: str) -> dict[str, object]:
-    """A local one."""
+    """A local volume."""
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     spec = {
         "accessModes": ["ReadWriteOnce"],

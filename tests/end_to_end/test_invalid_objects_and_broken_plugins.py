@@ -1,4 +1,4 @@
-"""Objects that cannot be understood, and plugins that break: named, and everybody else goes on."""
+"""Objects that cannot be decoded, and plugins that fail, are reported; all other pods are scheduled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
 
 
 @pytest.mark.parametrize(
-    ("make", "broken", "said"),
+    ("make", "broken", "message"),
     [
         pytest.param(
             lambda: pod("strange", "987m"), {b'"987m"': b'"plenty"'}, "'plenty' is not a quantity", id="bad quantity"
@@ -29,7 +29,7 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
         pytest.param(
             lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
             {b'"In"': b'"Near"'},
-            # kube-scheduler says no more either.
+            # kube-scheduler has the same message.
             "didn't match Pod's node affinity/selector",
             id="unknown operator",
         ),
@@ -37,17 +37,17 @@ POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
             lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
             {b'["strange-value"]': b'"strange-value"'},
             "values",
-            id="text where a list belongs",
+            id="string for a list",
         ),
         pytest.param(
             lambda: pod("strange", priority=None, terminationGracePeriodSeconds=98765),
             {b'"terminationGracePeriodSeconds":98765': b'"terminationGracePeriodSeconds":"soon"'},
             "terminationGracePeriodSeconds",
-            id="text where a number belongs",
+            id="string for a number",
         ),
     ],
 )
-async def test_a_pod_that_cannot_be_understood_waits_and_others_go_on(cluster, proxy, caplog, make, broken, said):
+async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message):
     await cluster.add_node("a", labels={"tier": "strange-value"})
     caplog.set_level(logging.INFO, "bayplan.service")
     fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
@@ -58,10 +58,10 @@ async def test_a_pod_that_cannot_be_understood_waits_and_others_go_on(cluster, p
         )
         events = await cluster.witness.until(lambda: cluster.witness.events_of("default/strange"))
         assert {event["reason"] for event in events} == {"FailedScheduling"}
-        assert said in events[0]["note"]
+        assert message in events[0]["note"]
         assert cluster.witness.node_of("default/strange") == ""
         assert any("default/strange" in record.getMessage() for record in caplog.records)
-        # Once it can be understood, it is a pod like any other.
+        # Once it can be decoded, it is scheduled.
         proxy.faults.remove(fault)
         proxy.cut()
         await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
@@ -84,7 +84,7 @@ async def test_a_pod_that_cannot_be_understood_waits_and_others_go_on(cluster, p
         ),
     ],
 )
-async def test_null_means_empty(cluster, proxy, field, kept, broken):
+async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
     await cluster.add_node("a")
     proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
     async with running_scheduler(proxy.access):
@@ -97,10 +97,10 @@ async def test_null_means_empty(cluster, proxy, field, kept, broken):
     "broken",
     [
         pytest.param({b'"cpu":"13"': b'"cpu":"many"'}, id="bad quantity"),
-        pytest.param({b'"providerID":"far://away"': b'"providerID":["far"]'}, id="list where a text belongs"),
+        pytest.param({b'"providerID":"far://away"': b'"providerID":["far"]'}, id="list for a string"),
     ],
 )
-async def test_a_node_that_cannot_be_understood_is_not_used(cluster, proxy, caplog, broken):
+async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
     await cluster.add_node("good")
     await cluster.add_node("strange", cpu="13")
     await cluster.client.patch(NODE, "strange", {"spec": {"providerID": "far://away"}})
@@ -109,8 +109,8 @@ async def test_a_node_that_cannot_be_understood_is_not_used(cluster, proxy, capl
         await cluster.create(pod("small"), pod("large", "10"))
         await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "good")
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
-        message = (await cluster.condition("large"))["message"]
-        assert message.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+        pending = (await cluster.condition("large"))["message"]
+        assert pending.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
         assert any("node strange" in record.getMessage() for record in caplog.records)
         proxy.faults.remove(fault)
         proxy.cut()
@@ -119,7 +119,7 @@ async def test_a_node_that_cannot_be_understood_is_not_used(cluster, proxy, capl
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_node_that_cannot_be_understood_any_more_stays_as_it_was(cluster, proxy, caplog):
+async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
     await cluster.add_node("a")
     proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
     async with running_scheduler(proxy.access):
@@ -136,14 +136,14 @@ async def test_a_node_that_cannot_be_understood_any_more_stays_as_it_was(cluster
 
 @pytest.fixture
 async def small_cluster(tmp_path):
-    """What plugins do is the same on every API server."""
+    """A cluster for tests of plugins, which do not depend on the API server."""
     async with embedded(tmp_path) as cluster:
         await cluster.add_nodes(2)
         yield cluster
 
 
 class Broken(Plugin):
-    """Does at one point what `behave` does, for the pod `unlucky`, the first two times."""
+    """Calls `behave` at one extension point for the pod `unlucky`, the first two times."""
 
     name = "Broken"
 
@@ -220,7 +220,7 @@ class BrokenPostBind(Broken):
 
 
 def breaks():
-    raise KeyError("no such thing")
+    raise KeyError("missing")
 
 
 @pytest.mark.parametrize("behave", [breaks, lambda: 3.5, object], ids=["raises", "float", "object"])
@@ -232,7 +232,7 @@ def breaks():
     ],
     ids=lambda plugin: plugin.__name__,
 )  # fmt: skip
-async def test_a_plugin_that_breaks_fails_the_attempt_in_its_name(small_cluster, plugin, behave, caplog):
+async def test_failure_of_a_plugin_fails_the_attempt(small_cluster, plugin, behave, caplog):
     cluster = small_cluster
     broken = plugin(behave)
     async with running_scheduler(cluster.access, broken):
@@ -244,12 +244,12 @@ async def test_a_plugin_that_breaks_fails_the_attempt_in_its_name(small_cluster,
     failure = cluster.witness.events_of("default/unlucky", "FailedScheduling")[0]["note"]
     assert "Broken" in failure
     assert failure in caplog.text
-    told = [condition_of(version) for version in cluster.witness.versions("default/unlucky")]
-    assert "SchedulerError" in {condition and condition.get("reason") for condition in told}
+    conditions = [condition_of(version) for version in cluster.witness.versions("default/unlucky")]
+    assert "SchedulerError" in {condition and condition.get("reason") for condition in conditions}
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_plugin_that_breaks_after_the_binding_changes_nothing(small_cluster, caplog):
+async def test_failure_in_post_bind_is_logged_only(small_cluster, caplog):
     cluster = small_cluster
     async with running_scheduler(cluster.access, BrokenPostBind(breaks)):
         await cluster.create(pod("unlucky"))
@@ -259,7 +259,7 @@ async def test_a_plugin_that_breaks_after_the_binding_changes_nothing(small_clus
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_plugin_that_raises_for_ever_keeps_only_its_own_pods_waiting(small_cluster):
+async def test_plugin_that_always_fails_blocks_only_its_pods(small_cluster):
     cluster = small_cluster
     broken = BrokenFilter(breaks)
     broken.times = -(10**6)
@@ -275,7 +275,7 @@ async def test_a_plugin_that_raises_for_ever_keeps_only_its_own_pods_waiting(sma
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_plugin_that_blocks_is_named_with_its_stack_while_it_does(small_cluster, caplog):
+async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
     cluster = small_cluster
     named = threading.Event()
 
@@ -288,7 +288,7 @@ async def test_a_plugin_that_blocks_is_named_with_its_stack_while_it_does(small_
         name = "Sleepy"
 
         def filter(self, cycle, pod, node):
-            assert named.wait(20), "nobody noticed"
+            assert named.wait(20), "not reported"
 
     handler = Release()
     logging.getLogger("bayplan").addHandler(handler)
@@ -298,5 +298,5 @@ async def test_a_plugin_that_blocks_is_named_with_its_stack_while_it_does(small_
             await cluster.witness.until(lambda: cluster.witness.node_of("default/slow"))
     finally:
         logging.getLogger("bayplan").removeHandler(handler)
-    assert 'assert named.wait(20), "nobody noticed"' in caplog.text
+    assert 'assert named.wait(20), "not reported"' in caplog.text
     check_invariants(cluster.witness, NAME)

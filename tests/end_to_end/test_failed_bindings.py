@@ -1,4 +1,4 @@
-"""What a bind request can end in, and what becomes of the pod."""
+"""Failed bind requests, and their effect on the pod."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def all_bound(cluster, count):
         pytest.param({"hang": True}, id="never answered"),
     ],
 )
-async def test_bindings_fail_and_every_pod_is_bound_in_the_end(cluster, proxy, what):
+async def test_failed_bindings_are_retried(cluster, proxy, what):
     await cluster.add_nodes(4, cpu="2")
     async with running_scheduler(proxy.access, request_timeout=0.5):
         fault = proxy.inject("POST", BIND, times=10, **what)
@@ -40,7 +40,7 @@ async def test_bindings_fail_and_every_pod_is_bound_in_the_end(cluster, proxy, w
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_binding_that_was_carried_out_without_an_answer_is_not_repeated(cluster, proxy):
+async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
     await cluster.add_node("a")
     async with running_scheduler(proxy.access, request_timeout=0.5):
         proxy.inject("POST", BIND, drop_answer=True)
@@ -51,19 +51,19 @@ async def test_a_binding_that_was_carried_out_without_an_answer_is_not_repeated(
     check_invariants(cluster.witness, NAME)
 
 
-async def test_while_nobody_knows_what_became_of_a_binding_its_room_is_not_given_away(cluster, proxy):
+async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(proxy.access, request_timeout=0.3):
         watches = proxy.inject("GET", r"/pods\?.*watch=", times=None, hang=True)
         proxy.cut()
         proxy.inject("POST", BIND, drop_answer=True)
-        asked = proxy.inject("GET", "/pods/first$", times=None, status=500)
+        unknown = proxy.inject("GET", "/pods/first$", times=None, status=500)
         await cluster.witness.until(lambda: watches.hits)
         proxy.faults.remove(watches)
         proxy.cut()
         await cluster.create(pod("first", "800m"), pod("second", "800m"))
         await cluster.witness.until(lambda: cluster.witness.events_of("default/second", "FailedScheduling"))
-        proxy.faults.remove(asked)
+        proxy.faults.remove(unknown)
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
         assert cluster.witness.node_of("default/first") == "a"
         await cluster.delete("first")
@@ -71,7 +71,7 @@ async def test_while_nobody_knows_what_became_of_a_binding_its_room_is_not_given
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_binding_that_keeps_failing_says_so_on_the_pod_and_goes_on_when_it_can(cluster, proxy, caplog):
+async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy, caplog):
     await cluster.add_node("a")
     async with running_scheduler(proxy.access):
         fault = proxy.inject("POST", "/pods/refused/binding$", times=None, status=403, message="quota says no")
@@ -87,7 +87,7 @@ async def test_a_binding_that_keeps_failing_says_so_on_the_pod_and_goes_on_when_
     check_invariants(cluster.witness, NAME)
 
 
-async def test_what_was_said_of_a_pod_while_it_waited_does_not_outlast_its_binding(cluster, proxy):
+async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(proxy.access):
         slow = proxy.inject("PATCH", "/status$", delay=0.7)

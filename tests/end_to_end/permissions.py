@@ -1,4 +1,4 @@
-"""The rights that the shipped manifests give, one by one: for what each is needed, or why it is there unused."""
+"""All permissions that the shipped manifests grant, with the task that needs each, or the reason why it is unused."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import partial
 from typing import Any
 
 from clusters import Embedded
-from errands import (
-    Errand,
+from scheduler_tasks import (
+    Task,
     allocate_devices,
     allocate_devices_as_resources,
     bind_a_volume,
-    get_to_know_the_cluster,
-    have_a_volume_made,
     lead,
-    make_room,
+    list_and_watch,
     place_a_gang,
-    place_a_gang_of_kubernetes_own,
+    place_a_gang_of_kubernetes,
     place_pods,
+    preempt,
+    provision_a_volume,
     serve_metrics,
 )
 from shipped import NAMESPACE, manifests
@@ -28,7 +28,7 @@ from bayplan.devcluster.apiserver.authorization.bootstrap_policy import bootstra
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 
 FILES = ("bayplan.yaml", "podgroup-crd.yaml")
-"""Those of deploy/ that give rights."""
+"""The files of deploy/ that grant permissions."""
 READ = (
     "csidrivers.storage.k8s.io",
     "csinodes.storage.k8s.io",
@@ -49,14 +49,14 @@ READ = (
     "storageclasses.storage.k8s.io",
     "volumeattachments.storage.k8s.io",
 )
-"""What the default plugins want to know."""
+"""The resources that the default plugins read."""
 
-ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
-    "getting to know the cluster": (
-        get_to_know_the_cluster,
+TASKS: Mapping[str, tuple[Task, tuple[str, ...]]] = {
+    "list and watch": (
+        list_and_watch,
         tuple(f"{verb} {resource}" for resource in READ for verb in ("list", "watch")),
     ),
-    "placing pods": (
+    "place pods": (
         place_pods,
         (
             "create pods/binding",
@@ -66,10 +66,10 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "patch events.events.k8s.io",
         ),
     ),
-    "making room": (make_room, ("delete pods",)),
-    "binding a volume": (bind_a_volume, ("patch persistentvolumes",)),
-    "having a volume made": (have_a_volume_made, ("patch persistentvolumeclaims",)),
-    "allocating devices": (
+    "preempt": (preempt, ("delete pods",)),
+    "bind a volume": (bind_a_volume, ("patch persistentvolumes",)),
+    "provision a volume": (provision_a_volume, ("patch persistentvolumeclaims",)),
+    "allocate devices": (
         allocate_devices,
         (
             "get resourceclaims.resource.k8s.io",
@@ -78,11 +78,11 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "update resourceclaims/binding.resource.k8s.io",
         ),
     ),
-    "allocating devices as resources": (
+    "allocate devices as resources": (
         allocate_devices_as_resources,
         ("create resourceclaims.resource.k8s.io", "delete resourceclaims.resource.k8s.io"),
     ),
-    "electing a leader": (
+    "elect a leader": (
         lead,
         (
             "create leases.coordination.k8s.io",
@@ -90,11 +90,11 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "update leases.coordination.k8s.io bayplan-scheduler",
         ),
     ),
-    "taking the lead from the stock scheduler": (
+    "take the lease of kube-scheduler": (
         partial(lead, lease="kube-scheduler"),
         ("get leases.coordination.k8s.io kube-scheduler", "update leases.coordination.k8s.io kube-scheduler"),
     ),
-    "serving metrics": (
+    "serve metrics": (
         serve_metrics,
         (
             "create tokenreviews.authentication.k8s.io",
@@ -104,7 +104,7 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "watch configmaps extension-apiserver-authentication",
         ),
     ),
-    "placing a gang": (
+    "place a gang": (
         place_a_gang,
         (
             "list podgroups.scheduling.x-k8s.io",
@@ -112,8 +112,8 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
             "patch podgroups/status.scheduling.x-k8s.io",
         ),
     ),
-    "placing a gang of Kubernetes' own": (
-        place_a_gang_of_kubernetes_own,
+    "place a gang of Kubernetes": (
+        place_a_gang_of_kubernetes,
         (
             "list podgroups.scheduling.k8s.io",
             "watch podgroups.scheduling.k8s.io",
@@ -121,20 +121,20 @@ ERRANDS: Mapping[str, tuple[Errand, tuple[str, ...]]] = {
         ),
     ),
 }
-"""What a scheduler does, and the rights that it takes beside those of the errands before."""
+"""The tasks of a scheduler. Each lists the permissions that it needs and the tasks before it do not need."""
 
 UNUSED: Mapping[str, tuple[str, ...]] = {
-    "comes with the rights to list and watch, which are all that it takes": tuple(
+    "is granted together with list and watch, which are sufficient": tuple(
         f"get {resource}"
         for resource in (*READ, "podgroups.scheduling.k8s.io")
         if resource not in {"pods", "resourceclaims.resource.k8s.io"}
     ),
-    "is of the time when ReplicaSets were in another group": tuple(
+    "is for the former API group of ReplicaSets": tuple(
         f"{verb} replicasets.extensions" for verb in ("get", "list", "watch")
     ),
-    "is of the time when events were in another group": ("create events", "patch events", "update events"),
-    "is of the time when bindings were no subresource": ("create bindings",),
-    "is the other one of patch and update, of which one is enough": (
+    "is for the former API group of events": ("create events", "patch events", "update events"),
+    "is for bindings, which are a subresource now": ("create bindings",),
+    "is one of patch and update, where the other is sufficient": (
         "update events.events.k8s.io",
         "update persistentvolumeclaims",
         "update persistentvolumes",
@@ -144,48 +144,50 @@ UNUSED: Mapping[str, tuple[str, ...]] = {
         "patch resourceclaims/status.resource.k8s.io",
         "patch resourceclaims/binding.resource.k8s.io",
     ),
-    "lets read what is read with the whole claim": tuple(
+    "allows reading the status, which is read with the claim": tuple(
         f"{verb} resourceclaims/status.resource.k8s.io" for verb in ("get", "list", "watch")
     ),
-    "is asked for where the admission plugin OwnerReferencesPermissionEnforcement is on": ("update pods/finalizers",),
-    "lets watch a lease, which is looked at now and then": (
+    "is needed with the admission plugin OwnerReferencesPermissionEnforcement": ("update pods/finalizers",),
+    "allows watching a lease, which is polled": (
         "list leases.coordination.k8s.io kube-scheduler",
         "watch leases.coordination.k8s.io kube-scheduler",
     ),
-    "lets take part in coordinated leader election, which Bayplan has not": tuple(
+    "is for coordinated leader election, which Bayplan does not support": tuple(
         f"{verb} leasecandidates.coordination.k8s.io"
         for verb in ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     ),
 }
-"""What Kubernetes' roles give beside, by the reason why nobody asks for it: these roles are not Bayplan's to change."""
+"""Unused permissions by reason. They are part of roles of Kubernetes, which Bayplan does not change."""
 
 
 def bound_roles() -> dict[tuple[Kind, str], list[Rule]]:
-    """The roles that the manifests bind, their rules broken down, on a server that has PodGroups of its own."""
+    """The roles that the manifests bind, as rules of one verb and resource each, on a server that has PodGroups."""
     shipped = [manifest.document for file in FILES for manifest in manifests(file)]
-    there = {(each["kind"], each["metadata"]["name"]): each for each in (*bootstrap_policy(alpha=True), *shipped)}
+    roles = {(each["kind"], each["metadata"]["name"]): each for each in (*bootstrap_policy(alpha=True), *shipped)}
     kinds = {kind.kind: kind for kind in (CLUSTER_ROLE, ROLE)}
     refs = [each["roleRef"] for each in shipped if "roleRef" in each]
     return {
         (kinds[ref["kind"]], ref["name"]): [
-            single for rule in there[ref["kind"], ref["name"]]["rules"] for single in Rule.of(rule).broken_down()
+            single for rule in roles[ref["kind"], ref["name"]]["rules"] for single in Rule.of(rule).breakdown()
         ]
         for ref in refs
     }
 
 
-def told(single: Rule) -> str:
-    """A rule that was broken down as the right that it gives: `update leases.coordination.k8s.io kube-scheduler`."""
+def permission_of(single: Rule) -> str:
+    """The permission of a single rule: `update leases.coordination.k8s.io kube-scheduler`."""
     (verb,), (group,), (resource,) = single.verbs, single.groups, single.resources
     return " ".join((verb, f"{resource}.{group}" if group else resource, *single.names))
 
 
-GRANTED: Mapping[str, Rule] = {told(single): single for rules in bound_roles().values() for single in rules}
+GRANTED: Mapping[str, Rule] = {permission_of(single): single for rules in bound_roles().values() for single in rules}
 
 
-async def take_away(cluster: Embedded, right: str) -> None:
-    """From all the roles that give it."""
+async def revoke(cluster: Embedded, permission: str) -> None:
+    """Removes a permission from all roles that grant it."""
     for (kind, name), rules in bound_roles().items():
-        left: list[dict[str, Any]] = [single.as_resource_rule() for single in rules if told(single) != right]
-        if len(left) < len(rules):
-            await cluster.client.patch(kind, name, {"rules": left}, NAMESPACE if kind is ROLE else None)
+        remaining: list[dict[str, Any]] = [
+            single.as_resource_rule() for single in rules if permission_of(single) != permission
+        ]
+        if len(remaining) < len(rules):
+            await cluster.client.patch(kind, name, {"rules": remaining}, NAMESPACE if kind is ROLE else None)
