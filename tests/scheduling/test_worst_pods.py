@@ -1,4 +1,4 @@
-"""Pods with hundreds of terms are decided within a second. In all cases the limit was exceeded before pods were indexed."""
+"""Pods with hundreds of terms are decided within a second, which needs an index of the pods on nodes."""
 
 from __future__ import annotations
 
