@@ -136,6 +136,7 @@ def main() -> None:
 
 def _node(name: str, number: int, heartbeat: str = "") -> Any:
     node = make_node(name, labels={ZONE: f"zone-{number % ZONES}"})
+    assert node.metadata is not None
     node.metadata.annotations = {"heartbeat": heartbeat}
     return node
 
