@@ -15,7 +15,7 @@ from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import labels_key
+from bayplan.cluster.pod_selectors import labels_key
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid

@@ -19,7 +19,7 @@ from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import labels_key, pod_counter
+from bayplan.cluster.pod_selectors import labels_key, pod_counter
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.hints import labels_of, requeue_if_invalid
@@ -272,7 +272,7 @@ def _soft(
     """Count the pods for a soft constraint. `scored`: the nodes to be scored."""
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
-        pods = active.rows[: scored.table.size].astype(np.int64)
+        pods = active.dense(scored.table.size)
         return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
     here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))
