@@ -35,4 +35,4 @@ class Failures:
 
 def _power_of_ten(count: int) -> int:
     """The largest power of ten that is not larger than a positive count."""
-    return 10 ** (len(str(count)) - 1)
+    return int(f"1{'0' * (len(str(count)) - 1)}")
