@@ -291,7 +291,7 @@ class ListWatch(Generic[T]):
     def _after(self, error: ApiError | TransportError | ConfigError) -> float:
         """Prepare the next request after a failure. Returns the seconds to wait before it."""
         if self._unreadable_event:
-            # The server works, so a strange event must not delay those after it. Lists take a third of the time at most.
+            # The server works, so one event must not delay those after it. Lists take a third of the time at most.
             pause = max(next(self._backoff.waits(self._rng)), 2 * self._list_seconds)
             self._unreadable_event = False
         else:
