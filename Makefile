@@ -46,7 +46,7 @@ test-apiserver: install ## Run the tests that need a real control plane in KUBEB
 	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd and kube-apiserver, such as one created by setup-envtest" >&2; exit 1; }
 	$(PYTEST) -m apiserver $(ARGS)
 
-soak: install ## Run the outage tests at full length (takes minutes)
+soak: install ## Run the outage tests and the fuzz at full length (takes minutes)
 	$(BIN)/python -m pytest -m soak --timeout 600 $(ARGS) tests/end_to_end
 
 lint: install ## Run ruff, mypy --strict and the import contracts

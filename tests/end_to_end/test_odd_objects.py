@@ -189,19 +189,20 @@ class OddObjects(RuleBasedStateMachine):
 
 
 @pytest.mark.parametrize(
-    "examples",
+    ("examples", "random"),
     [
-        pytest.param(30, id="a minute", marks=pytest.mark.timeout(300)),
-        pytest.param(600, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
+        pytest.param(30, False, id="a minute", marks=pytest.mark.timeout(300)),
+        pytest.param(600, True, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(3600)]),
     ],
 )
-def test_the_scheduler_survives_whatever_the_api_server_sends(examples: int) -> None:
+def test_scheduler_survives_whatever_the_api_server_sends(examples: int, random: bool) -> None:
     run_state_machine_as_test(
         OddObjects,
         settings=settings(
             max_examples=examples,
             stateful_step_count=30,
             deadline=None,
+            derandomize=not random,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.explicit, Phase.reuse, Phase.generate],
         ),

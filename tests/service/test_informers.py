@@ -256,3 +256,13 @@ def test_pod_of_another_scheduler_leaves_the_queue(watched) -> None:
     other.scheduler_name = "another"
     watched.pods.updated(WAITING, other)
     assert watched.where() == "nowhere"
+
+
+def test_pod_with_the_uid_of_a_deleted_pod_that_is_in_flight_is_placed(watched) -> None:
+    first, second = make_pod("first", uid="same"), make_pod("second", uid="same", node="b")
+    watched.pods.added(first)
+    assert watched.queue.pop(0.0) is not None
+    watched.pods.added(second)
+    assert watched.state.pod("same") is None
+    watched.pods.deleted(first)
+    assert watched.state.pod("same").key == "default/second"

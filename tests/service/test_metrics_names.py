@@ -55,6 +55,7 @@ def all_measurements(clock) -> tuple[Metrics, Snapshot]:
     metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
     metrics.waited("GET", "host:1", 0.1)
     metrics.leading["bayplan"] = lambda: True
+    metrics.failures.record("writing an event", ValueError("no luck"), expected=True)
     metrics.fold()
     snapshot = Snapshot(
         profiles={"default-scheduler": profile},
@@ -106,6 +107,15 @@ def check(family, expected_type, labels) -> None:
 
 def test_documentation_lists_exactly_the_upstream_metrics() -> None:
     assert DOCUMENTED.keys() == UPSTREAM.keys()
+
+
+def test_the_page_names_the_metrics_that_upstream_does_not_have(families) -> None:
+    own = {name: family for name, family in families.items() if name.startswith("bayplan_")}
+    assert "bayplan_background_failures_total" in own
+    for name, family in own.items():
+        labels = sorted({label for sample in family.samples for label in sample.labels} - {"le"})
+        assert f"`{name}" in PAGE
+        assert not labels or re.search(rf"`{name}\{{({'|'.join(labels)}|,)+\}}`", PAGE), name
 
 
 @pytest.mark.parametrize(

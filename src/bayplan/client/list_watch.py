@@ -130,6 +130,10 @@ class ListWatch(Generic[T]):
         self._quiet = True
         """Whether the last watch reported no change."""
         self._failures = failures or Failures()
+        self._list_seconds = 0.0
+        """How long the last list took."""
+        self._unreadable_event = False
+        """Whether the watch ended because of an event that cannot be decoded."""
         self._turn = Turn()
 
     async def run(self) -> None:
@@ -171,6 +175,7 @@ class ListWatch(Generic[T]):
         self._unreachable = False
 
     async def _list(self) -> None:
+        began = self._clock()
         try:
             await self._list_pages(self._page_size)
         except ApiError as error:
@@ -181,6 +186,7 @@ class ListWatch(Generic[T]):
         if self._lacking:
             logger.info("the API server has %s (%s) now", self.kind.plural, self.kind.api_version)
         self._unreachable = self._lacking = False
+        self._list_seconds = self._clock() - began
         self.problem = ""
         self.synced.set()
 
@@ -229,6 +235,7 @@ class ListWatch(Generic[T]):
                     await self._turn.pause()
         except MalformedResponseError:
             self._version = ""
+            self._unreadable_event = True
             raise
         except TransportError as error:
             if not error.sent:
@@ -283,7 +290,12 @@ class ListWatch(Generic[T]):
 
     def _after(self, error: ApiError | TransportError | ConfigError) -> float:
         """Prepare the next request after a failure. Returns the seconds to wait before it."""
-        pause = next(self._waits)
+        if self._unreadable_event:
+            # The server works, so one event must not delay those after it. Lists take a third of the time at most.
+            pause = max(next(self._backoff.waits(self._rng)), 2 * self._list_seconds)
+            self._unreadable_event = False
+        else:
+            pause = next(self._waits)
         if isinstance(error, ApiError):
             if error.status == 410 or _is_from_the_future(error):
                 self._version = ""

@@ -116,7 +116,10 @@ class PodHandler:
         if known is None:
             queued = self._queue.get(pod.uid)
             known = None if queued is None else queued.pod
-        return None if known is None or known.key == pod.key else known
+        if known is None or known.key == pod.key:
+            return None
+        stored: PodInfo | None = self._store.get(known.key)  # a deleted pod may still be in flight
+        return known if stored is not None and stored.uid == pod.uid else None
 
     def _add(self, pod: PodInfo) -> None:
         if pod.node_name:
