@@ -44,6 +44,8 @@ async def test_names_a_blocking_plugin_with_its_stack_while_it_blocks(caplog) ->
     [(blocked, text)] = seen
     assert blocked > 0
     assert "self.let_go.wait(5)" in text, "the stack shows where"
+    assert "bayplan/framework/calling.py" not in text, "and only the plugin's frames"
+    assert "asyncio" not in text
     assert "plugin Blocker in Filter blocked for" in caplog.text
 
 
