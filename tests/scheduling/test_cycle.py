@@ -100,7 +100,7 @@ def test_the_message_includes_post_filter():
 
 @pytest.mark.feature("Nominated pods: filters with and without them")
 @pytest.mark.parametrize(
-    ("priority", "node"), [pytest.param(5, "", id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
+    ("priority", "node"), [pytest.param(5, None, id="of equal priority"), pytest.param(6, "a", id="of lower priority")]
 )
 def test_room_is_kept_for_nominated_pods(priority, node):
     cluster = make_cluster(make_node("a", cpu="2"))

@@ -205,7 +205,7 @@ BROKEN_ANSWERS = [
     (chance, "repeatable", "draw nothing at random"),
     (RemembersInClass, "repeatable", "keep nothing of earlier questions in the class"),
     (ChangesPod, "inputs", "PreFilter changed the pod ("),
-    (ChangesColumn, "inputs", "Filter changed the column of nodes allocatable"),
+    (ChangesColumn, "answers", "output array is read-only"),
     (ForgetsOthers, "inputs", "PreScore changed what other plugins remember in cycle.data"),
     (NormalizesInPlace, "inputs", "normalize_scores changed the array"),
     (FormsDiffer, "forms", "make filter and filter_nodes agree"),

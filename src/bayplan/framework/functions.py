@@ -79,10 +79,8 @@ class FunctionScore(FunctionPlugin):
     kind = "score plugin"
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """Return the function's result, from 0 to 100. Raises TypeError if it is no integer."""
-        score = self.function(pod, node)
-        if not isinstance(score, int):
-            raise TypeError(f"scored node {node.name} {score!r}, expected an integer from 0 to 100")
+        """Return the function's result, an integer from 0 to 100."""
+        score: int = self.function(pod, node)
         return score
 
 

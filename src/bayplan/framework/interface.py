@@ -14,7 +14,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
@@ -22,6 +22,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import EventHint
 from bayplan.framework.failures import failure
+from bayplan.framework.plugin import Plugin as Plugin  # noqa: PLC0414 - re-exported
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
@@ -30,20 +31,6 @@ MAX_NODE_SCORE = 100
 
 Answer = Status | str | None
 """A Status; None for success; a string for "unschedulable, for this reason"."""
-
-
-class Plugin:
-    """The base class of all plugins. `name` identifies the plugin in configuration, messages and metrics."""
-
-    name: ClassVar[str]
-    reads_pods: ClassVar[bool] = True
-    """Whether the plugin's verdicts and scores depend on the pods of a node. Set it to False if the plugin reads only
-    the node object."""
-    only_standing: ClassVar[bool] = False
-    """Whether `filter_nodes` is called only with nodes that passed all earlier filters. Set it to True if the plugin's
-    filter is expensive."""
-    arguments: ClassVar[type[Any] | None] = None
-    """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""
 
 
 @dataclass(slots=True)

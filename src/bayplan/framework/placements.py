@@ -18,7 +18,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import call
 from bayplan.framework.interface import Gang, NormalizePlacementScores, Placement
 from bayplan.framework.profile import Point, Profile, implements
-from bayplan.framework.runner import checked
+from bayplan.framework.runner import checked, integer
 from bayplan.framework.status import Code, PluginError, Status
 
 NO_PLACEMENTS = Status.unschedulable("no feasible placements found")
@@ -61,6 +61,4 @@ def _score(plugin: Any, gang: Gang, placement: Placement, placed: Sequence[PodIn
     score = call(plugin, "PlacementScore", plugin.score_placement, gang, placement, placed)
     if isinstance(score, Status) and score.code is Code.ERROR:
         raise PluginError(plugin.name, "PlacementScore", score.message)
-    if not isinstance(score, int):
-        raise PluginError(plugin.name, "PlacementScore", f"expected an integer, got {score!r}")
-    return score
+    return integer(score, plugin, "PlacementScore")

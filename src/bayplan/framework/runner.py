@@ -35,6 +35,9 @@ from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 _SUCCESS = Status(Code.SUCCESS)
 
+_TOO_LARGE = 2**63
+_ROUND_IT = ": floats are not rounded, round them in the plugin"
+
 FEW_NODES = 2
 """A plugin with both forms is called in its per-node form for up to this many nodes."""
 
@@ -121,8 +124,9 @@ def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodIn
     total = 0
     for plugin, weight in plugins:
         score = cycle.call(plugin, "Score", plugin.score, cycle, pod, node)
-        if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
-            raise PluginError(plugin.name, "Score", f"expected an integer from 0 to {MAX_NODE_SCORE}, got {score!r}")
+        score = integer(score, plugin, "Score")
+        if not 0 <= score <= MAX_NODE_SCORE:
+            raise PluginError(plugin.name, "Score", f"expected an integer from 0 to {MAX_NODE_SCORE}, got {score}")
         total += score * weight
     return total
 
@@ -212,9 +216,7 @@ def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasi
     raw = np.zeros(len(nodes), dtype=np.int64)
     for position in range(len(nodes)) if feasible is None else np.flatnonzero(feasible).tolist():
         score = cycle.call(plugin, "Score", plugin.score, cycle, pod, nodes.info(position))
-        if not isinstance(score, int):
-            raise PluginError(plugin.name, "Score", f"expected an integer, got {score!r}")
-        raw[position] = score
+        raw[position] = integer(score, plugin, "Score")
     return raw
 
 
@@ -382,6 +384,16 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
             raise PluginError(plugin.name, "Filter", f"returned {status.code}, expected success or a rejection")
 
 
+def integer(score: Any, plugin: Any, point: str) -> int:
+    """Return a score as an int. Raises PluginError if it is neither an int nor an integer of NumPy."""
+    if not isinstance(score, int | np.integer):
+        hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
+        raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
+    if abs(score) >= _TOO_LARGE:
+        raise PluginError(plugin.name, point, f"expected an integer of 64 bits, got {score}")
+    return int(score)
+
+
 def checked(scores: Any, plugin: Any, count: int) -> Int64:
     """Return normalized scores as int64, shape (count,). Raises PluginError if they are invalid."""
     if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
@@ -397,7 +409,9 @@ def checked(scores: Any, plugin: Any, count: int) -> Int64:
 
 
 def _shape(value: object) -> str:
-    return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
+    if not isinstance(value, np.ndarray):
+        return type(value).__name__
+    return f"{value.dtype}{list(value.shape)}{_ROUND_IT if value.dtype.kind == 'f' else ''}"
 
 
 def _no_candidates(plugins: Iterable[str]) -> Status:

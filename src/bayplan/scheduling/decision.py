@@ -41,21 +41,21 @@ class Scores:
         return best if every else self.rows[best]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, repr=False)
 class Decision:
     """The outcome for one pod.
 
-    `node`: the chosen node (SCHEDULED). `message`: the reason (UNSCHEDULABLE, ERROR). `nominated_node`: the node that
-    PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first, chosen by
-    the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where scoring was
-    skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
+    `node`: the chosen node (SCHEDULED), else None. `message`: the reason (UNSCHEDULABLE, ERROR). `nominated_node`: the
+    node that PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first,
+    chosen by the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where
+    scoring was skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
     """
 
     pod: PodInfo
     outcome: Outcome
     cycle: CycleState
     diagnosis: Diagnosis
-    node: str = ""
+    node: str | None = None
     message: str = ""
     feasible: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
     scores: Scores | None = None
@@ -63,3 +63,8 @@ class Decision:
     victims: tuple[PodInfo, ...] = ()
     preempted_by: str = ""
     failed_plugin: str = ""
+
+    def __repr__(self) -> str:
+        """Short, so that a failing test shows the node or the message."""
+        outcome = f"node {self.node}" if self.node is not None else f"{self.outcome.value}: {self.message}"
+        return f"<Decision for {self.pod.key}: {outcome}>"

@@ -97,4 +97,4 @@ class Plan:
     @property
     def nodes(self) -> set[str]:
         """The names of the nodes that the plan uses."""
-        return {decision.node for decision in self.placed} | {each.node for each in self.preemptions}
+        return {each.node for each in self.placed if each.node is not None} | {each.node for each in self.preemptions}

@@ -119,10 +119,12 @@ class PlanCarrier:
 
         Returns whether the binding started. A pod that a plugin rejected is requeued.
         """
-        assumed = self._state.assume(queued.pod, decision.node)
+        node = decision.node
+        assert node is not None
+        assumed = self._state.assume(queued.pod, node)
         self._state.nominations.remove(assumed.uid)
         profile = self._profiles[assumed.scheduler_name]
-        binding = Binding(queued, assumed, decision.node, profile, decision.cycle, times)
+        binding = Binding(queued, assumed, node, profile, decision.cycle, times)
         status, waits = _reserve_and_permit(binding)
         if status.code is Code.SUCCESS:
             self._bindings.start(binding, None, self._binding_ended)

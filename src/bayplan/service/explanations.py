@@ -61,7 +61,7 @@ def _explain_scores(decision: Decision, table: NodeTable) -> None:
         return
     scores = decision.scores
     if scores is None:
-        log.log(SCORES, "pod %s: only node %s is feasible", about_pod(decision.pod), about_node(decision.node))
+        log.log(SCORES, "pod %s: only node %s is feasible", about_pod(decision.pod), about_node(decision.node or ""))
         return
     for position in np.argsort(-scores.total, kind="stable").tolist():
         by_plugin = {plugin: int(column[position]) for plugin, column in scores.plugins.items()}

@@ -11,13 +11,16 @@ import logging
 import sys
 import threading
 import time
-import traceback
 from collections import Counter
+from traceback import StackSummary
 from types import FrameType
 
 from bayplan.framework import calling
 
 log = logging.getLogger(__name__)
+
+_MOST_FRAMES = 10
+"""The innermost frames that are logged."""
 
 
 class Watchdog:
@@ -75,10 +78,13 @@ class Watchdog:
 
 
 def _report(frame: FrameType | None, limit: float) -> str:
-    """Log the culprit with the stack. Returns the culprit."""
-    culprit = next((name for each in _with_callers(frame) if (name := _plugin_in(each))), "the scheduler")
-    stack = "".join(traceback.format_stack(frame)) if frame is not None else "(no stack)"
-    log.warning("%s has been blocking for more than %g s, here:\n%s", culprit, limit, stack)
+    """Log which plugin blocks, with its frames. Returns its name."""
+    frames = _outwards(frame)
+    called = next((index for index, each in enumerate(frames) if _plugin_in(each)), None)
+    culprit = "the scheduler" if called is None else _plugin_in(frames[called])
+    inner = frames if called is None else frames[:called]
+    shown = StackSummary.extract((each, each.f_lineno) for each in reversed(inner[:_MOST_FRAMES]))
+    log.warning("%s has been blocking for more than %g s, here:\n%s", culprit, limit, "".join(shown.format()).rstrip())
     return culprit
 
 

@@ -86,18 +86,21 @@ def make_pod(
     spec: Mapping[str, Any] | None = None,
     status: Mapping[str, Any] | None = None,
     resources: Mapping[str, str] | None = None,
+    requests: Mapping[str, str] | None = None,
 ) -> PodInfo:
     """A pod with one container, bound if `node` is given. Whatever is in `spec` and `status` goes before the rest.
 
+    `requests` of any resources, as in `{"cpu": "500m", "example.com/gpu": "1"}`; `resources` sets requests and limits.
     `spread` are topology spread constraints, `owner` is apiVersion, kind and name of its controller.
     """
-    requests = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
+    named = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount is not None}
+    limits = {key: amount for key, amount in (requests or {}).items() if _needs_limit(key)} | dict(resources or {})
     container = {
         "name": "main",
         "image": image,
         "resources": {
-            "requests": {**requests, **(resources or {})},
-            **({"limits": dict(resources)} if resources else {}),  # extended resources and huge pages need both
+            "requests": {**named, **(requests or {}), **(resources or {})},
+            **({"limits": limits} if limits else {}),
         },
         "ports": [{"containerPort": port, "hostPort": port, "protocol": "TCP"} for port in host_ports],
     }
@@ -180,7 +183,7 @@ class Cluster:
     profile: Profile
 
     def decide(self, pod: PodInfo, seed: int = 0) -> Decision:
-        """Decide for a pod; the cluster stays as it is."""
+        """Decide for a pod; the cluster stays as it is. `node` of the decision is None if the pod fits nowhere."""
         return decide(self.profile, self.state, pod, random.Random(seed), explain=True)
 
     def place(self, pod: PodInfo, seed: int = 0) -> Decision:
@@ -206,6 +209,11 @@ def make_cluster(
         put(state, *known(obj))
     profiles = configured_profiles(OfflineHandle(state), plugins, configuration)
     return Cluster(state, next(iter(profiles.values())))
+
+
+def _needs_limit(resource: str) -> bool:
+    """Whether the API server requires a limit with the request: for huge pages and extended resources."""
+    return resource.startswith("hugepages-") or "/" in resource
 
 
 def _owner(api_version: str, kind: str, name: str) -> dict[str, Any]:

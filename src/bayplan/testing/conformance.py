@@ -66,7 +66,7 @@ def replay(scenario: Scenario) -> ScenarioResult:
         pod = scenario.pending[expected.pod]
         profile = scenario.profile_of(pod)
         got, decision = _decide(profile, scenario.state, pod)
-        if decision is not None and decision.outcome is Outcome.SCHEDULED and expected.outcome == "error":
+        if decision is not None and decision.node is not None and expected.outcome == "error":
             status = run_reserve(profile, decision.cycle, pod, decision.node)
             got = Step(pod=pod.key, outcome="error", error=status.message) if status.code is Code.ERROR else got
         steps.append(StepResult(pod.key, tuple(_differences(expected, got, profile))))

@@ -152,7 +152,10 @@ class Metrics:
     def timed(self, queued: QueuedPod, decision: Decision, times: PluginTimes) -> None:
         """Record a decision of a sampled attempt. `times` is its stopwatch."""
         times.profile = profile = queued.pod.scheduler_name
-        filtered, scored = decision.node != "" or decision.diagnosis.verdicts is not None, decision.scores is not None
+        filtered, scored = (
+            decision.node is not None or decision.diagnosis.verdicts is not None,
+            decision.scores is not None,
+        )
         skipped = frozenset(decision.cycle.skip_filter), frozenset(decision.cycle.skip_score)
         self.evaluated[Evaluated(profile, filtered, scored, *skipped)] += times.weight
 
