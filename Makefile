@@ -30,9 +30,11 @@ endif
 $(STAMP): requirements/dev.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "Bayplan needs Python 3.11.2 or newer; select one with make PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c '$(OLD_ENOUGH)' 2>/dev/null || { echo "Bayplan needs Python 3.11.2 or newer, but '$(PYTHON)' is not" >&2; exit 1; }
-	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) ..."
+	@echo "1/3 Creating $(VENV) with $$("$(PYTHON)" --version) ..."
 	@"$(PYTHON)" -m venv $(CLEAR) $(VENV)
+	@echo "2/3 Installing the requirements, which takes about a minute ..."
 	@$(PIP) --require-hashes --requirement requirements/dev.txt
+	@echo "3/3 Installing Bayplan ..."
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@printf '%s' "$(CURDIR)" >$@
 

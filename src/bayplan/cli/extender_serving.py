@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -162,7 +163,10 @@ async def _run(
         try:
             running = await stack.enter_async_context(running_extender(build, client, settings))
         except OSError as error:
-            raise UnusableError(f"cannot serve on {settings.host}:{settings.port}: {error.strerror}") from error
+            problem = f"cannot serve on {settings.host}:{settings.port}: {error.strerror}"
+            if error.errno == errno.EADDRINUSE:
+                problem = f"port {settings.port} on {settings.host} is in use: choose another with --port"
+            raise UnusableError(problem) from error
         click.echo(_announcement(running, settings, tls_config))
         await stop.wait()
 

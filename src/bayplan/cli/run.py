@@ -17,7 +17,7 @@ from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_opt
 
 if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.cli.run_preparation import Preparation
-    from bayplan.client import ClusterAccess, HttpClient
+    from bayplan.client import HttpClient
     from bayplan.client.http import RequestObserver
     from bayplan.config import KubeSchedulerConfiguration
     from bayplan.extender.client import HttpExtenders
@@ -140,13 +140,12 @@ async def _run(
     from bayplan.service.scheduler import Scheduler
 
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
-        access = _access(prepared.configuration, master, context)  # each event loop needs its own
-        return _client(prepared.configuration, access, observer)
+        return _client(prepared.configuration, master, context, observer)
 
     stop, dump_asked, metrics = stop_on_signals("in-flight bindings"), dump_signal.requested(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
         report_start(
-            _access(prepared.configuration, master, context),
+            client.access,
             [profile.schedulerName for profile in prepared.configuration.profiles],
             [plugin.name for plugin in prepared.plugins],
             prepared.serving.options if prepared.serving is not None else None,
@@ -199,28 +198,28 @@ def _endpoints(
     )
 
 
-def _access(configuration: KubeSchedulerConfiguration, master: str | None, context: str | None) -> ClusterAccess:
-    """The cluster that the flags and the configuration name. Raises ConfigError.
+def _client(
+    configuration: KubeSchedulerConfiguration,
+    master: str | None,
+    context: str | None,
+    observer: RequestObserver | None = None,
+) -> HttpClient:
+    """The client for the flags and the configuration. Raises ConfigError.
 
     With only --master, requests have no credentials, because those of the default kubeconfig belong to another server.
     Mirrors clientcmd.BuildConfigFromFlags.
     """
     from dataclasses import replace
 
-    from bayplan.client import ClusterAccess, load_kubeconfig
+    from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
 
     kubeconfig = configuration.clientConnection.kubeconfig or None
     if master and kubeconfig is None and context is None:
-        return ClusterAccess(server=master, source="--master")
-    access = load_kubeconfig(kubeconfig, context)
-    return replace(access, server=master, source=f"--master and {access.source}") if master else access
-
-
-def _client(
-    configuration: KubeSchedulerConfiguration, access: ClusterAccess, observer: RequestObserver | None = None
-) -> HttpClient:
-    from bayplan.client import HttpClient
-
+        access = ClusterAccess(server=master, source="--master")
+    else:
+        access = load_kubeconfig(kubeconfig, context)
+        if master:
+            access = replace(access, server=master, source=f"--master and {access.source}")
     limit = configuration.clientConnection.limit
     if limit is None:
         return HttpClient(access, observer=observer)

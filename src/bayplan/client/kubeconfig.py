@@ -72,6 +72,8 @@ def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[st
     where = ", ".join(map(str, paths))
     name = context_name or merged.current_context
     if not name:
+        if not merged.contexts:
+            raise ConfigError(f"{where}: no current-context is set, and no contexts are defined")
         raise ConfigError(f"{where}: no current-context is set; choose one of: {_known(merged.contexts)}")
     context = merged.get("context", merged.contexts, name, where, models.Context)
     source = f"context {name} of {where}"

@@ -223,11 +223,13 @@ class Scheduler:
             await services.stop()
 
     async def _drain(self, seconds: float) -> None:
-        """Finish bindings and evictions, then the writes that follow from them."""
+        """Finish bindings and evictions, then the writes that follow from them, all within `seconds`."""
         for waiting in self.waiting:
             waiting.reject("", "the scheduler is stopping")
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
         for part in (self._runtime.tasks, self._handle.started, self._runtime.status, self._runtime.recorder):
-            await part.drain(seconds)
+            await part.drain(max(0.0, end - now()))
 
     def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
