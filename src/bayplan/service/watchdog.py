@@ -79,7 +79,7 @@ class Watchdog:
 
 def _report(frame: FrameType | None, limit: float) -> str:
     """Log which plugin blocks, with its frames. Returns its name."""
-    frames = _outwards(frame)
+    frames = _with_callers(frame)
     called = next((index for index, each in enumerate(frames) if _plugin_in(each)), None)
     culprit = "the scheduler" if called is None else _plugin_in(frames[called])
     inner = frames if called is None else frames[:called]
