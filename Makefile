@@ -1,5 +1,5 @@
-# Every target sets up what it needs: a virtual environment beside this file, from hashed requirements.
-# `make help` lists the targets; `make PYTHON=/path/to/python3.12 ...` chooses the interpreter.
+# Every target sets up what it needs: a virtual environment next to this file, from pinned requirements.
+# `make help` lists the targets. `make PYTHON=/path/to/python3.12 ...` selects the interpreter.
 
 OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -11,65 +11,65 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 FAMILIES := resources node-affinity taints ports-images inter-pod-affinity topology-spread preemption volumes \
 	dynamic-resources mixed
 
-# Tests run in as many processes as there are processors, four at most: some of them measure time.
+# One process per CPU, but at most four, because some tests measure time.
 PYTEST := $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 .PHONY: help install demo test test-apiserver soak lint format conformance perf examples svg clean rebuild
 
-help: ## Say what the targets do
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1	\2/p' $(MAKEFILE_LIST) | expand -t 25
 
-install: $(STAMP) ## Make or mend .venv
+install: $(STAMP) ## Create or repair .venv
 
-# An environment that no longer runs, or that belongs to another folder, is made anew.
+# An environment that doesn't work, or was created for another directory, is created again.
 ifneq ($(shell $(BIN)/python -c '$(OLD_ENOUGH)' 2>/dev/null && cat $(STAMP) 2>/dev/null),$(CURDIR))
 $(STAMP): rebuild
 CLEAR := --clear
 endif
 
 $(STAMP): requirements/dev.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Bayplan needs Python 3.11 or newer; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
-	@"$(PYTHON)" -c '$(OLD_ENOUGH)' 2>/dev/null || { echo "Bayplan needs Python 3.11 or newer, and '$(PYTHON)' is not that" >&2; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Bayplan needs Python 3.11 or newer; select one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(OLD_ENOUGH)' 2>/dev/null || { echo "Bayplan needs Python 3.11 or newer, but '$(PYTHON)' is not" >&2; exit 1; }
 	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) ..."
 	@"$(PYTHON)" -m venv $(CLEAR) $(VENV)
 	@$(PIP) --require-hashes --requirement requirements/dev.txt
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@printf '%s' "$(CURDIR)" >$@
 
-demo: install ## Watch a scheduler at work on an embedded cluster
+demo: install ## Show the scheduler at work on an embedded cluster
 	@$(BIN)/bayplan demo
 
-test: install ## Run all tests; ARGS=... for pytest
+test: install ## Run all tests; ARGS=... is passed to pytest
 	$(PYTEST) $(ARGS)
 
-test-apiserver: install ## Run the tests that need a real control plane, found in KUBEBUILDER_ASSETS
-	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a folder with etcd and kube-apiserver, as envtest's setup-envtest makes one" >&2; exit 1; }
+test-apiserver: install ## Run the tests that need a real control plane in KUBEBUILDER_ASSETS
+	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd and kube-apiserver, such as one created by setup-envtest" >&2; exit 1; }
 	$(PYTEST) -m apiserver $(ARGS)
 
-soak: install ## Run the outages of the end-to-end tests at full length: minutes
+soak: install ## Run the outage tests at full length (takes minutes)
 	$(BIN)/python -m pytest -m soak --timeout 600 $(ARGS) tests/end_to_end
 
-lint: install ## ruff, mypy --strict and the import contracts
+lint: install ## Run ruff, mypy --strict and the import contracts
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-format: install ## Put the code in shape
+format: install ## Fix and format the code with ruff
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-conformance: install ## Compare decisions with kube-scheduler's, recorded
+conformance: install ## Compare decisions with recorded decisions of kube-scheduler
 	$(BIN)/bayplan conformance $(FAMILIES:%=--family %) tests/data/oracle/*.jsonl.gz
 
-perf: install ## How many pods a second the decision core places
+perf: install ## Measure how many pods per second the decision core places
 	$(BIN)/bayplan perf --on core misc SchedulingBasic/5000Nodes_10000Pods
 
 examples: install ## Run the tests of the examples
 	$(PYTEST) tests/examples
 
-svg: install ## Draw docs/demo.svg, the README's picture, from a run of the demo
+svg: install ## Create docs/demo.svg, the picture in the README, from a demo
 	$(BIN)/bayplan demo --save-svg docs/demo.svg
 
-clean: ## Remove the environment and all caches
+clean: ## Remove .venv and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How many pods with claims on devices the decision core places a second.
+"""Measures how many pods with device claims the decision core places per second.
 
-    benchmarks/device_claims.py                       # 200 nodes of 8 devices, 2,000 pods with a claim each
+    benchmarks/device_claims.py                       # 200 nodes with 8 devices, 2,000 pods with one claim each
     benchmarks/device_claims.py --nodes 50 --claims 500
 
-Every claim asks for one device by a selector in CEL that half of them match. A pod is decided, assumed and its devices
-are reserved, in memory; nothing is written. Machines differ: quote figures with the machine and its load.
+Every claim requests one device, with a CEL selector that half of the devices match. Each pod is decided and assumed,
+and its devices are reserved, in memory; nothing is written. Quote results with the machine and its load.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ API = "resource.k8s.io/v1"
 
 
 def slice_of(node: str, devices: int) -> dict[str, object]:
-    """What a node offers: devices of two models."""
+    """The ResourceSlice of a node, with devices of two models."""
     names = [
         {"name": f"d{number}", "attributes": {"model": {"string": "a" if number % 2 else "b"}}}
         for number in range(devices)
@@ -36,7 +36,7 @@ def slice_of(node: str, devices: int) -> dict[str, object]:
 
 
 def claim(name: str, model: str) -> dict[str, object]:
-    """A claim on one device of a model."""
+    """A claim for one device of a model."""
     expression = f'device.attributes["{DRIVER}"].model == "{model}"'
     exactly = {
         "deviceClassName": "gpu",
@@ -50,7 +50,7 @@ def claim(name: str, model: str) -> dict[str, object]:
 
 
 def main() -> None:
-    """Measure, and print."""
+    """Run the benchmark and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--devices", type=int, default=8)
@@ -77,7 +77,7 @@ def main() -> None:
             run_reserve(cluster.profile, decision.cycle, assumed, decision.node)
             placed += 1
         seconds.append(time.perf_counter() - began)
-    print(f"{options.nodes} nodes, {options.devices} devices each, {options.claims} claims")
+    print(f"{options.nodes} nodes, {options.devices} devices per node, {options.claims} claims")
     print(f"  decided  {len(pods) / sum(seconds):,.0f} pods/s, placed {placed}")
     print(f"  p50 {statistics.median(seconds) * 1e3:.2f} ms, worst {max(seconds) * 1e3:.1f} ms")
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Pods through an API server and a scheduler, as separate processes: how many a second, how late, at what cost.
+"""Measures throughput, latency and CPU time of pods scheduled through an API server, in separate processes.
 
     benchmarks/end_to_end.py                         # 5,000 nodes, 10,000 pods on `bayplan cluster`
-    benchmarks/end_to_end.py --kubeconfig FILE       # on a cluster that is there, whose nodes are ready
+    benchmarks/end_to_end.py --kubeconfig FILE       # on an existing cluster with ready nodes
 
-Creates the pods, watches them, and checks at the end that each was bound exactly once and that no node has more than it
-can take. Machines differ and are noisy: quote figures with the machine, and compare within one run.
+Creates the pods, watches them, and checks at the end that each pod was bound exactly once and that no node is
+overcommitted. Quote results with the machine, and compare only results of one run.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
-from bayplan.api.kinds import NODE, POD
 from bayplan.api.quantity import milli_value, parse
-from bayplan.client import HttpClient, connect
+from bayplan.client import HttpClient, connect, kinds
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 SCHEDULER = "bayplan-benchmark"
@@ -35,7 +34,7 @@ CPU = "100m"
 
 
 async def main() -> None:
-    """Start what is to be measured, put pods through it, report."""
+    """Start the cluster and the scheduler, create the pods, and report."""
     options = _options()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-benchmark-")))
@@ -49,10 +48,10 @@ async def main() -> None:
         client = await stack.enter_async_context(connect(kubeconfig))
         arguments = ["run", "--kubeconfig", str(kubeconfig), "--scheduler-name", SCHEDULER]
         processes["bayplan run"] = await _start(stack, *arguments)
-        nodes = len((await client.list(NODE, limit=0)).items)
+        nodes = len((await client.list(kinds.NODE, limit=0)).items)
         watcher = Watcher(options.pods)
         watching = asyncio.create_task(watcher.run(client))
-        await _schedules(client, watcher)
+        await _until_first_pod_is_bound(client, watcher)
         cpu_before = {name: _cpu_seconds(process.pid) for name, process in processes.items()}
         print(f"{nodes} nodes, {options.pods} pods, {os.cpu_count()} CPUs", flush=True)
         began = time.monotonic()
@@ -64,12 +63,12 @@ async def main() -> None:
         await _report(client, watcher, began, created, ended)
         for name, process in processes.items():
             spent = _cpu_seconds(process.pid) - cpu_before[name]
-            print(f"  {name:<16} {spent:7.1f} s of CPU, {1e6 * spent / options.pods:6.0f} us a pod")
+            print(f"  {name:<16} {spent:7.1f} s of CPU, {1e6 * spent / options.pods:6.0f} us per pod")
 
 
 @dataclass
 class Watcher:
-    """Sees when pods are bound, and whether one ever changes its node."""
+    """Records when each pod is bound, and pods that change their node."""
 
     expected: int
     created: dict[str, float] = field(default_factory=dict)
@@ -80,9 +79,9 @@ class Watcher:
 
     async def run(self, client: HttpClient) -> None:
         """Watch until cancelled."""
-        version = (await client.list(POD, NAMESPACE, limit=1)).resource_version
+        version = (await client.list(kinds.POD, NAMESPACE, limit=1)).resource_version
         while True:
-            events = client.watch(POD, NAMESPACE, resource_version=version)
+            events = client.watch(kinds.POD, NAMESPACE, resource_version=version)
             async with aclosing(events):
                 async for event in events:
                     version = event.resource_version or version
@@ -98,13 +97,13 @@ class Watcher:
             self.moved.append(name)
         if name not in self.bound:
             self.bound[name] = time.monotonic()
-            if len(self.bound) == self.expected + 1:  # with the first one
+            if len(self.bound) == self.expected + 1:  # including the first pod
                 self.all_bound.set()
 
 
-async def _schedules(client: HttpClient, watcher: Watcher) -> None:
-    """A first pod shows that the scheduler is there and knows the cluster."""
-    await client.request("POST", POD.path(NAMESPACE), body=_pod("first"))
+async def _until_first_pod_is_bound(client: HttpClient, watcher: Watcher) -> None:
+    """Wait until the scheduler has bound a first pod, and so knows the cluster."""
+    await client.request("POST", kinds.POD.path(NAMESPACE), body=_pod("first"))
     await _until(lambda: "first" in watcher.bound, 600, "the scheduler is up")
 
 
@@ -114,7 +113,7 @@ async def _create(client: HttpClient, number: int, watcher: Watcher, at_once: in
     async def create() -> None:
         for name in names:
             watcher.created[name] = time.monotonic()
-            await client.request("POST", POD.path(NAMESPACE), body=_pod(name))
+            await client.request("POST", kinds.POD.path(NAMESPACE), body=_pod(name))
 
     async with asyncio.TaskGroup() as tasks:
         for _ in range(at_once):
@@ -123,23 +122,23 @@ async def _create(client: HttpClient, number: int, watcher: Watcher, at_once: in
 
 async def _report(client: HttpClient, watcher: Watcher, began: float, created: float, ended: float) -> None:
     number = len(watcher.created)
-    late = [watcher.bound[name] - moment for name, moment in watcher.created.items()]
-    cuts = quantiles(late, n=100)
+    latencies = [watcher.bound[name] - moment for name, moment in watcher.created.items()]
+    cuts = quantiles(latencies, n=100)
     print(f"  created          {number / (created - began):7.0f} pods/s")
     print(f"  bound            {number / (ended - began):7.0f} pods/s")
-    print(f"  the last one was bound {ended - created:.1f} s after the last was created")
+    print(f"  last pod bound {ended - created:.1f} s after the last one was created")
     print(f"  from creation to binding: p50 {1000 * cuts[49]:.0f} ms, p99 {1000 * cuts[98]:.0f} ms")
-    pods = (await client.list(POD, NAMESPACE, limit=0)).items
-    waiting = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
+    pods = (await client.list(kinds.POD, NAMESPACE, limit=0)).items
+    pending = [pod.metadata.name for pod in pods if not pod.spec.nodeName]
     taken = Counter(pod.spec.nodeName for pod in pods)
     room = {
         node.metadata.name: milli_value(parse(node.status.allocatable["cpu"])) // milli_value(parse(CPU))
-        for node in (await client.list(NODE, limit=0)).items
+        for node in (await client.list(kinds.NODE, limit=0)).items
     }
-    overfull = [name for name, number in taken.items() if number > room.get(name, 0)]
+    overcommitted = [name for name, number in taken.items() if number > room.get(name, 0)]
     lost, twice = number + 1 - len(pods), len(watcher.moved)
-    print(f"  lost {lost}, waiting {len(waiting)}, bound twice {twice}, overfull nodes {len(overfull)}")
-    if lost or waiting or twice or overfull:
+    print(f"  lost {lost}, pending {len(pending)}, bound twice {twice}, overcommitted nodes {len(overcommitted)}")
+    if lost or pending or twice or overcommitted:
         raise SystemExit(1)
 
 
@@ -159,12 +158,12 @@ async def _until(condition: Any, seconds: float, what: str) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
-            raise SystemExit(f"gave up waiting until {what}")
+            raise SystemExit(f"timed out waiting until {what}")
         await asyncio.sleep(0.05)
 
 
 def _cpu_seconds(pid: int) -> float:
-    """User and system time of a process (Linux)."""
+    """User and system CPU time of a process (Linux only)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -180,7 +179,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=10_000)
-    parser.add_argument("--kubeconfig", type=Path, help="a cluster that is there already")
+    parser.add_argument("--kubeconfig", type=Path, help="use this cluster instead of starting one")
     return parser.parse_args()
 
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long `bayplan extender` takes to filter nodes over loopback, with a plugin that rejects half of them.
+"""Measures how long `bayplan extender` takes to filter nodes over loopback, with a plugin that rejects half of them.
 
     benchmarks/extender.py                      # 5,000 nodes of `bayplan cluster`, 1,000 requests of each kind
     benchmarks/extender.py --nodes 1000 --requests 200
 
-The plugin is asked in both forms, one node at a time and all at once, about names of nodes (nodeCacheCapable) and about
-whole ones. The client sends bytes that are ready and reads bytes. Machines differ and are noisy: quote figures with the
-machine and its load, and compare within one run.
+Runs the plugin in both forms, per node and for all nodes at once, with node names (nodeCacheCapable) and with whole
+nodes. The client sends prepared bytes and doesn't decode the responses. Quote results with the machine and its load,
+and compare only results of one run.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from statistics import quantiles
 
-from bayplan import Nodes, PodInfo, Rejections, filter_plugin
-from bayplan.api.kinds import NODE
-from bayplan.client import connect
-from bayplan.cluster.nodes import NodeInfo
+from bayplan import NodeInfo, Nodes, PodInfo, Rejections, filter_plugin
+from bayplan.client import connect, kinds
 
 BAYPLAN = Path(sys.executable).with_name("bayplan")
 LABEL = "kubernetes.io/hostname"
@@ -42,13 +40,13 @@ POD = {
 
 @filter_plugin
 def one_by_one(_pod: PodInfo, node: NodeInfo) -> str | None:
-    """Keep pods off odd nodes."""
+    """Reject odd nodes, one at a time."""
     return ODD if _odd(node.labels.get(LABEL)) else None
 
 
 @filter_plugin
 def whole_table(_pod: PodInfo, nodes: Nodes) -> Rejections:
-    """Keep pods off odd nodes, all at once."""
+    """Reject odd nodes, all at once."""
     return Rejections.where(nodes.label_where(LABEL, _odd), ODD)
 
 
@@ -57,7 +55,7 @@ def _odd(hostname: str | None) -> bool:
 
 
 async def main() -> None:
-    """Start what is to be measured, ask, report."""
+    """Start a cluster and extenders, send requests, and report."""
     options = _options()
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-benchmark-")))
@@ -65,7 +63,7 @@ async def main() -> None:
         cluster = ["cluster", "--nodes", str(options.nodes), "--kubeconfig", str(kubeconfig)]
         await stack.enter_async_context(_running(*cluster))
         client = await stack.enter_async_context(connect(kubeconfig))
-        nodes = [json.loads(raw) for raw in (await client.list(NODE, limit=0, decode=bytes)).items]
+        nodes = [json.loads(raw) for raw in (await client.list(kinds.NODE, limit=0, decode=bytes)).items]
         names = [node["metadata"]["name"] for node in nodes]
         bodies = {
             "names": json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names}).encode(),
@@ -78,14 +76,14 @@ async def main() -> None:
         for plugin in ("one_by_one", "whole_table"):
             for form, body in bodies.items():
                 watch = ["--kubeconfig", str(kubeconfig)] if form == "names" else []
-                async with _running("extender", "--plugin", f"{__file__}:{plugin}", "--port", "0", *watch) as said:
-                    await asyncio.to_thread(_measure, f"{plugin}, {form}", said, body, options.requests, len(names))
+                async with _running("extender", "--plugin", f"{__file__}:{plugin}", "--port", "0", *watch) as output:
+                    await asyncio.to_thread(_measure, f"{plugin}, {form}", output, body, options.requests, len(names))
         print(f"load at the end {_load()}")
 
 
-def _measure(what: str, said: str, body: bytes, requests: int, asked: int) -> None:
-    """Send the same request many times over one connection; the first ones, which warm up, do not count."""
-    port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", said)[0])
+def _measure(what: str, output: str, body: bytes, requests: int, number: int) -> None:
+    """Send the same request many times over one connection. The first requests warm up and are not measured."""
+    port = int(re.findall(r"http://127\.0\.0\.1:(\d+)", output)[0])
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     request = head.encode() + body
     with socket.create_connection(("127.0.0.1", port)) as connection:
@@ -96,8 +94,8 @@ def _measure(what: str, said: str, body: bytes, requests: int, asked: int) -> No
                 raise SystemExit(f"{what}: {answer['Error']}")
             time.sleep(0.1)
         passed = answer["NodeNames"] if answer["Nodes"] is None else answer["Nodes"]["items"]
-        if not 0.4 * asked <= len(passed) <= 0.6 * asked or len(passed) + len(answer["FailedNodes"]) != asked:
-            raise SystemExit(f"{what}: {len(passed)} of {asked} nodes passed, expected half of them")
+        if not 0.4 * number <= len(passed) <= 0.6 * number or len(passed) + len(answer["FailedNodes"]) != number:
+            raise SystemExit(f"{what}: {len(passed)} of {number} nodes passed, expected half of them")
         took = []
         for _ in range(requests):
             began = time.perf_counter()
@@ -129,17 +127,17 @@ def _summary(took: Sequence[float]) -> str:
 
 @asynccontextmanager
 async def _running(*arguments: str) -> AsyncIterator[str]:
-    """A bayplan command in a process of its own, once it has said where it serves; yields what it said."""
+    """Run a bayplan command in a process until it has printed its URL. Yields the output."""
     process = await asyncio.create_subprocess_exec(str(BAYPLAN), *arguments, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        said = ""
-        while "http://" not in said:
+        output = ""
+        while "http://" not in output:
             line = await asyncio.wait_for(process.stdout.readline(), 600)
             if not line:
-                raise SystemExit(f"bayplan {arguments[0]} has ended")
-            said += line.decode()
-        yield said
+                raise SystemExit(f"bayplan {arguments[0]} has exited")
+            output += line.decode()
+        yield output
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What measuring costs: decisions with metrics and without, turn and turn about, in one run.
+"""Measures the overhead of metrics: alternates between decisions with and without metrics, in one run.
 
     benchmarks/metrics.py                      # 5,000 nodes
     benchmarks/metrics.py --nodes 100
 
-A decision here is what the scheduling loop does of it: take a pod from the queue, decide, assume. Batches of pods
-alternate, so that both sides meet the same machine and the same cluster. Reported are the medians of the batches' means
-(what is sampled is in them, and the sorting of what was noted), and the median of the ratios of two batches that
-follow each other; all in CPU time of this thread. Two cases: pods that are all alike, and rest on what is known of each
-other, and pods of which no two are. What is noted of a binding is not in it: that is a request to the API server.
+As in the scheduling loop, each pod is popped from the queue, decided and assumed. Batches with and without metrics
+alternate, so both run on the same machine and cluster. The benchmark reports the medians of the batches' means, and
+the median ratio of two consecutive batches, in CPU time of this thread. The means include sampling, and sorting the
+recorded values into buckets. There are two cases: pods that are all alike, which reuse earlier results, and pods that
+all differ. Metrics of bindings are not included; a binding is a request to the API server.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from statistics import median
 
-from bayplan.cluster.pod_info import PodInfo
+from bayplan import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.framework.calling import call
 from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
 from bayplan.scheduling import Rotation, Templates, decide
 from bayplan.service.metrics.measuring import Metrics
-from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
 BATCH = 1000
 
 
 def main() -> None:
-    """Decide, alternate, report."""
+    """Run both cases and print the results."""
     options = _options()
     for name, pods in (("pods alike", _alike()), ("no two alike", _different())):
         off, on = _alternate(options.nodes, options.batches, pods)
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[float], list[float]]:
-    """What each batch of each side took, in microseconds a decision."""
+    """Return the microseconds per decision of each batch, without and with metrics."""
     state = ClusterState()
     for number in range(nodes):
         state.set_node(make_node(f"node-{number}", cpu="64", memory="256Gi", pods=500))
@@ -81,7 +81,7 @@ def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[
     figures: tuple[list[float], list[float]] = [], []
     gc.disable()
     for batch in range(2 * batches + 2):
-        side = (batch + batch // 2) % 2  # off, on, on, off: what changes steadily meanwhile favours none
+        side = (batch + batch // 2) % 2  # off, on, on, off: a steady drift favors neither side
         if side:
             taken = _batch(measured, pods, with_metrics, metrics.fold)
         else:
@@ -95,7 +95,7 @@ def _alternate(nodes: int, batches: int, pods: Iterator[PodInfo]) -> tuple[list[
 def _batch(
     queue: SchedulingQueue, pods: Iterator[PodInfo], attempt: Callable[[QueuedPod], None], finish: Callable[[], None]
 ) -> float:
-    """Microseconds a decision: of many in a row, for asking for the time of a thread is what takes time, too."""
+    """Return the mean microseconds per decision. Reading the thread's clock is slow, so it is read once per batch."""
     for pod in islice(pods, BATCH):
         queue.add(pod, time.monotonic())
     began = time.thread_time()
@@ -123,7 +123,7 @@ def _different() -> Iterator[PodInfo]:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--batches", type=int, default=20, help="batches of each side")
+    parser.add_argument("--batches", type=int, default=20, help="number of batches with and without metrics each")
     return parser.parse_args()
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How long the decision core takes to decide a preemption, in milliseconds.
+"""Measures how long the decision core takes to decide a preemption, in milliseconds.
 
     benchmarks/preemption.py                              # 5,000 nodes, 4 running pods on each
-    benchmarks/preemption.py --pods-per-node 30 --all     # every node is a candidate, not 10 % of them
+    benchmarks/preemption.py --pods-per-node 30 --all     # try every node instead of 10 % of them
 
-Every node is full of pods of low priority. Reported are the best, the median and the worst of some decisions, for pods
-that find their victims and for pods that find none. Machines are noisy: the best is what the work takes.
+Every node is full of low-priority pods. The benchmark reports the best, median and worst decision, for pods that find
+victims and for pods that don't. On a busy machine, the best result is the most meaningful.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
-from bayplan.cluster.pod_info import PodInfo
+from bayplan import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerConfiguration, build_profile, parse_configuration
 from bayplan.scheduling import Decision, decide
 from bayplan.service.heap import keep_heap
-from bayplan.testing.builders import make_node, make_pod
+from bayplan.testing import make_node, make_pod
 from bayplan.testing.offline import OfflineHandle
 
 ZONES = 10
@@ -32,7 +32,7 @@ APP = {"app": "vip"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A kind of pod, and what has to become of it."""
+    """A kind of pod, and its expected outcome."""
 
     name: str
     pod: Callable[[int], PodInfo]
@@ -40,13 +40,13 @@ class Case:
 
 
 def main() -> None:
-    """Fill a cluster, decide, report."""
+    """Fill a cluster, run all cases, and print the results."""
     options = _options()
     keep_heap()
     state, cpu = _full_cluster(options.nodes, options.pods_per_node)
     profile = build_profile(_configuration(every_node=options.all).profiles[0], OfflineHandle(state))
     gc.collect()
-    gc.freeze()  # as the scheduler does once it knows the cluster: a full collection in between would take longest
+    gc.freeze()  # like the scheduler once it knows the cluster; a full collection would dominate the worst result
     print(f"{options.nodes} nodes, {state.pod_count} running pods")
     for case in _cases(cpu):
         milliseconds = []
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _full_cluster(nodes: int, pods_per_node: int) -> tuple[ClusterState, int]:
-    """The cluster, and how many thousandths of a cpu each running pod has."""
+    """Return the cluster, and the CPU request of each running pod in millicores."""
     state, cpu = ClusterState(), 4000 // pods_per_node
     for number in range(nodes):
         name = f"node-{number}"
@@ -99,11 +99,11 @@ def _cases(cpu: int) -> list[Case]:
     return [
         Case("preempts one pod", vip("one", cpu), preempts),
         Case("preempts two pods", vip("two", cpu + 1), preempts),
-        Case("with anti-affinity to its like", vip("away", cpu, affinity=away), preempts),
+        Case("with anti-affinity to its own app", vip("away", cpu, affinity=away), preempts),
         Case("spread over zones and nodes", vip("spread", cpu, spec={"topologySpreadConstraints": spread}), preempts),
-        Case("fits nowhere, whoever goes", vip("huge", 5000), waits),
+        Case("too large for every node", vip("huge", 5000), waits),
         Case("preemption does not free enough", vip("some", 4000, priority=2), waits),
-        Case("nobody has a lower priority", vip("poor", cpu, priority=0), waits),
+        Case("no pod has a lower priority", vip("poor", cpu, priority=0), waits),
     ]
 
 

@@ -1,10 +1,10 @@
-"""The simplest scheduler there is: every second, list the pods without a node, list the nodes, choose, bind.
+"""The simplest scheduler: every second, list the unscheduled pods and the nodes, choose a node, and bind.
 
-It takes the pods whose spec.schedulerName is polling-scheduler:
+It schedules the pods whose spec.schedulerName is polling-scheduler:
 
     python examples/polling_scheduler.py --kubeconfig FILE
 
-Both choices are functions; write your own and give them to `PollingScheduler`.
+Both choices are functions. Write your own and pass them to `PollingScheduler`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from collections.abc import Callable, Sequence
 
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, TransportError, connect, kinds
 
 NAME = "polling-scheduler"
 
@@ -26,7 +25,7 @@ log = logging.getLogger(NAME)
 
 
 def ready_nodes(pod: Pod, nodes: Sequence[Node]) -> Sequence[Node]:
-    """The nodes that are ready, and neither cordoned nor tainted."""
+    """Return the nodes that are ready, and neither cordoned nor tainted."""
     return [
         node
         for node in nodes
@@ -37,12 +36,12 @@ def ready_nodes(pod: Pod, nodes: Sequence[Node]) -> Sequence[Node]:
 
 
 def any_node(pod: Pod, available: Sequence[Node]) -> Node | None:
-    """One of them at random. None, as when there are none, leaves the pod for the next round."""
+    """Return a random node. None, which means that there are no nodes, leaves the pod to the next round."""
     return random.choice(available) if available else None
 
 
 class PollingScheduler:
-    """Schedules in rounds, `interval` seconds apart."""
+    """Schedules all pending pods once every `interval` seconds."""
 
     def __init__(
         self,
@@ -58,19 +57,19 @@ class PollingScheduler:
         self._interval = interval
 
     async def run(self) -> None:
-        """Schedule until cancelled, whatever the server says."""
+        """Schedule until cancelled. Errors of the API server are logged."""
         while True:
             try:
                 await self.round()
             except (ApiError, TransportError) as error:
-                log.warning("this round came to nothing: %s", error)
+                log.warning("round failed: %s", error)
             await asyncio.sleep(self._interval)
 
     async def round(self) -> None:
-        """Offer every pod that waits a node."""
-        waiting = await self._client.list(POD, field_selector=f"spec.schedulerName={NAME},spec.nodeName=")
-        nodes = await self._client.list(NODE)
-        for pod in waiting.items:
+        """Schedule every pending pod."""
+        pending = await self._client.list(kinds.POD, field_selector=f"spec.schedulerName={NAME},spec.nodeName=")
+        nodes = await self._client.list(kinds.NODE)
+        for pod in pending.items:
             node = self._choose_node(pod, self._choose_available(pod, nodes.items))
             if node is None:
                 log.info("%s/%s: no node available", pod.metadata.namespace, pod.metadata.name)
@@ -87,7 +86,7 @@ class PollingScheduler:
 
 
 async def main(kubeconfig: str | None, interval: float) -> None:
-    """Schedule the pods of one cluster."""
+    """Connect to a cluster and schedule its pods."""
     async with connect(kubeconfig) as client:
         await PollingScheduler(client, interval=interval).run()
 
@@ -95,7 +94,7 @@ async def main(kubeconfig: str | None, interval: float) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, the pod's service account")
+    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, or the pod's service account")
     parser.add_argument("--interval", type=float, default=1.0, help="seconds between two rounds (default: 1)")
     arguments = parser.parse_args()
     try:

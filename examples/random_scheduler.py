@@ -1,6 +1,6 @@
-"""A scheduler in one file, over the API client alone: a random filter, and a random score.
+"""A scheduler in one file that uses only the API client: a random filter and a random score.
 
-It takes the pods whose spec.schedulerName is random-scheduler:
+It schedules the pods whose spec.schedulerName is random-scheduler:
 
     python examples/random_scheduler.py --kubeconfig FILE
     kubectl apply -f examples/manifests/nginx.yaml   # with schedulerName: random-scheduler
@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.api.kinds import CORE_EVENT, NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect, kinds
 
 NAME = "random-scheduler"
 RETRY_SECONDS = 1.0
@@ -27,12 +26,12 @@ log = logging.getLogger(NAME)
 
 
 def random_filter(pod: Pod, node: Node) -> bool:
-    """Let about every second node pass."""
+    """Accept about half of the nodes."""
     return random.random() < 0.5
 
 
 def random_score(pod: Pod, node: Node) -> int:
-    """Find any node as good as any other."""
+    """Give each node a random score."""
     return random.randrange(100)
 
 
@@ -41,13 +40,13 @@ SCORES: tuple[Callable[[Pod, Node], int], ...] = (random_score,)
 
 
 class RandomScheduler:
-    """Takes unscheduled pods one by one, in the order in which they come; its reflector tells it of them."""
+    """Schedules pods one by one, in the order in which its reflector reports them."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._queue: asyncio.Queue[str] = asyncio.Queue()
         mine = f"spec.schedulerName={NAME},spec.nodeName="
-        self._pods: Reflector[Pod] = Reflector(client, POD, self, field_selector=mine)
+        self._pods: Reflector[Pod] = Reflector(client, kinds.POD, self, field_selector=mine)
 
     async def run(self) -> None:
         """Schedule until cancelled."""
@@ -55,7 +54,7 @@ class RandomScheduler:
             tasks.create_task(self._pods.run())
             while True:
                 key = await self._queue.get()
-                if pod := self._pods.store.get(key):  # else it is gone, or on a node already
+                if pod := self._pods.store.get(key):  # otherwise it was deleted, or already has a node
                     await self._try_to_schedule(key, pod)
 
     async def _try_to_schedule(self, key: str, pod: Pod) -> None:
@@ -69,7 +68,7 @@ class RandomScheduler:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._queue.put_nowait, key)
 
     async def _schedule(self, pod: Pod) -> bool:
-        nodes = (await self._client.list(NODE)).items
+        nodes = (await self._client.list(kinds.NODE)).items
         feasible = [node for node in nodes if all(passes(pod, node) for passes in FILTERS)]
         if not feasible:
             log.info("no node passed the filters")
@@ -78,10 +77,10 @@ class RandomScheduler:
         log.info("priorities: %s", priorities)
         best = max(priorities, key=priorities.__getitem__)
         await self._client.bind(pod.metadata.namespace, pod.metadata.name, best, uid=pod.metadata.uid)
-        await self._tell(pod, best)
+        await self._record(pod, best)
         return True
 
-    async def _tell(self, pod: Pod, node: str) -> None:
+    async def _record(self, pod: Pod, node: str) -> None:
         metadata = pod.metadata
         message = f"pod [{metadata.namespace}/{metadata.name}] is successfully scheduled to node {node}"
         log.info(message)
@@ -103,25 +102,25 @@ class RandomScheduler:
             "lastTimestamp": now,
             "count": 1,
         }
-        await self._client.create(CORE_EVENT, event)
+        await self._client.create(kinds.CORE_EVENT, event)
 
     def added(self, new: Pod) -> None:
-        """A pod waits for us."""
+        """Queue a pod that needs a node."""
         self._queue.put_nowait(f"{new.metadata.namespace}/{new.metadata.name}")
 
     def updated(self, old: Pod, new: Pod) -> None:
-        """It is in the queue already."""
+        """The pod is already in the queue."""
 
     def deleted(self, old: Pod) -> None:
-        """It is gone, or has a node now: the queue will notice."""
+        """The pod was deleted or has a node. `run` skips it, because the store no longer contains it."""
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """The server sent a pod that is none."""
+        """Log a pod that can't be decoded."""
         log.warning("skipping a pod: %s", error)
 
 
 async def main(kubeconfig: str | None) -> None:
-    """Schedule the pods of one cluster."""
+    """Connect to a cluster and schedule its pods."""
     async with connect(kubeconfig) as client:
         await RandomScheduler(client).run()
 
@@ -129,7 +128,7 @@ async def main(kubeconfig: str | None) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, the pod's service account")
+    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, or the pod's service account")
     try:
         asyncio.run(main(parser.parse_args().kubeconfig))
     except ConfigError as problem:

@@ -1,7 +1,6 @@
-"""A scheduler as a controller: whatever happens to a pod, `reconcile` brings it to what it should be.
+"""A scheduler as a controller: `reconcile` brings each pod to its desired state.
 
-A reflector tells of the pods of one scheduler name, a queue holds those that need a look, and what fails is looked at
-again:
+A reflector reports the pods of one scheduler name, a queue holds the pods to reconcile, and failed pods are retried:
 
     python examples/reconcile_loop.py --kubeconfig FILE --scheduler-name reconcile-scheduler
 """
@@ -15,8 +14,7 @@ import random
 
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect
+from bayplan.client import ApiError, Client, ConfigError, Reflector, TransportError, connect, kinds
 
 RETRY_SECONDS = 1.0
 
@@ -29,7 +27,9 @@ class Reconciler:
     def __init__(self, client: Client, scheduler_name: str) -> None:
         self._client = client
         self._work: asyncio.Queue[str] = asyncio.Queue()
-        self._pods: Reflector[Pod] = Reflector(client, POD, self, field_selector=f"spec.schedulerName={scheduler_name}")
+        self._pods: Reflector[Pod] = Reflector(
+            client, kinds.POD, self, field_selector=f"spec.schedulerName={scheduler_name}"
+        )
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -40,16 +40,16 @@ class Reconciler:
                 try:
                     retry = await self.reconcile(self._pods.store.get(key))
                 except (ApiError, TransportError) as error:
-                    log.warning("%s: %s; trying again", key, error)
+                    log.warning("%s: %s; retrying", key, error)
                     retry = RETRY_SECONDS
                 if retry is not None:
                     asyncio.get_running_loop().call_later(retry, self._work.put_nowait, key)
 
     async def reconcile(self, pod: Pod | None) -> float | None:
-        """Do what is left to do for a pod; return in how many seconds to look at it again, None for not at all."""
+        """Bind the pod if it needs a node. Return the seconds until a retry, or None if it is done."""
         if pod is None or pod.metadata.deletionTimestamp or pod.spec.nodeName:
             return None
-        nodes = (await self._client.list(NODE)).items
+        nodes = (await self._client.list(kinds.NODE)).items
         if not nodes:
             return RETRY_SECONDS
         node = random.choice(nodes).metadata.name
@@ -58,22 +58,22 @@ class Reconciler:
         return None
 
     def added(self, new: Pod) -> None:
-        """A pod was created, or was there when we came."""
+        """Queue a pod that was created, or existed at startup."""
         self._work.put_nowait(f"{new.metadata.namespace}/{new.metadata.name}")
 
     def updated(self, old: Pod, new: Pod) -> None:
-        """Whether it has a node is all we care about, and we are the ones who give it one."""
+        """Ignore updates: only the node matters, and only this scheduler sets it."""
 
     def deleted(self, old: Pod) -> None:
-        """Nothing is left to do: `reconcile` will not find it."""
+        """Ignore deletions: nothing is left to do."""
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """The server sent a pod that is none."""
+        """Log a pod that can't be decoded."""
         log.warning("skipping a pod: %s", error)
 
 
 async def main(kubeconfig: str | None, scheduler_name: str) -> None:
-    """Reconcile the pods of one cluster."""
+    """Connect to a cluster and reconcile its pods."""
     async with connect(kubeconfig) as client:
         await Reconciler(client, scheduler_name).run()
 
@@ -81,7 +81,7 @@ async def main(kubeconfig: str | None, scheduler_name: str) -> None:
 if __name__ == "__main__":
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, the pod's service account")
+    parser.add_argument("--kubeconfig", help="default: $KUBECONFIG, ~/.kube/config, or the pod's service account")
     parser.add_argument("--scheduler-name", default="reconcile-scheduler")
     arguments = parser.parse_args()
     try:

@@ -1,9 +1,9 @@
-"""A plugin named `sample` at two extension points, with arguments of its own, enabled by a configuration.
+"""A plugin named `sample` with arguments, at two extension points, enabled by a configuration file.
 
-It says which pods PreFilter is asked about, and where they were bound:
+It logs each pod in PreFilter, and its node in PostBind:
 
     bayplan run --config examples/sample-scheduler-config.yaml --plugin examples/sample_scheduler.py -v
-    python examples/sample_scheduler.py --kubeconfig FILE       # the same
+    python examples/sample_scheduler.py --kubeconfig FILE       # does the same
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bayplan import CycleState, Nodes, Plugin, PodInfo
+from bayplan import CycleState, Nodes, Plugin, PodInfo, run
 
 log = logging.getLogger("bayplan.sample")  # loggers below `bayplan` follow -v
 
 
 @dataclass(frozen=True)
 class SampleArguments:
-    """What the configuration may say under `pluginConfig`, with what it is where it says nothing."""
+    """The plugin's arguments in `pluginConfig`, with their defaults."""
 
     favoriteColor: str = "#326CE5"
     favoriteNumber: int = 7
@@ -28,7 +28,7 @@ class SampleArguments:
 
 
 class Sample(Plugin):
-    """Takes part and has nothing against anything."""
+    """Logs calls and rejects nothing."""
 
     name = "sample"
     arguments = SampleArguments
@@ -37,16 +37,14 @@ class Sample(Plugin):
         log.info("sample is enabled: %s", args)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-        """Called once for each attempt, before any node is looked at."""
+        """Called once per attempt, before any node is filtered."""
         log.info("pre filter called for pod %s", pod.key)
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Called when the pod is bound."""
+        """Called after the pod is bound."""
         log.info("pod %s is bound to %s", pod.key, node_name)
 
 
 if __name__ == "__main__":
-    from bayplan.cli.run import run
-
     configuration = Path(__file__).with_name("sample-scheduler-config.yaml")
     run(["--config", str(configuration), "--plugin", __file__, "-v", *sys.argv[1:]])

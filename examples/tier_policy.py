@@ -1,17 +1,18 @@
-"""A policy in a file: nodes have a tier, and so have pods.
+"""A policy in a file: nodes and pods have a tier.
 
-Nodes labelled tier=control take nothing; those labelled tier=cronjob take only pods that select that tier, which go
-nowhere else. Among the rest, chance decides. A pod that no node takes waits, with the reasons in its status.
+Nodes with the label tier=control accept no pods. Nodes with the label tier=cronjob accept only pods that select this
+tier, and these pods run nowhere else. All other pods go to a random node. If no node is feasible, the pod stays
+pending, with the reasons in its status.
 
     bayplan run --plugin examples/tier_policy.py
-    python examples/tier_policy.py --kubeconfig FILE       # the same
+    python examples/tier_policy.py --kubeconfig FILE       # does the same
     kubectl apply -f examples/manifests/cronjobs.yaml
 """
 
 import random
 import sys
 
-from bayplan import filter_plugin, score_plugin
+from bayplan import filter_plugin, run, score_plugin
 
 
 @filter_plugin
@@ -28,13 +29,11 @@ def tier(pod, node):
     return None
 
 
-@score_plugin(weight=10_000)  # more than all other scores together
+@score_plugin(weight=10_000)  # more than all other scores combined
 def chance(pod, node):
-    """Find any node as good as any other."""
+    """Give each node a random score."""
     return random.randint(0, 100)
 
 
 if __name__ == "__main__":
-    from bayplan.cli.run import run
-
     run(["--plugin", __file__, *sys.argv[1:]])

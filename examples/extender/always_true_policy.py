@@ -1,6 +1,6 @@
-"""A filter that has nothing against any node, and says so in the log: the place to begin.
+"""A filter that accepts every node and logs each of them. Start here for a filter of your own.
 
-A reason, as a string, would keep the pod off the node.
+To reject a node, return the reason as a string.
 
     bayplan extender --plugin examples/extender/always_true_policy.py
 """
@@ -15,5 +15,5 @@ log.setLevel(logging.INFO)
 
 @filter_plugin
 def always_true(pod, node):
-    """Let every pod go everywhere."""
+    """Accept every node."""
     log.info("pod %s may go to node %s", pod.key, node.name)

@@ -1,6 +1,6 @@
-"""A binder: the scheduler in front leaves binding to the extender, which asks the API server for it.
+"""A binder: kube-scheduler leaves binding to this extender, which binds pods through the API server.
 
-It needs the cluster: --watch takes the kubeconfig that kubectl would take, or the pod's service account.
+It needs access to the cluster. --watch uses the kubeconfig that kubectl would use, or the pod's service account.
 
     bayplan extender --watch --plugin examples/extender/binder_policy.py
 """
@@ -14,7 +14,7 @@ log.setLevel(logging.INFO)
 
 
 class ApiBinder(Plugin):
-    """Binds through the API, and leaves a line in the log."""
+    """Binds pods through the API, and logs each binding."""
 
     name = "api-binder"
 
@@ -22,6 +22,6 @@ class ApiBinder(Plugin):
         self._handle = handle
 
     async def bind(self, cycle, pod, node_name):
-        """Bind the pod; what the API server objects to, the scheduler in front is told."""
+        """Bind the pod. Errors of the API server are returned to kube-scheduler."""
         await self._handle.client.bind(pod.namespace, pod.name, node_name, uid=pod.uid)
         log.info("pod %s is bound to node %s", pod.key, node_name)

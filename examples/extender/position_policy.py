@@ -1,6 +1,6 @@
-"""A score that goes by nothing but the place of a node in the question: the later, the better, up to the eleventh.
+"""A score that depends only on the position of a node in the request.
 
-The first node of the question gets nothing.
+The first node gets the worst score, and the eleventh and all later ones get the best.
 
     bayplan extender --plugin examples/extender/position_policy.py
 """
@@ -12,5 +12,5 @@ from bayplan import score_plugin
 
 @score_plugin
 def position(pod, nodes):
-    """Give 0, 10, 20, ... to the nodes in their order; a parameter called `nodes` is all of them at once."""
+    """Score the nodes 0, 10, 20, ... in their order. A parameter named `nodes` gets all nodes at once."""
     return np.minimum(10 * np.arange(len(nodes)), 100)

@@ -1,4 +1,4 @@
-"""`python -m bayplan` does what `bayplan` does."""
+"""`python -m bayplan` runs `bayplan`."""
 
 from bayplan.cli import main
 

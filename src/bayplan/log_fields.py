@@ -1,7 +1,7 @@
-"""What a log line is about, as an argument of it: text where the log is text, a field of its own where it is JSON.
+"""Arguments of log lines that are text in a text log, and fields in a JSON log.
 
-`log.info("pod %s bound to node %s", about_pod(pod), about_node(name))` reads the same in any log, and the names of pods
-and nodes can be searched for as fields, under the names that klog gives them.
+`log.info("pod %s bound to node %s", about_pod(pod), about_node(name))` has the same text in both. In JSON, pods and
+nodes are also fields, with klog's names, so that you can search for them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol
 
 SCORES = 5
-"""The level, below logging.DEBUG, of what is too much even for those who look for mistakes: klog's 10."""
+"""A log level below logging.DEBUG, for the scores of every node. Like klog's level 10."""
 
 
 class LogField(NamedTuple):
-    """An argument of a log line. `name` and `value`: the field in JSON; `text`: what the line says."""
+    """An argument of a log line: `name` and `value` are the field in JSON, `text` is its text."""
 
     name: str
     value: Any
@@ -24,7 +24,7 @@ class LogField(NamedTuple):
 
 
 class HasName(Protocol):
-    """A pod, in whatever form."""
+    """A pod in any form."""
 
     @property
     def namespace(self) -> str:
@@ -36,12 +36,12 @@ class HasName(Protocol):
 
 
 def about_pod(pod: HasName, field: str = "pod") -> LogField:
-    """A pod; in a line about two pods, one of them needs another `field`."""
+    """A pod. In a line about two pods, give one of them another `field`."""
     return pod_named(pod.namespace, pod.name, field)
 
 
 def pod_named(namespace: str, name: str, field: str = "pod") -> LogField:
-    """A pod of which no more is known."""
+    """A pod of which only the name is known."""
     return LogField(field, {"name": name, "namespace": namespace}, f"{namespace}/{name}")
 
 

@@ -63,14 +63,14 @@ def test_handles(volume, driver, handle):
     ("volume", "problem"),
     [
         pytest.param(disk({ZONE: "us-a-1__eu-b-1"}), "multiple or no regions", id="zones of two regions"),
-        pytest.param(disk({ZONE: "one__two"}), "zone in unexpected format", id="odd zones"),
+        pytest.param(disk({ZONE: "one__two"}), "zone in unexpected format", id="malformed zones"),
         pytest.param(disk(awsElasticBlockStore={"volumeID": "aws://z/x"}), "Invalid format for AWS volume", id="EBS"),
         pytest.param(
             disk(azureDisk={"diskName": "d", "diskURI": "u", "kind": "Shared"}), "is not supported", id="Azure"
         ),
     ],
 )
-def test_what_no_driver_would_find(volume, problem):
+def test_untranslatable_volume(volume, problem):
     with pytest.raises(Untranslatable, match=problem):
         translated(volume)
 
@@ -86,11 +86,13 @@ def test_what_no_driver_would_find(volume, problem):
             {}, [term(**{BETA_ZONE: ["a"], BETA_REGION: ["r"]})], [{KEY: ["a"], REGION: ["r"]}], id="beta regions"
         ),
         pytest.param({ZONE: "b__a"}, None, [{KEY: ["a", "b"]}], id="labels"),
-        pytest.param({ZONE: "__"}, None, None, id="labels that name no zone"),
+        pytest.param({ZONE: "__"}, None, None, id="labels without a zone"),
         pytest.param(
             {ZONE: "a"}, [term(k=["1"]), term(k=["2"])], [{"k": ["1"], KEY: ["a"]}, {"k": ["2"], KEY: ["a"]}], id="both"
         ),
-        pytest.param({ZONE: "b"}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity goes before labels"),
+        pytest.param(
+            {ZONE: "b"}, [term(**{ZONE: ["a"]})], [{KEY: ["a"]}], id="node affinity takes precedence over labels"
+        ),
     ],
 )
 def test_topology(labels, terms, expected):
@@ -101,5 +103,5 @@ def test_topology(labels, terms, expected):
     assert found == expected
 
 
-def test_volumes_that_never_were_of_a_plugin():
+def test_volumes_of_no_former_plugin():
     assert in_tree_plugin(disk(nfs={"path": "/", "server": "s"}).spec) is None

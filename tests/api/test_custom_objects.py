@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import custom_kind
 from bayplan.api.objects import UndecodableObject, convert, decode, encode
 
 POD_GROUPS = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io")
 DOCUMENT = b'{"kind":"PodGroup","metadata":{"name":"red","managedFields":[{}]},"spec":{"minMember":3},"extra":[1]}'
 
 
-def test_a_reference_says_where_the_kind_is_served():
+def test_reference_determines_the_path_of_a_kind():
     assert POD_GROUPS.api_version == "scheduling.x-k8s.io/v1alpha1"
     assert POD_GROUPS.path("default", "red", "status") == (
         "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups/red/status"
@@ -20,25 +21,25 @@ def test_a_reference_says_where_the_kind_is_served():
 
 
 @pytest.mark.parametrize("reference", ["", "PodGroup", "podgroups.v1", "podgroups.example.com", "a b.v1.c"])
-def test_what_is_no_reference_is_refused(reference):
+def test_malformed_reference_is_rejected(reference):
     with pytest.raises(ValueError, match=r"expected .* plural\.version\.group"):
         custom_kind(reference)
 
 
-def test_the_whole_document_is_kept_but_for_managed_fields():
+def test_document_is_kept_without_managed_fields():
     group = decode(POD_GROUPS.type, DOCUMENT)
     assert isinstance(group, CustomObject)
     assert (group["spec"]["minMember"], group["extra"], group.metadata.name) == (3, [1], "red")
     assert decode(POD_GROUPS.type, encode(group)) == group
 
 
-def test_a_converted_document_is_left_as_it_is():
+def test_conversion_does_not_modify_the_document():
     document = {"metadata": {"name": "red", "managedFields": [{}]}}
     assert convert(POD_GROUPS.type, document) == {"metadata": {"name": "red"}}
     assert document["metadata"]["managedFields"] == [{}]
 
 
 @pytest.mark.parametrize("raw", [b"[]", b"{", b"3", b'"x"', b""])
-def test_what_is_no_object_is_refused(raw):
+def test_non_object_is_rejected(raw):
     with pytest.raises(UndecodableObject):
         decode(POD_GROUPS.type, raw)

@@ -23,6 +23,6 @@ def test_durations(text, seconds):
 
 
 @pytest.mark.parametrize("text", ["", "s", "15", "15 parsecs", "1m 30s", "1d", "--1s", "+"])
-def test_what_is_no_duration_says_what_would_be(text):
+def test_malformed_duration_error_gives_an_example(text):
     with pytest.raises(ValueError, match="such as 10s"):
         durations.parse(text)

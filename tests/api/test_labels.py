@@ -63,7 +63,7 @@ def test_label_selectors(selector, matches):
         ("a=-b", "a valid label must be an empty string"),
     ],
 )
-def test_label_selectors_that_make_no_sense(selector, message):
+def test_invalid_label_selector(selector, message):
     with pytest.raises(InvalidSelector) as caught:
         parse_label_selector(selector)
     assert message in str(caught.value)
@@ -90,12 +90,12 @@ def test_field_selectors(selector, matches):
     ("selector", "message"),
     [("colour=red", "field label not supported: colour"), ("a", "invalid selector: 'a'; can't understand 'a'")],
 )
-def test_field_selectors_that_make_no_sense(selector, message):
+def test_invalid_field_selector(selector, message):
     with pytest.raises(InvalidSelector, match=message):
         parse_field_selector(selector, lambda field: field == "a")
 
 
-def test_what_a_field_has_to_be():
+def test_required_value_of_a_field():
     selector = parse_field_selector("a=1,b!=2", lambda _: True)
     assert (selector.exact("a"), selector.exact("b")) == ("1", None)
 
@@ -106,7 +106,7 @@ def test_label_keys(key):
 
 
 @pytest.mark.parametrize("key", ["", "-a", "a b", "/a", "example.com/", "a/b/c", "Example.com/a", "a" * 64])
-def test_label_keys_that_are_none(key):
+def test_invalid_label_key(key):
     assert label_key_errors(key)
 
 

@@ -24,21 +24,21 @@ def selector(*terms):
         (expression("zone", "In", "b"), False),
         (expression("rack", "In", "1"), False),
         (expression("zone", "NotIn", "b"), True),
-        pytest.param(expression("rack", "NotIn", "1"), True, id="what it lacks, it has not in any value"),
+        pytest.param(expression("rack", "NotIn", "1"), True, id="NotIn matches a missing label"),
         (expression("zone", "Exists"), True),
         (expression("rack", "DoesNotExist"), True),
         (expression("gen", "Gt", "5"), True),
         (expression("gen", "Gt", "6"), False),
         (expression("gen", "Lt", "7"), True),
-        pytest.param(expression("odd", "Gt", "5"), False, id="a value that is no integer is not compared"),
-        pytest.param(expression("rack", "Lt", "5"), False, id="nor one that is not there"),
+        pytest.param(expression("odd", "Gt", "5"), False, id="Gt doesn't match a value that is no integer"),
+        pytest.param(expression("rack", "Lt", "5"), False, id="Lt doesn't match a missing label"),
     ],
 )
 def test_expressions(wanted, matches):
     assert selector({"matchExpressions": [wanted]}).matches(LABELS, "n") is matches
 
 
-def test_terms_are_alternatives_and_expressions_are_not():
+def test_terms_are_ored_and_expressions_are_anded():
     both = {"matchExpressions": [expression("zone", "In", "a"), expression("gen", "In", "7")]}
     assert not selector(both).matches(LABELS, "n")
     assert selector(both, {"matchExpressions": [expression("gen", "In", "6")]}).matches(LABELS, "n")
@@ -71,12 +71,12 @@ def test_fields(operator, name, matches):
         (expression("zone", "Gt", "9223372036854775808"), "nodeSelectorTerms[0].matchExpressions[0].values[0]"),
         (expression("a b", "In", "x"), "nodeSelectorTerms[0].matchExpressions[0].key"),
         pytest.param(
-            expression("zone", "Gt", "-1"), "nodeSelectorTerms[0].matchExpressions[0].values[0]", id="no label"
+            expression("zone", "Gt", "-1"), "nodeSelectorTerms[0].matchExpressions[0].values[0]", id="not a label value"
         ),
         (expression("zone", "In", "-"), "nodeSelectorTerms[0].matchExpressions[0].values[0]"),
     ],
 )
-def test_faults_name_their_path_and_match_nothing(wanted, path):
+def test_invalid_term_has_an_error_with_path_and_matches_nothing(wanted, path):
     parsed = selector({"matchExpressions": [wanted]})
     assert [fault.path for fault in parsed.errors] == [path]
     assert not parsed.matches(LABELS, "n")
@@ -88,7 +88,7 @@ def test_fields_take_one_value():
     assert not parsed.matches(LABELS, "n")
 
 
-def test_a_term_with_a_fault_does_not_spoil_the_others():
+def test_invalid_term_does_not_affect_other_terms():
     good = {"matchExpressions": [expression("zone", "In", "a")]}
     assert selector({"matchExpressions": [expression("zone", "Near", "a")]}, good).matches(LABELS, "n")
 
@@ -114,7 +114,7 @@ def test_node_selector_and_affinity_both_have_to_match():
     assert not required.matches({"gen": "6"}, "n")
 
 
-def test_preferred_terms_without_weight_or_content_are_left_out():
+def test_preferred_terms_without_weight_or_content_are_omitted():
     terms = [
         {"weight": 0, "preference": {"matchExpressions": [expression("zone", "In", "a")]}},
         {"weight": 5, "preference": {}},

@@ -9,10 +9,11 @@ from lightkube.models.core_v1 import ConfigMap, Container, Node, Pod, PodList, P
 from lightkube.models.meta_v1 import ObjectMeta
 from lightkube.models.networking_v1 import IPBlock, NetworkPolicyIngressRule
 
-from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode, micro_time
+from bayplan.api.objects import UndecodableObject, bare, convert, decode, encode
+from bayplan.api.times import micro_time
 
 
-def test_a_plain_pod_goes_both_ways_without_empty_fields():
+def test_pod_round_trips_without_empty_fields():
     raw = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web"},"spec":{"containers":[{"name":"c"}]}}'
     assert decode(Pod, raw) == Pod(metadata=ObjectMeta(name="web"), spec=PodSpec(containers=[Container(name="c")]))
     assert msgspec.json.decode(encode(decode(Pod, raw))) == msgspec.json.decode(raw)
@@ -29,7 +30,7 @@ def test_a_plain_pod_goes_both_ways_without_empty_fields():
             id="optional list",
         ),
         pytest.param(Pod, {"spec": {"containers": None}}, lambda o: o.spec.containers, [], id="required list"),
-        pytest.param(Pod, {"spec": {}}, lambda o: o.spec.containers, [], id="required list that is absent"),
+        pytest.param(Pod, {"spec": {}}, lambda o: o.spec.containers, [], id="missing required list"),
         pytest.param(
             Pod,
             {"spec": {"containers": [{"name": None}]}},
@@ -40,15 +41,15 @@ def test_a_plain_pod_goes_both_ways_without_empty_fields():
         pytest.param(Pod, {"spec": {"containers": [None]}}, lambda o: o.spec.containers[0].name, "", id="null element"),
         pytest.param(Pod, {"metadata": {"labels": None}}, lambda o: o.metadata.labels, None, id="optional map"),
         pytest.param(PodList, {"items": None}, lambda o: o.items, [], id="items of a list"),
-        pytest.param(ConfigMap, {"data": None, "x": 1}, lambda o: o.data, None, id="beside an unknown field"),
+        pytest.param(ConfigMap, {"data": None, "x": 1}, lambda o: o.data, None, id="with an unknown field"),
     ],
 )
-def test_null_reads_as_empty(cls, document, look, expected):
+def test_null_decodes_as_empty(cls, document, look, expected):
     assert look(decode(cls, encode(document))) == expected
     assert look(convert(cls, document)) == expected
 
 
-def test_repairing_keeps_all_else_and_leaves_the_document_alone():
+def test_repair_keeps_other_fields_and_does_not_modify_the_document():
     document = {
         "kind": "Pod",
         "metadata": {"name": "p", "labels": {"a": "b"}},
@@ -78,12 +79,12 @@ def test_managed_fields_are_dropped():
     assert decode(Pod, encode(document)).metadata.managedFields is None
 
 
-def test_an_empty_struct_survives():
+def test_empty_struct_is_kept():
     document = {"spec": {"containers": [], "volumes": [{"name": "v", "emptyDir": {}}]}}
     assert msgspec.json.decode(encode(convert(Pod, document)))["spec"] == document["spec"]
 
 
-def test_list_items_are_told_their_kind():
+def test_missing_kind_is_set():
     assert decode(Pod, b'{"metadata":{"name":"web"}}').kind == "Pod"
 
 
@@ -93,7 +94,7 @@ def test_list_items_are_told_their_kind():
         pytest.param(
             b'{"metadata":{"name":"web","namespace":"shop"},"spec":{"containers":[{"name":"c","ports":[{"containerPort":"x"}]}]}}',
             "Pod shop/web: Expected `int`, got `str` at spec.containers[0].ports[0].containerPort",
-            id="a wrong type deep inside",
+            id="nested field of the wrong type",
         ),
         pytest.param(
             b'{"metadata":{"name":"web"},"spec":3}', "Pod web: Expected `object | null`, got `int` at spec", id="shape"
@@ -104,19 +105,19 @@ def test_list_items_are_told_their_kind():
             id="time",
         ),
         pytest.param(b"[]", "Pod: Expected `object`, got `array`", id="not an object"),
-        pytest.param(b'{"metadata":', "Pod: Input data was truncated", id="cut off"),
-        pytest.param(b"", "Pod: Input data was truncated", id="nothing"),
+        pytest.param(b'{"metadata":', "Pod: Input data was truncated", id="truncated"),
+        pytest.param(b"", "Pod: Input data was truncated", id="empty"),
         pytest.param(b'{"metadata":{"name":"\xff"}}', "Pod: ", id="not UTF-8"),
         pytest.param(b'{"a":' * 100_000, "Pod: ", id="nested too deeply"),
     ],
 )
-def test_what_cannot_be_read_is_named(raw, message):
+def test_decoding_error_names_the_object(raw, message):
     with pytest.raises(UndecodableObject) as caught:
         decode(Pod, raw)
     assert str(caught.value).startswith(message)
 
 
-def test_the_parts_of_an_error():
+def test_parts_of_a_decoding_error():
     with pytest.raises(UndecodableObject) as caught:
         convert(Pod, {"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": {}}})
     error = caught.value
@@ -132,16 +133,16 @@ def test_the_parts_of_an_error():
         pytest.param(
             {"metadata": {"managedFields": [{"manager": "m"}], "name": "p"}}, {"metadata": {"name": "p"}}, id="managers"
         ),
-        pytest.param({"metadata": {"new": [1.50]}, "new": {"a": None}}, None, id="all else, known or not"),
-        pytest.param({"spec": {"kind": "k", "managedFields": 1}}, None, id="what is so called elsewhere"),
-        pytest.param({}, None, id="nothing"),
+        pytest.param({"metadata": {"new": [1.50]}, "new": {"a": None}}, None, id="other fields, known or unknown"),
+        pytest.param({"spec": {"kind": "k", "managedFields": 1}}, None, id="fields of the same names elsewhere"),
+        pytest.param({}, None, id="empty"),
     ],
 )
 def test_bare(document, kept):
     assert msgspec.json.decode(bare(msgspec.json.encode(document))) == (document if kept is None else kept)
 
 
-def test_a_micro_time_has_six_digits():
+def test_micro_time_has_six_fractional_digits():
     for moment in (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, microsecond=100_000, tzinfo=UTC)):
         lease = Lease(spec=LeaseSpec(renewTime=micro_time(moment)))
         assert len(msgspec.json.decode(encode(lease))["spec"]["renewTime"]) == len("2026-01-01T00:00:00.000000Z")

@@ -36,24 +36,28 @@ def cpu(amounts):
     [
         pytest.param(pod([container()]), 0, id="nothing"),
         pytest.param(pod([container(cpu="1"), container("b", cpu="250m")]), 1250, id="containers add up"),
-        pytest.param(pod([container(cpu="1")], init=[container("i", cpu="3")]), 3000, id="an init container peaks"),
+        pytest.param(
+            pod([container(cpu="1")], init=[container("i", cpu="3")]),
+            3000,
+            id="maximum of init container and containers",
+        ),
         pytest.param(
             pod([container(cpu="1")], init=[container("i", cpu="3"), container("j", cpu="2")]),
             3000,
-            id="the larger one",
+            id="maximum of two init containers",
         ),
         pytest.param(
-            pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always")]), 3000, id="a sidecar stays"
+            pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always")]), 3000, id="a sidecar is added"
         ),
         pytest.param(
             pod([container(cpu="1")], init=[container("s", cpu="2", restart="Always"), container("i", cpu="5")]),
             7000,
-            id="an init container runs beside the sidecars before it",
+            id="an init container runs with the sidecars before it",
         ),
         pytest.param(
             pod([container(cpu="1")], init=[container("i", cpu="5"), container("s", cpu="2", restart="Always")]),
             5000,
-            id="but not beside those after it",
+            id="an init container doesn't run with the sidecars after it",
         ),
         pytest.param(pod([container(cpu="1")], overhead={"cpu": "100m"}), 1100, id="overhead"),
         pytest.param(
@@ -62,16 +66,20 @@ def cpu(amounts):
         pytest.param(
             pod([container(cpu="1")], resources={"requests": {"cpu": "4"}}, overhead={"cpu": "1"}),
             5000,
-            id="overhead comes on top of pod level",
+            id="overhead is added to pod level requests",
         ),
-        pytest.param(pod([container(cpu="1")], resources={"limits": {"cpu": "4"}}), 1000, id="pod level limits do not"),
+        pytest.param(
+            pod([container(cpu="1")], resources={"limits": {"cpu": "4"}}),
+            1000,
+            id="pod level limits don't replace requests",
+        ),
     ],
 )
 def test_pod_requests(made, milli_cpu):
     assert cpu(requests.pod_requests(made)) == milli_cpu
 
 
-def resizing(in_place, granted, *, infeasible=False):
+def resizing(actual, allocated, *, infeasible=False):
     conditions = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}] if infeasible else []
     statuses = [
         {
@@ -80,8 +88,8 @@ def resizing(in_place, granted, *, infeasible=False):
             "imageID": "",
             "ready": True,
             "restartCount": 0,
-            "resources": {"requests": {"cpu": in_place}},
-            "allocatedResources": {"cpu": granted},
+            "resources": {"requests": {"cpu": actual}},
+            "allocatedResources": {"cpu": allocated},
         }
     ]
     return pod([container(cpu="2")], status={"containerStatuses": statuses, "conditions": conditions})
@@ -90,18 +98,18 @@ def resizing(in_place, granted, *, infeasible=False):
 @pytest.mark.parametrize(
     ("made", "milli_cpu"),
     [
-        pytest.param(resizing("1", "1"), 2000, id="growing: what is asked"),
-        pytest.param(resizing("3", "2"), 3000, id="shrinking: what is in place"),
-        pytest.param(resizing("1", "4"), 4000, id="what is granted"),
-        pytest.param(resizing("1", "1", infeasible=True), 1000, id="infeasible: what is asked does not count"),
+        pytest.param(resizing("1", "1"), 2000, id="growing: desired"),
+        pytest.param(resizing("3", "2"), 3000, id="shrinking: actual"),
+        pytest.param(resizing("1", "4"), 4000, id="allocated"),
+        pytest.param(resizing("1", "1", infeasible=True), 1000, id="infeasible: desired doesn't count"),
     ],
 )
-def test_resizes_in_flight_count_only_with_status(made, milli_cpu):
+def test_pending_resize_counts_only_with_status(made, milli_cpu):
     assert cpu(requests.pod_requests(made, use_status=True)) == milli_cpu
     assert cpu(requests.pod_requests(made)) == 2000
 
 
-def test_defaults_stand_in_for_what_is_missing_but_not_for_zero():
+def test_defaults_replace_missing_requests_but_not_zero():
     missing = {"cpu": 10**8}
     assert cpu(requests.pod_requests(pod([container(), container("b", cpu="0")]), missing=missing)) == 100
 
@@ -118,12 +126,12 @@ def test_defaults_stand_in_for_what_is_missing_but_not_for_zero():
         ("attachable-volumes-csi-x", True, False),
     ],
 )
-def test_which_resources_count(name, scalar, extended):
+def test_resource_names(name, scalar, extended):
     assert requests.is_scalar(name) is scalar
     assert requests.is_extended(name) is extended
 
 
-def test_counted_ignores_what_is_neither_native_nor_scalar():
+def test_counted_ignores_unknown_resources():
     amounts = requests.parse_amounts({"cpu": "1500m", "memory": "1Ki", "widgets": "3", "example.com/gpu": "2"})
     assert requests.counted(amounts) == {"cpu": 1500, "memory": 1024, "example.com/gpu": 2}
 
@@ -135,19 +143,19 @@ def limited(name, *, restart=None, **amounts):
 @pytest.mark.parametrize(
     ("made", "milli_cpu"),
     [
-        pytest.param(pod([container(cpu="1")]), 0, id="requests are none"),
+        pytest.param(pod([container(cpu="1")]), 0, id="requests are no limits"),
         pytest.param(pod([limited("a", cpu="1"), limited("b", cpu="250m")]), 1250, id="containers add up"),
         pytest.param(
             pod([limited("a", cpu="1")], init=[limited("s", cpu="2", restart="Always"), limited("i", cpu="5")]),
             7000,
-            id="an init container beside a sidecar peaks",
+            id="maximum of init container with sidecar and containers",
         ),
         pytest.param(pod([limited("a", cpu="1")], overhead={"cpu": "1"}), 2000, id="with overhead"),
-        pytest.param(pod([container()], overhead={"cpu": "1"}), 0, id="overhead limits nothing of itself"),
+        pytest.param(pod([container()], overhead={"cpu": "1"}), 0, id="overhead alone is no limit"),
         pytest.param(
             pod([limited("a", cpu="1")], resources={"limits": {"cpu": "3", "example.com/x": "1"}}),
             3000,
-            id="the pod's own",
+            id="pod level",
         ),
     ],
 )

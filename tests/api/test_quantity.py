@@ -30,8 +30,8 @@ NANO = quantity.NANO
         ("12e6", 12 * 10**6 * NANO),
         ("12E6", 12 * 10**6 * NANO),
         ("5e-1", 5 * 10**8),
-        pytest.param("0.0000000001", 1, id="finer than a billionth rounds away from zero"),
-        pytest.param("-0.0000000001", -1, id="and so below zero"),
+        pytest.param("0.0000000001", 1, id="less than a nano-unit rounds away from zero"),
+        pytest.param("-0.0000000001", -1, id="negative less than a nano-unit rounds away from zero"),
     ],
 )
 def test_parse(text, nanos):
@@ -39,7 +39,7 @@ def test_parse(text, nanos):
 
 
 @pytest.mark.parametrize("text", ["", "m", "1 Gi", "1gi", "0x10", "1e", "1e99", "--1", "1,5", "١", "1Gi1", None])
-def test_what_is_no_quantity_says_what_would_be(text):
+def test_malformed_quantity_error_gives_an_example(text):
     with pytest.raises(quantity.InvalidQuantity, match="expected a number with an optional suffix"):
         quantity.parse(text)
 

@@ -18,7 +18,7 @@ TAINT = ("dedicated", "gpu", "NoSchedule")
         pytest.param(Toleration("", "Equal", "gpu", ""), True, id="no key means any key"),
         pytest.param(Toleration("other", "Exists", "", ""), False, id="another key"),
         pytest.param(Toleration("dedicated", "Exists", "", "NoExecute"), False, id="another effect"),
-        pytest.param(Toleration("dedicated", "Gt", "1", ""), False, id="comparisons are off"),
+        pytest.param(Toleration("dedicated", "Gt", "1", ""), False, id="Gt is disabled"),
     ],
 )
 def test_tolerates(toleration, tolerated):
@@ -28,5 +28,5 @@ def test_tolerates(toleration, tolerated):
 @pytest.mark.parametrize(
     ("effect", "kept_off"), [("NoSchedule", True), ("NoExecute", True), ("PreferNoSchedule", False), ("", False)]
 )
-def test_which_effects_keep_pods_off(effect, kept_off):
+def test_effects_that_keep_pods_off(effect, kept_off):
     assert tolerate_scheduling((), [("a", "", effect)]) is not kept_off

@@ -13,7 +13,7 @@ from bayplan.client import connect
 EXAMPLE = Path(__file__).parents[2] / "examples" / "pod-groups" / "red-and-blue.yaml"
 
 
-async def test_it_serves_pod_groups_and_lets_schedulers_read_them():
+async def test_pod_groups_are_served_and_schedulers_may_read_them():
     with serving("--pod-groups", "--rbac", "--nodes", "0", "-f", str(EXAMPLE)) as (_, kubeconfig, printed):
         assert re.search(r"^4 objects created$", printed, re.MULTILINE)
         async with connect(kubeconfig) as client:

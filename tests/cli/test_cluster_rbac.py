@@ -12,10 +12,10 @@ from bayplan.api.kinds import NODE, SERVICE_ACCOUNT
 from bayplan.client import ApiError, connect
 
 
-async def test_its_kubeconfig_is_an_administrators_and_everybody_else_needs_rights(tmp_path):
+async def test_the_kubeconfig_is_an_administrators_and_others_need_permissions(tmp_path):
     kubeconfig = tmp_path / "kubeconfig"
     with serving("--rbac", "--nodes", "1", "--kubeconfig", str(kubeconfig)) as (_, _, printed):
-        assert "serves at https://127.0.0.1:" in printed
+        assert "at https://127.0.0.1:" in printed
         async with connect(kubeconfig) as client:
             assert len((await client.list(NODE)).items) == 1
             path = SERVICE_ACCOUNT.path("default", "default", "token")
@@ -24,7 +24,7 @@ async def test_its_kubeconfig_is_an_administrators_and_everybody_else_needs_righ
         config["users"][0]["user"] = {"token": token}
         kubeconfig.write_text(json.dumps(config))
         async with connect(kubeconfig) as client:
-            with pytest.raises(ApiError) as refused:
+            with pytest.raises(ApiError) as error:
                 await client.list(NODE)
-    told = 'nodes is forbidden: User "system:serviceaccount:default:default" cannot list resource "nodes"'
-    assert (refused.value.status, refused.value.message.partition(" in API")[0]) == (403, told)
+    message = 'nodes is forbidden: User "system:serviceaccount:default:default" cannot list resource "nodes"'
+    assert (error.value.status, error.value.message.partition(" in API")[0]) == (403, message)

@@ -1,4 +1,4 @@
-"""kubectl against the embedded cluster, for what takes controllers and kubelets."""
+"""kubectl with the embedded cluster, for commands that need controllers and kubelets."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pytest
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.controllers.daemon_pods import target_node
 
 pytestmark = [
     pytest.mark.kubectl,
@@ -37,12 +38,36 @@ spec:
 """
 
 
+STATEFUL_SET = """\
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  replicas: 2
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec: {containers: [{name: c, image: "db:1"}]}
+"""
+DAEMON_SET = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent}
+spec:
+  selector: {matchLabels: {app: agent}}
+  template:
+    metadata: {labels: {app: agent}}
+    spec: {containers: [{name: c, image: "agent:1"}]}
+"""
+
+
 class Kubectl:
     def __init__(self, kubeconfig: Path) -> None:
         self._environment = {"PATH": os.environ["PATH"], "HOME": str(kubeconfig.parent), "KUBECONFIG": str(kubeconfig)}
 
     async def __call__(self, *arguments: str, stdin: str = "") -> str:
-        """What kubectl prints; it must succeed."""
+        """Run kubectl, which must succeed, and return its output."""
         process = await asyncio.create_subprocess_exec(
             "kubectl",
             *arguments,
@@ -72,20 +97,20 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
 
 
 async def bind_pods(cluster: DevCluster) -> None:
-    """Bind every pod that has no node, to the nodes in turn, until cancelled."""
+    """Bind every pod that has no node, to the one it is made for or to the nodes in turn, until cancelled."""
     nodes = itertools.cycle(f"node-{number}" for number in range(4))
     while True:
         for pod in list(cluster.informers.of(POD).objects.values()):
             if not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
                 try:
-                    await cluster.client.bind("default", pod.metadata.name, next(nodes))
+                    await cluster.client.bind("default", pod.metadata.name, target_node(pod) or next(nodes))
                 except ApiError as error:
                     if error.status not in {404, 409}:
                         raise
         await asyncio.sleep(0.02)
 
 
-async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
+async def test_a_deployment_rolls_out_scales_and_rolls_back(kubectl: Kubectl):
     await kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
     assert "successfully rolled out" in await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
     await kubectl("set", "image", "deployment/web", "nginx=nginx:2")
@@ -101,6 +126,61 @@ async def test_a_deployment_rolls_out_scales_and_goes_back(kubectl: Kubectl):
     assert len((await kubectl("rollout", "history", "deployment/web")).strip().splitlines()) == 4
     await kubectl("delete", "deployment", "web", "--cascade=foreground", "--timeout=30s")
     assert (await kubectl.json("get", "replicasets,pods"))["items"] == []
+
+
+async def test_stateful_set_rolls_out_scales_restarts_and_goes_back(kubectl: Kubectl):
+    async def rolled_out() -> dict[str, str]:
+        """The images of the pods, once the rollout is complete."""
+        assert "roll out complete" in await kubectl("rollout", "status", "statefulset/db", "--timeout=30s")
+        pods = (await kubectl.json("get", "pods", "-l", "app=db"))["items"]
+        return {one["metadata"]["name"]: one["spec"]["containers"][0]["image"] for one in pods}
+
+    await kubectl("apply", "-f", "-", stdin=STATEFUL_SET)
+    assert await rolled_out() == {"db-0": "db:1", "db-1": "db:1"}
+    await kubectl("scale", "statefulset/db", "--replicas=3")
+    assert len(await rolled_out()) == 3
+    await kubectl("set", "image", "statefulset/db", "c=db:2")
+    await kubectl("annotate", "statefulset/db", "kubernetes.io/change-cause=second")
+    assert set((await rolled_out()).values()) == {"db:2"}
+    assert "db:1" in await kubectl("rollout", "history", "statefulset/db", "--revision=1")
+    await kubectl("rollout", "undo", "statefulset/db")
+    assert set((await rolled_out()).values()) == {"db:1"}
+    history = (await kubectl("rollout", "history", "statefulset/db")).split()
+    assert [word for word in history if word.isdigit()] == ["2", "3"]
+    before = (await kubectl.json("get", "pod", "db-0"))["metadata"]["uid"]
+    await kubectl("rollout", "restart", "statefulset/db")
+    await rolled_out()
+    assert (await kubectl.json("get", "pod", "db-0"))["metadata"]["uid"] != before
+    assert "3/3" in await kubectl("get", "statefulsets")
+    assert "Create Pod db-2 in StatefulSet db successful" in await kubectl("describe", "statefulset", "db")
+    await kubectl("delete", "statefulset", "db", "--cascade=foreground", "--timeout=30s")
+    assert (await kubectl.json("get", "controllerrevisions,pods"))["items"] == []
+
+
+async def test_daemon_set_rolls_out_restarts_and_goes_back(kubectl: Kubectl):
+    async def rolled_out() -> dict[str, str]:
+        """The images of the pods by node, once the rollout is complete."""
+        assert "successfully rolled out" in await kubectl("rollout", "status", "daemonset/agent", "--timeout=30s")
+        pods = (await kubectl.json("get", "pods", "-l", "app=agent"))["items"]
+        active = [one for one in pods if "deletionTimestamp" not in one["metadata"]]
+        return {one["spec"]["nodeName"]: one["spec"]["containers"][0]["image"] for one in active}
+
+    nodes = [f"node-{number}" for number in range(4)]
+    await kubectl("apply", "-f", "-", stdin=DAEMON_SET)
+    assert await rolled_out() == dict.fromkeys(nodes, "agent:1")
+    await kubectl("set", "image", "daemonset/agent", "c=agent:2")
+    assert await rolled_out() == dict.fromkeys(nodes, "agent:2")
+    await kubectl("rollout", "undo", "daemonset/agent", "--to-revision=1")
+    assert await rolled_out() == dict.fromkeys(nodes, "agent:1")
+    history = (await kubectl("rollout", "history", "daemonset/agent")).split()
+    assert [word for word in history if word.isdigit()] == ["2", "3"]
+    await kubectl("rollout", "restart", "daemonset/agent")
+    await rolled_out()
+    assert (await kubectl("get", "daemonsets", "--no-headers")).split()[:6] == ["agent", "4", "4", "4", "4", "4"]
+    await kubectl("drain", "node-0", "--ignore-daemonsets", "--timeout=30s")
+    assert len(await rolled_out()) == 4
+    await kubectl("delete", "daemonset", "agent", "--cascade=foreground", "--timeout=30s")
+    assert (await kubectl.json("get", "controllerrevisions,pods"))["items"] == []
 
 
 async def test_cron_jobs_fire_and_can_be_started_by_hand(kubectl: Kubectl):
@@ -125,7 +205,7 @@ async def test_cordoned_nodes_drain_within_the_budget(kubectl: Kubectl):
     await kubectl("rollout", "status", "deployment/web", "--timeout=30s")
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it(kubectl: Kubectl):
+async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     await kubectl("create", "namespace", "team")
     await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
     await kubectl("delete", "namespace", "team", "--timeout=30s")

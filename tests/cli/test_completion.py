@@ -12,13 +12,13 @@ from bayplan.cli import COMMANDS, main
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_every_shell_gets_a_script(shell):
+def test_each_shell_has_a_script(shell):
     done = CliRunner().invoke(main, ["completion", shell])
     assert done.exit_code == 0
     assert f"_BAYPLAN_COMPLETE={shell}_complete" in done.output
 
 
-def test_another_shell_is_told_which_there_are():
+def test_an_unknown_shell_is_rejected():
     done = CliRunner().invoke(main, ["completion", "tcsh"])
     assert done.exit_code == 2
     assert "'tcsh' is not one of 'bash', 'zsh', 'fish'" in done.output
@@ -42,7 +42,7 @@ def test_words_are_completed(words, expected):
 
 
 @pytest.mark.skipif(which("bash") is None, reason="there is no bash on the PATH")
-def test_bash_understands_its_script():
+def test_the_bash_script_is_valid():
     script = CliRunner().invoke(main, ["completion", "bash"]).output
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

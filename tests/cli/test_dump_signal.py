@@ -1,4 +1,4 @@
-"""SIGUSR2: whenever it comes, it ends nothing, and is answered as soon as there is somebody to answer."""
+"""SIGUSR2 never ends the process, and sets the event even if it arrives before the event exists."""
 
 import asyncio
 import os
@@ -20,26 +20,26 @@ def send(number: int = 1) -> None:
     ("before", "after", "expected"),
     [
         pytest.param(0, 0, False, id="none"),
-        pytest.param(1, 0, True, id="before there is a loop"),
-        pytest.param(3, 0, True, id="several before"),
-        pytest.param(0, 1, True, id="while the loop runs"),
+        pytest.param(1, 0, True, id="before the event loop"),
+        pytest.param(3, 0, True, id="several before the event loop"),
+        pytest.param(0, 1, True, id="in the event loop"),
     ],
 )
-def test_whenever_it_comes_it_is_heard(before, after, expected) -> None:
-    async def run(heard: DumpSignal) -> bool:
-        asked = heard.asked()
+def test_the_signal_sets_the_event(before, after, expected) -> None:
+    async def run(dump_signal: DumpSignal) -> bool:
+        requested = dump_signal.requested()
         send(after)
         if expected:
-            await asyncio.wait_for(asked.wait(), 5)
-        return asked.is_set()
+            await asyncio.wait_for(requested.wait(), 5)
+        return requested.is_set()
 
-    with DumpSignal() as heard:
+    with DumpSignal() as dump_signal:
         send(before)
-        assert asyncio.run(run(heard)) is expected
+        assert asyncio.run(run(dump_signal)) is expected
         send()  # and after the loop has ended
 
 
-def test_what_was_there_before_is_put_back() -> None:
+def test_the_previous_handler_is_restored() -> None:
     before = signal.getsignal(signal.SIGUSR2)
     with DumpSignal():
         assert signal.getsignal(signal.SIGUSR2) is not before
@@ -60,7 +60,7 @@ main(["run", "--config", "does-not-exist.yaml"])
 """
 
 
-def test_one_that_comes_while_the_run_command_still_imports_does_not_end_it() -> None:
+def test_a_signal_during_imports_does_not_end_the_run_command() -> None:
     done = subprocess.run([sys.executable, "-c", EARLY], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
     assert "does-not-exist.yaml" in done.stderr

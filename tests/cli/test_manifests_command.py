@@ -1,4 +1,4 @@
-"""What `bayplan manifests` prints, and what it refuses."""
+"""The output and the errors of `bayplan manifests`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def configuration_of(found, tmp_path):
     return config_map["data"]
 
 
-def test_all_is_called_by_the_name_and_lies_in_the_namespace():
+def test_objects_have_the_name_and_namespace():
     found = objects("--name", "gold", "--namespace", "shop", "--replicas", "3")
     kinds = sorted({kind for kind, _ in found})
     assert kinds == [
@@ -80,7 +80,7 @@ def test_all_is_called_by_the_name_and_lies_in_the_namespace():
     assert pod_of(found)["containers"][0]["image"] == "registry.example/bayplan:1"
 
 
-def test_the_configuration_that_is_made_is_one(tmp_path):
+def test_the_generated_configuration_is_valid(tmp_path):
     configuration_of(objects("--name", "gold", "--namespace", "shop"), tmp_path)
     reading = read_configuration(tmp_path / "scheduler.yaml")
     assert reading.warnings == []
@@ -89,13 +89,13 @@ def test_the_configuration_that_is_made_is_one(tmp_path):
     assert (election.leaderElect, election.resourceNamespace, election.resourceName) == (True, "shop", "gold")
 
 
-def test_the_scheduler_may_have_another_name(tmp_path):
+def test_scheduler_name(tmp_path):
     configuration_of(objects("--scheduler-name", "silver"), tmp_path)
     (profile,) = read_configuration(tmp_path / "scheduler.yaml").configuration.profiles
     assert profile.schedulerName == "silver"
 
 
-def test_a_plugin_is_deployed_and_takes_part(tmp_path):
+def test_a_plugin_is_deployed_and_enabled(tmp_path):
     (tmp_path / "policy.py").write_text(POLICY)
     found = objects("--plugin", tmp_path / "policy.py")
     data = configuration_of(found, tmp_path)
@@ -105,7 +105,7 @@ def test_a_plugin_is_deployed_and_takes_part(tmp_path):
     assert profile["plugins"] == {"multiPoint": {"enabled": [{"name": "tier"}]}}
 
 
-def test_a_configuration_is_deployed_as_it_stands(tmp_path):
+def test_a_configuration_is_deployed_unchanged(tmp_path):
     file = tmp_path / "gold.yaml"
     file.write_text(CONFIGURATION)
     found = objects("--config", file, "--scheduler-name", "silver")
@@ -123,7 +123,7 @@ def test_a_configuration_is_deployed_as_it_stands(tmp_path):
     ]
 
 
-def test_a_module_of_the_image_is_only_named(tmp_path):
+def test_a_module_of_the_image_is_not_deployed(tmp_path):
     file = tmp_path / "gold.yaml"
     file.write_text(CONFIGURATION)
     found = objects("--config", file, "--plugin", "my_policies:tier")
@@ -136,10 +136,10 @@ def test_the_lease_of_the_stock_scheduler_needs_no_role(tmp_path):
     file.write_text(CONFIGURATION.replace("gold, resourceNamespace: locks", "kube-scheduler"))
     result = printed(*IMAGE, "--config", file)
     assert not [each for each in yaml.safe_load_all(result.stdout) if each["kind"] == "Role"]
-    assert "is the lease of the stock kube-scheduler: while that one leads, Bayplan waits" in result.stderr
+    assert "is the lease of the stock kube-scheduler, and Bayplan waits while that one leads" in result.stderr
 
 
-def test_one_replica_without_an_election_has_no_lease_and_never_a_second(tmp_path):
+def test_one_replica_without_leader_election_is_recreated(tmp_path):
     file = tmp_path / "alone.yaml"
     file.write_text(CONFIGURATION.replace("leaderElect: true", "leaderElect: false"))
     found = objects("--config", file, "--replicas", "1")
@@ -148,7 +148,7 @@ def test_one_replica_without_an_election_has_no_lease_and_never_a_second(tmp_pat
     assert "strategy" not in objects()["Deployment", "bayplan-scheduler"]["spec"]
 
 
-def test_coscheduling_has_the_rights_that_come_with_the_definition_of_its_groups():
+def test_permissions_for_coscheduling_match_those_of_its_custom_resource():
     found = objects("--config", ROOT / "examples" / "coscheduling" / "config.yaml", "--replicas", "1")
     shipped = yaml.safe_load_all((ROOT / "deploy" / "podgroup-crd.yaml").read_text())
     role, binding = (each for each in shipped if each["kind"].startswith("ClusterRole"))
@@ -158,14 +158,14 @@ def test_coscheduling_has_the_rights_that_come_with_the_definition_of_its_groups
         assert found["ClusterRoleBinding", name][field] == binding[field]
 
 
-def test_a_plugin_that_no_profile_names_is_warned_of(tmp_path):
+def test_a_plugin_that_is_not_enabled_is_reported(tmp_path):
     (tmp_path / "gold.yaml").write_text(CONFIGURATION)
     (tmp_path / "policy.py").write_text(POLICY)
     result = printed(*IMAGE, "--config", tmp_path / "gold.yaml", "--plugin", tmp_path / "policy.py")
-    assert "plugin 'tier' is in no profile: enable it in plugins.multiPoint" in result.stderr
+    assert "plugin 'tier' is not enabled in any profile: enable it in plugins.multiPoint" in result.stderr
 
 
-def test_a_changed_configuration_makes_other_pods(tmp_path):
+def test_a_changed_configuration_replaces_the_pods(tmp_path):
     def checksum(*arguments):
         (deployment,) = (each for (kind, _), each in objects(*arguments).items() if kind == "Deployment")
         return deployment["spec"]["template"]["metadata"]["annotations"]["checksum/configuration"]
@@ -175,7 +175,7 @@ def test_a_changed_configuration_makes_other_pods(tmp_path):
 
 
 @pytest.mark.parametrize("more", [(), ("--plugin", "policy.py"), ("--config", "gold.yaml", "--scheduler-name", "s")])
-def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
+def test_bayplan_run_accepts_the_arguments(more, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.py").write_text(POLICY)
     (tmp_path / "gold.yaml").write_text(CONFIGURATION)
@@ -196,49 +196,53 @@ def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
     ("files", "arguments", "problem"),
     [
         pytest.param({}, (), "Missing option '--image'", id="no image"),
-        pytest.param({}, ("--image", "a b"), "'a b' is no image", id="no image's name"),
-        pytest.param({}, (*IMAGE, "--name", "My_Scheduler"), "expected at most 63 of a-z", id="a bad name"),
-        pytest.param({}, (*IMAGE, "--replicas", "0"), "is not in the range", id="no replica"),
+        pytest.param({}, ("--image", "a b"), "'a b' is not an image", id="an invalid image"),
+        pytest.param({}, (*IMAGE, "--name", "My_Scheduler"), "expected at most 63 of a-z", id="an invalid name"),
+        pytest.param({}, (*IMAGE, "--replicas", "0"), "is not in the range", id="no replicas"),
         pytest.param({}, (*IMAGE, "--plugin", "no.py"), "no.py: no such file", id="no such plugin"),
         pytest.param({}, (*IMAGE, "--config", "no.yaml"), "no.yaml", id="no such configuration"),
-        pytest.param(
-            {}, (*IMAGE, "--plugin", "nowhere"), "needs a --config that names its plugins", id="a module from nowhere"
-        ),
+        pytest.param({}, (*IMAGE, "--plugin", "nowhere"), "enable its plugins in a --config", id="an unknown module"),
         pytest.param(
             {"p.py": f"# -*- coding: latin-1 -*-\n# caf\xe9\n{POLICY}".encode("latin-1")},
             (*IMAGE, "--plugin", "p.py"),
-            "is not written in UTF-8",
+            "is not UTF-8 text",
             id="a plugin in another encoding",
         ),
         pytest.param({"p.py": "x = ("}, (*IMAGE, "--plugin", "p.py"), "p.py: line 1", id="a broken plugin"),
         pytest.param(
             {"a/p.py": POLICY, "b/p.py": POLICY.replace("tier", "other")},
             (*IMAGE, "--plugin", "a/p.py", "--plugin", "b/p.py"),
-            "another plugin file called p.py",
-            id="two files of a name",
+            "another plugin file has the name p.py",
+            id="two files with the same name",
         ),
         pytest.param(
-            {"my policy.py": POLICY}, (*IMAGE, "--plugin", "my policy.py"), "a ConfigMap takes names of", id="a space"
+            {"my policy.py": POLICY},
+            (*IMAGE, "--plugin", "my policy.py"),
+            "file names in a ConfigMap may contain only",
+            id="a space",
         ),
         pytest.param(
-            {"p.py": f"{POLICY}\n# {'x' * 1024 * 1024}\n"}, (*IMAGE, "--plugin", "p.py"), "a ConfigMap holds", id="big"
+            {"p.py": f"{POLICY}\n# {'x' * 1024 * 1024}\n"},
+            (*IMAGE, "--plugin", "p.py"),
+            "a ConfigMap can hold",
+            id="big",
         ),
         pytest.param(
             {"c.yaml": CONFIGURATION.replace("leaderElect: true", "leaderElect: false")},
             (*IMAGE, "--config", "c.yaml"),
-            "2 replicas would decide about the same pods",
-            id="replicas without an election",
+            "2 replicas would schedule the same pods",
+            id="replicas without leader election",
         ),
         pytest.param(
             {"c.yaml": CONFIGURATION + "- schedulerName: silver\n"},
             (*IMAGE, "--config", "c.yaml", "--scheduler-name", "s"),
-            "has 2 profiles, each with its own name (gold, silver)",
+            "has 2 profiles (gold, silver)",
             id="one name for two profiles",
         ),
         pytest.param(
             {"c.yaml": CONFIGURATION + "clientConnection: {kubeconfig: /somewhere/config}\n"},
             (*IMAGE, "--config", "c.yaml"),
-            "is no file of the pod's",
+            "does not exist in the pod",
             id="a kubeconfig of this machine",
         ),
         pytest.param(
@@ -249,7 +253,7 @@ def test_bayplan_run_takes_the_arguments(more, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_what_is_refused(files, arguments, problem, tmp_path, monkeypatch):
+def test_invalid_arguments_and_files_are_rejected(files, arguments, problem, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -261,7 +265,7 @@ def test_what_is_refused(files, arguments, problem, tmp_path, monkeypatch):
 
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
-def test_kubectl_reads_it(tmp_path):
+def test_kubectl_accepts_the_output(tmp_path):
     (tmp_path / "policy.py").write_text(POLICY)
     text = printed(*IMAGE, "--plugin", tmp_path / "policy.py").stdout
     (tmp_path / "kustomization.yaml").write_text("resources: [bayplan.yaml]\n")

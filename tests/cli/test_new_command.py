@@ -1,4 +1,4 @@
-"""`bayplan new` writes a project whose tests pass, and refuses what cannot be one."""
+"""`bayplan new` creates a project whose tests pass, and rejects invalid names and directories."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def documents(path):
     return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
 
 
-def test_the_tests_of_a_new_project_pass(project):
+def test_tests_of_a_new_project_pass(project):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "error"]
     done = subprocess.run(
         [*command, "-o", "asyncio_default_fixture_loop_scope=function"],
@@ -53,7 +53,7 @@ def test_the_tests_of_a_new_project_pass(project):
 
 
 @pytest.mark.parametrize("command", [["ruff", "check"], ["ruff", "format", "--check"]], ids=" ".join)
-def test_a_new_project_is_in_shape(project, command):
+def test_new_project_passes_ruff(project, command):
     options = ["--isolated", "--line-length", "120", "."]
     done = subprocess.run(
         [sys.executable, "-m", *command, *options], cwd=project, capture_output=True, text=True, check=False
@@ -61,7 +61,7 @@ def test_a_new_project_is_in_shape(project, command):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_no_placeholder_is_left(project):
+def test_rendered_files_contain_no_placeholder(project):
     names = [path for path in project.rglob("*") if path.is_file()]
     assert len(names) == len(FILES)
     for path in names:
@@ -69,7 +69,7 @@ def test_no_placeholder_is_left(project):
         assert not re.search(r"__[A-Z]+__", f"{path}\n{text}"), path
 
 
-def test_every_template_is_used_and_goes_into_the_wheel(tmp_path):
+def test_every_template_is_used_and_packaged(tmp_path):
     folder = ROOT / "src" / "bayplan" / "cli" / "templates" / "project"
     templates = {path.name.removesuffix(".tmpl") for path in folder.iterdir()}
     assert templates == {template for template, _ in FILES.values()} - {MANIFESTS}
@@ -80,7 +80,7 @@ def test_every_template_is_used_and_goes_into_the_wheel(tmp_path):
     assert packed == {path.name for path in folder.iterdir()}
 
 
-def test_the_configuration_names_the_plugins(project):
+def test_configuration_names_the_plugins(project):
     configuration = load_configuration(project / "scheduler.yaml")
     plugins = load_plugins([str(project / "src" / "my_scheduler" / "plugins.py")])
     (profile,) = configuration.profiles
@@ -96,7 +96,7 @@ def test_the_configuration_names_the_plugins(project):
     }
 
 
-def test_the_manifests_are_objects_with_the_rights_of_ours(project):
+def test_manifests_are_valid_and_match_the_deploy_folder(project):
     ours, theirs = documents(ROOT / "deploy" / "bayplan.yaml"), documents(project / "deploy" / "my-scheduler.yaml")
     known = {(kind.api_version, kind.kind): kind for kind in KINDS}
     for each in (*theirs, *documents(project / "pods.yaml")):
@@ -113,13 +113,13 @@ def test_the_manifests_are_objects_with_the_rights_of_ours(project):
     assert spec["serviceAccountName"] == next(e["metadata"]["name"] for e in theirs if e["kind"] == "ServiceAccount")
 
 
-def test_the_image_is_ours_and_two_lines(project):
+def test_dockerfile_extends_the_bayplan_image(project):
     lines = [line for line in (project / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
     assert [line.split()[0] for line in lines] == ["FROM", "COPY"]
     assert (project / lines[1].split()[1] / "plugins.py").is_file()
 
 
-def test_every_command_that_it_tells_of_exists(project):
+def test_printed_commands_exist(project):
     printed = run("my-scheduler", "--directory", project / "again").output
     lines = [*(project / "README.md").read_text().splitlines(), *(line.strip() for line in printed.splitlines())]
     commands = [shlex.split(line, comments=True) for line in lines if re.match(r"bayplan [a-z]", line)]
@@ -131,7 +131,7 @@ def test_every_command_that_it_tells_of_exists(project):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("MyScheduler", "as in my-scheduler"),
         ("my_scheduler", "as in my-scheduler"),
@@ -151,8 +151,8 @@ def test_every_command_that_it_tells_of_exists(project):
         ("tests", "is taken"),
     ],
 )
-def test_a_name_that_cannot_be_one_is_refused(name, told, tmp_path):
-    with pytest.raises(UnusableName, match=re.escape(told)):
+def test_invalid_name_is_rejected(name, message, tmp_path):
+    with pytest.raises(UnusableName, match=re.escape(message)):
         Project(name)
     done = run("--directory", tmp_path / "x", "--", name)
     assert (done.exit_code, done.output.count("\n")) == (2, 1)
@@ -163,11 +163,11 @@ def test_a_name_that_cannot_be_one_is_refused(name, told, tmp_path):
     ("name", "module", "prefix"),
     [("my-scheduler", "my_scheduler", "MyScheduler"), ("gpu", "gpu", "Gpu"), ("a2-b", "a2_b", "A2B")],
 )
-def test_names_are_derived(name, module, prefix):
+def test_module_and_prefix_are_derived_from_the_name(name, module, prefix):
     assert (Project(name).module, Project(name).prefix) == (module, prefix)
 
 
-def test_a_folder_with_something_in_it_is_refused_unless_forced(tmp_path):
+def test_non_empty_directory_is_rejected_without_force(tmp_path):
     (tmp_path / "kept.txt").write_text("mine")
     done = run("my-scheduler", "--directory", tmp_path)
     assert done.exit_code == 2
@@ -178,20 +178,20 @@ def test_a_folder_with_something_in_it_is_refused_unless_forced(tmp_path):
     assert (tmp_path / "src/my_scheduler/plugins.py").is_file()
 
 
-def test_a_folder_that_is_a_file_is_refused(tmp_path):
+def test_directory_that_is_a_file_is_rejected(tmp_path):
     (tmp_path / "file").write_text("")
     done = run("my-scheduler", "--directory", tmp_path / "file")
     assert done.exit_code == 2
     assert "cannot write" in done.output
 
 
-def test_by_default_it_goes_to_a_folder_of_its_name(tmp_path, monkeypatch):
+def test_default_directory_is_the_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "my-scheduler is in my-scheduler:" in run("my-scheduler").output
+    assert "Created my-scheduler in my-scheduler:" in run("my-scheduler").output
     assert (tmp_path / "my-scheduler" / "scheduler.yaml").is_file()
 
 
-def test_its_help_imports_no_scheduler():
+def test_help_imports_no_scheduler_modules():
     code = (
         "import sys\nfrom click.testing import CliRunner\nfrom bayplan.cli import main\n"
         "assert 'NAME' in CliRunner().invoke(main, ['new', '--help']).output\n"

@@ -1,4 +1,4 @@
-"""What a shell offers after the options of `bayplan run`."""
+"""Completion of the options of `bayplan run`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_options_and_their_files_are_completed(words, expected, folder):
 
 
 @pytest.mark.skipif(which("bash") is None, reason="there is no bash on the PATH")
-def test_bash_goes_on_after_a_folder():
+def test_bash_adds_no_space_after_a_directory():
     script = CliRunner().invoke(main, ["completion", "bash"]).output
     assert "compopt -o nospace" in script
     done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)

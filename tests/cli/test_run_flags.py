@@ -1,4 +1,4 @@
-"""The flags of kube-scheduler: each is known, and works, is taken with a warning, or is refused with the reason."""
+"""The flags of kube-scheduler. Each works, is accepted with a warning, or is rejected with the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from bayplan.cli import main
 from bayplan.cli.run_flags import FLAGS, Kind, Treatment
-from bayplan.cli.run_options import as_click_takes
+from bayplan.cli.run_options import adapt_to_click
 from bayplan.log_fields import SCORES
 
 FLAGS_TXT = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "flags.txt").read_text().splitlines()
@@ -52,7 +52,7 @@ def run(*arguments):
 
 
 def recorded_flags():
-    """Group, name and type of every flag, as kube-scheduler's help lists them."""
+    """The group, name and type of each flag in kube-scheduler's help."""
     group = ""
     for line in FLAGS_TXT:
         if not line.startswith(" "):
@@ -61,14 +61,14 @@ def recorded_flags():
             yield group, found[1], found[2]
 
 
-def test_every_flag_of_kube_scheduler_is_there_in_its_group():
+def test_all_flags_of_kube_scheduler_exist_in_their_groups():
     assert [(flag.group, flag.name) for flag in FLAGS] == [(group, name) for group, name, _ in recorded_flags()]
 
 
 @pytest.mark.parametrize(
     ("flag", "type_"), [(flag, t) for flag, (_, _, t) in zip(FLAGS, recorded_flags(), strict=True)]
 )
-def test_every_flag_takes_what_it_takes_upstream(flag, type_):
+def test_flags_have_the_types_of_kube_scheduler(flag, type_):
     if flag.name in {"tls-curve-preferences", "version"}:  # a list of numbers; a boolean with a third value
         return
     expected = KINDS.get(type_, Kind.STRING)
@@ -77,19 +77,19 @@ def test_every_flag_takes_what_it_takes_upstream(flag, type_):
 
 
 WARNED = [flag for flag in FLAGS if flag.treatment is Treatment.WARNED]
-REFUSED = [flag for flag in FLAGS if flag.treatment is Treatment.REFUSED]
+REJECTED = [flag for flag in FLAGS if flag.treatment is Treatment.REJECTED]
 
 
 @pytest.mark.parametrize("flag", WARNED, ids=lambda flag: flag.name)
-def test_a_flag_without_effect_is_taken_with_a_warning(flag, tmp_path):
+def test_a_flag_without_effect_is_accepted_with_a_warning(flag, tmp_path):
     value = {"leader-elect-lease-duration": "30s", "leader-elect-resource-lock": "leases"}.get(flag.name)
     done = run(f"--{flag.name}={value or VALUES[flag.kind]}", "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 0, done.output
     assert done.stderr == f"bayplan run: warning: --{flag.name} has no effect: {flag.text}\n"
 
 
-@pytest.mark.parametrize("flag", REFUSED, ids=lambda flag: flag.name)
-def test_a_flag_that_makes_no_sense_is_refused_with_the_reason(flag, tmp_path):
+@pytest.mark.parametrize("flag", REJECTED, ids=lambda flag: flag.name)
+def test_an_unsupported_flag_is_rejected_with_the_reason(flag, tmp_path):
     done = run(f"--{flag.name}=x", "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 2
     assert done.stderr == f"bayplan run: --{flag.name} is not supported: {flag.text}\n"
@@ -100,12 +100,12 @@ def test_a_flag_that_makes_no_sense_is_refused_with_the_reason(flag, tmp_path):
     "argument",
     ["--profiling=false", "--leader-elect=false", "--kube-api-content-type=application/json"],
 )
-def test_what_asks_for_nothing_needs_no_warning(argument, tmp_path):
+def test_a_flag_that_changes_nothing_has_no_warning(argument, tmp_path):
     done = run(argument, "--write-config-to", tmp_path / "written.yaml")
     assert (done.exit_code, done.stderr) == (0, "")
 
 
-def test_warnings_of_one_reason_are_one_line(tmp_path):
+def test_warnings_with_the_same_reason_are_one_line(tmp_path):
     flags = (
         "--log-flush-frequency=1s",
         "--log-json-info-buffer-size=1",
@@ -113,10 +113,10 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
     )
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert done.stderr.splitlines() == [
-        "bayplan run: warning: --kube-api-content-type has no effect: JSON is what goes over the wire",
+        "bayplan run: warning: --kube-api-content-type has no effect: Bayplan always uses JSON",
         (
-            "bayplan run: warning: --log-flush-frequency, --log-json-info-buffer-size have no effect: log lines are "
-            "written at once, to standard error"
+            "bayplan run: warning: --log-flush-frequency, --log-json-info-buffer-size have no effect: the log is not "
+            "buffered"
         ),
     ]
 
@@ -139,7 +139,7 @@ def test_warnings_of_one_reason_are_one_line(tmp_path):
     ],
     ids=lambda each: each if isinstance(each, str) else None,
 )
-def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
+def test_flags_change_the_configuration(arguments, path, value, tmp_path):
     done = run(*arguments, "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 0, done.output
     found = yaml.safe_load((tmp_path / "written.yaml").read_text())
@@ -149,10 +149,10 @@ def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--secure-port=many"], "'many' is not a valid integer"),
-        (["--secure-port=70000"], "--secure-port: must be 0 (to serve nothing) to 65535, not 70000"),
+        (["--secure-port=70000"], "--secure-port: expected a port from 0 (no endpoints) to 65535, got 70000"),
         (["--bind-address=here"], "--bind-address: 'here' does not appear to be an IPv4 or IPv6 address"),
         (["--tls-min-version=VersionTLS10"], "expected VersionTLS12 or VersionTLS13, got 'VersionTLS10'"),
         (["--tls-cert-file=x"], "--tls-cert-file and --tls-private-key-file must be given together"),
@@ -173,20 +173,20 @@ def test_flags_are_part_of_the_configuration(arguments, path, value, tmp_path):
     ],
     ids=lambda each: each[0] if isinstance(each, list) else None,
 )
-def test_a_wrong_value_is_refused(arguments, said, tmp_path):
+def test_invalid_values_are_rejected(arguments, message, tmp_path):
     done = run(*arguments, "--write-config-to", tmp_path / "written.yaml")
     assert done.exit_code == 2
-    assert said in done.stderr
+    assert message in done.stderr
 
 
-def test_an_empty_value_is_none(tmp_path):
+def test_an_empty_value_means_not_given(tmp_path):
     flags = ("--config=", "--kubeconfig=", "--master=", "--feature-gates=", "--logging-format=")
     done = run(*flags, "--write-config-to", tmp_path / "written.yaml")
     assert (done.exit_code, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("given", "taken"),
+    ("given", "adapted"),
     [
         ("-v", "-v"),
         ("-vv", "-vv"),
@@ -205,8 +205,8 @@ def test_an_empty_value_is_none(tmp_path):
         ("-- -v4", "-- -v4"),
     ],
 )
-def test_arguments_are_taken_as_go_takes_them(given, taken):
-    assert as_click_takes(given.split()) == taken.split()
+def test_arguments_are_parsed_like_in_go(given, adapted):
+    assert adapt_to_click(given.split()) == adapted.split()
 
 
 @pytest.mark.parametrize(
@@ -224,13 +224,13 @@ def test_arguments_are_taken_as_go_takes_them(given, taken):
     ],
     ids=lambda each: " ".join(each) if isinstance(each, list) else logging.getLevelName(each),
 )
-def test_levels(arguments, level, tmp_path):
+def test_log_levels(arguments, level, tmp_path):
     assert run(*arguments, "--write-config-to", tmp_path / "written.yaml").exit_code == 0
     assert logging.getLogger("bayplan").level == level
 
 
 @pytest.mark.parametrize(
-    ("gates", "said"),
+    ("gates", "error"),
     [
         ("SchedulerQueueingHints=true", ""),
         ("kube:SchedulerQueueingHints=true,AllAlpha=false", ""),
@@ -240,7 +240,7 @@ def test_levels(arguments, level, tmp_path):
         ("GangScheduling=true,GangScheduling=false", ""),
         (
             "GangScheduling=true",
-            "bayplan run: --feature-gates: GangScheduling=true: needs GenericWorkload=true beside it",
+            "bayplan run: --feature-gates: GangScheduling=true: requires GenericWorkload=true",
         ),
         ("Nonesuch=true", "bayplan run: --feature-gates: unknown feature gate 'Nonesuch'"),
         (
@@ -252,22 +252,22 @@ def test_levels(arguments, level, tmp_path):
         ),
         (
             "SchedulerAsyncPreemption=false",
-            "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: what it switches is always on here",
+            "bayplan run: --feature-gates: SchedulerAsyncPreemption=false: this feature can't be disabled",
         ),
         (
             "SchedulerAsyncAPICalls=true",
-            "bayplan run: --feature-gates: SchedulerAsyncAPICalls=true: what it switches on is not supported yet",
+            "bayplan run: --feature-gates: SchedulerAsyncAPICalls=true: this feature is not supported yet",
         ),
         ("PodLevelResources", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got ''"),
         ("PodLevelResources=on", "bayplan run: --feature-gates: PodLevelResources: expected true or false, got 'on'"),
     ],
 )
-def test_feature_gates(gates, said, tmp_path):
+def test_feature_gates(gates, error, tmp_path):
     done = run("--feature-gates", gates, "--write-config-to", tmp_path / "written.yaml")
-    assert (done.exit_code, done.stderr.rstrip()) == (2 if said else 0, said)
+    assert (done.exit_code, done.stderr.rstrip()) == (2 if error else 0, error)
 
 
-def test_all_that_is_wrong_with_flags_is_told_at_once(tmp_path):
+def test_all_errors_are_reported_at_once(tmp_path):
     policy = tmp_path / "policy.py"
     policy.write_text("x = 1\n")
     config = tmp_path / "config.yaml"
@@ -277,7 +277,7 @@ def test_all_that_is_wrong_with_flags_is_told_at_once(tmp_path):
     assert done.exit_code == 2
     assert [line for line in lines if "unknown feature gate" in line] == lines[1:3]
     assert "--emulated-version is not supported" in lines[0]
-    assert f"{policy}: no plugin in it" in lines[3]
+    assert f"{policy}: has no plugin" in lines[3]
     assert lines[4].startswith(f"{config}:3: colour: unknown field")
     assert len(lines) == 5
 
@@ -290,14 +290,14 @@ def test_help_lists_the_groups_of_kube_scheduler():
         *dict.fromkeys(flag.group for flag in FLAGS),
     ]
     for flag in FLAGS:
-        assert (f"--{flag.name}" in done.output) == (flag.treatment is not Treatment.REFUSED)
+        assert (f"--{flag.name}" in done.output) == (flag.treatment is not Treatment.REJECTED)
 
 
-def test_the_version_can_be_asked_for():
+def test_version():
     assert run("--version").output.startswith("bayplan, version ")
 
 
-def test_help_imports_nothing_that_takes_time():
+def test_help_imports_no_slow_modules():
     script = (
         "import sys; from bayplan.cli import main\n"
         "try: main(['run', '--help'])\n"

@@ -1,4 +1,4 @@
-"""What the flags about metrics make of what is shown of them."""
+"""Flags that select metrics."""
 
 import pytest
 
@@ -13,18 +13,16 @@ def allowed(**lists):
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param({}, Selection(), id="nothing said"),
+        pytest.param({}, Selection(), id="no flags"),
         pytest.param({"disabled-metrics": ("a,b", "", "c")}, Selection(frozenset("abc")), id="disabled"),
-        pytest.param(
-            {"show-hidden-metrics-for-version": "1.35"}, Selection(), id="hidden ones, of which there are none"
-        ),
+        pytest.param({"show-hidden-metrics-for-version": "1.35"}, Selection(), id="hidden metrics"),
         pytest.param({"allow-metric-labels": ("m,l=v1,v2",)}, allowed(l="v1,v2"), id="one list"),
-        pytest.param({"allow-metric-labels": ("m,l=",)}, allowed(l=""), id="an empty list: no value"),
+        pytest.param({"allow-metric-labels": ("m,l=",)}, allowed(l=""), id="an empty list"),
         pytest.param({"allow-metric-labels": ("m,l=v", "m,k=w")}, allowed(l="v", k="w"), id="given twice"),
         pytest.param(
             {"allow-metric-labels": ('"m,l=v1,v2","m,k=w"',)},
             allowed(l="v1,v2", k="w"),
-            id="two in one, as pflag reads it",
+            id="two in one value, as in pflag",
         ),
     ],
 )
@@ -35,26 +33,26 @@ def test_flags_as_a_selection(values, expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "error"),
     [
         ({"disabled-metrics": ("a-b",)}, "--disabled-metrics: 'a-b' is not the full name of a metric"),
         (
             {"show-hidden-metrics-for-version": "1.34"},
-            "--show-hidden-metrics-for-version: must be omitted or 1.35, the minor version before, not 1.34",
+            "--show-hidden-metrics-for-version: must be omitted or 1.35, the previous minor version, not 1.34",
         ),
         ({"allow-metric-labels": ("m=v",)}, "--allow-metric-labels: 'm' is not METRIC,LABEL"),
         ({"allow-metric-labels": ("m,l",)}, "--allow-metric-labels: 'm,l' is not METRIC,LABEL=VALUE,..."),
         ({"allow-metric-labels": ("m,0=v",)}, "--allow-metric-labels: 'm,0' is not METRIC,LABEL"),
     ],
 )
-def test_what_is_wrong_is_said(values, said) -> None:
+def test_invalid_flags_are_reported(values, error) -> None:
     problems: list[str] = []
     metrics_selection(values, problems)
-    assert problems == [f"bayplan run: {said}"]
+    assert problems == [f"bayplan run: {error}"]
 
 
 @pytest.mark.parametrize(
-    ("content", "expected", "said"),
+    ("content", "expected", "error"),
     [
         pytest.param('"m,l": "v1,v2"\n', allowed(l="v1,v2"), "", id="good"),
         pytest.param("", Selection(), "", id="empty"),
@@ -62,21 +60,21 @@ def test_what_is_wrong_is_said(values, said) -> None:
         pytest.param("m: v\n", Selection(), "'m' is not METRIC,LABEL", id="no label"),
         pytest.param('"m,l": [v]\n', Selection(), "m,l: expected a text of values", id="a list of values"),
         pytest.param("allowListMapping:\n  a: b\n", Selection(), "allowListMapping: expected a text", id="nested"),
-        pytest.param("{", Selection(), "is not YAML", id="no YAML"),
+        pytest.param("{", Selection(), "is not YAML", id="invalid YAML"),
         pytest.param(None, Selection(), "cannot be read: No such file", id="no file"),
     ],
 )
-def test_a_manifest(tmp_path, content, expected, said) -> None:
+def test_a_manifest(tmp_path, content, expected, error) -> None:
     path = tmp_path / "allow.yaml"
     if content is not None:
         path.write_text(content, encoding="utf-8")
     problems: list[str] = []
     assert metrics_selection({"allow-metric-labels-manifest": str(path)}, problems) == expected
-    assert len(problems) == bool(said)
-    assert all(said in problem and "--allow-metric-labels-manifest" in problem for problem in problems)
+    assert len(problems) == bool(error)
+    assert all(error in problem and "--allow-metric-labels-manifest" in problem for problem in problems)
 
 
-def test_lists_come_from_the_flag_or_from_a_file(tmp_path) -> None:
+def test_the_flag_and_the_manifest_exclude_each_other(tmp_path) -> None:
     problems: list[str] = []
     metrics_selection({"allow-metric-labels": ("m,l=v",), "allow-metric-labels-manifest": str(tmp_path)}, problems)
     assert problems == [

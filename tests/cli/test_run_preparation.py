@@ -1,4 +1,4 @@
-"""What flags, plugins and a configuration come to together."""
+"""Flags, plugins and a configuration combined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayplan.cli.run_preparation import prepare
 from bayplan.client import ConfigError
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, KubeSchedulerConfiguration
-from bayplan.config.writing import written
+from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.log_fields import about_node, about_pod
 from bayplan.service.leader_election import LeaderElectionSettings
@@ -37,7 +37,7 @@ POLICY = (
 
 @pytest.fixture
 def prepared(tmp_path, monkeypatch):
-    """Prepares a configuration (None: none), with flags by name, in a folder of its own."""
+    """Prepares a configuration (None for none) with flags by name, in a temporary directory."""
     monkeypatch.chdir(tmp_path)
 
     def make(configuration=None, *, plugins=(), scheduler_name=None, **flags):
@@ -54,19 +54,22 @@ def handle():
     return OfflineHandle(ClusterState())
 
 
-def test_without_a_configuration_plugins_take_part_in_everything(prepared):
+def test_without_a_configuration_plugins_run_at_all_their_points(prepared):
     (profile,) = prepared(plugins=["policy.py"]).build_profiles(handle()).values()
     assert profile.scheduler_name == "bayplan-scheduler"
     assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["one", "two"]
 
 
-def test_with_a_configuration_they_take_part_where_it_names_them(prepared):
+def test_with_a_configuration_plugins_run_where_it_enables_them(prepared):
     made = prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n", plugins=["policy.py"])
     (profile,) = made.build_profiles(handle()).values()
     assert profile.scheduler_name == "default-scheduler"
     assert [plugin.name for plugin in profile.at(Point.FILTER)][-2:] == ["NodeDeclaredFeatures", "two"]
     assert made.warnings == [
-        "bayplan run: warning: plugin 'one' is in no profile of config.yaml: enable it in plugins.multiPoint"
+        (
+            "bayplan run: warning: plugin 'one' is not enabled in any profile of config.yaml: "
+            "enable it in plugins.multiPoint"
+        )
     ]
 
 
@@ -74,7 +77,7 @@ GANG_GATES = ("GenericWorkload=true,GangScheduling=true",)
 
 
 @pytest.mark.parametrize(
-    ("configuration", "gates", "switched_on"),
+    ("configuration", "gates", "enabled_here"),
     [
         pytest.param(None, GANG_GATES, True, id="gates"),
         pytest.param(None, (), False, id="no gates"),
@@ -93,16 +96,16 @@ GANG_GATES = ("GenericWorkload=true,GangScheduling=true",)
         ),
     ],
 )
-def test_feature_gates_switch_gangs_on(configuration, gates, switched_on, prepared):
+def test_feature_gates_enable_gangs(configuration, gates, enabled_here, prepared):
     made = prepared(configuration, feature_gates=gates)
     assert (made.problems, made.warnings) == ([], [])
     (profile,) = made.build_profiles(handle()).values()
     for point in (Point.PRE_ENQUEUE, Point.RESERVE, Point.PERMIT):
-        assert ("GangScheduling" in [plugin.name for plugin in profile.at(point)]) is switched_on
-    enabled = yaml.safe_load(written(made.configuration, made.catalog))["profiles"][0]["plugins"]["multiPoint"][
+        assert ("GangScheduling" in [plugin.name for plugin in profile.at(point)]) is enabled_here
+    enabled = yaml.safe_load(to_yaml(made.configuration, made.catalog))["profiles"][0]["plugins"]["multiPoint"][
         "enabled"
     ]
-    assert ([each["name"] for each in enabled][-1] == "GangScheduling") is switched_on
+    assert ([each["name"] for each in enabled][-1] == "GangScheduling") is enabled_here
 
 
 ALL_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true,WorkloadAwarePreemption=true"
@@ -120,7 +123,7 @@ ADDED = {
 
 
 @pytest.mark.parametrize(("gates", "plugins"), ADDED.values(), ids=ADDED)
-def test_the_plugins_that_gates_add_come_last(gates, plugins, prepared):
+def test_plugins_of_feature_gates_come_last(gates, plugins, prepared):
     made = prepared(feature_gates=(gates,))
     assert (made.problems, made.warnings) == ([], [])
     (profile,) = made.build_profiles(handle()).values()
@@ -138,38 +141,40 @@ NEEDED = {
 
 
 @pytest.mark.parametrize(("gates", "needed"), NEEDED.values(), ids=NEEDED)
-def test_gates_that_need_another(gates, needed, prepared):
+def test_gates_that_require_another(gates, needed, prepared):
     name = gates.split(",")[-1]
-    problem = f"bayplan run: --feature-gates: {name}: needs {needed}=true beside it"
+    problem = f"bayplan run: --feature-gates: {name}: requires {needed}=true"
     assert prepared(feature_gates=(gates,)).problems == [problem]
 
 
 def test_topology_without_gangs(prepared):
     made = prepared(feature_gates=("GenericWorkload=true,TopologyAwareWorkloadScheduling=true",))
     assert made.gated_plugins == []
-    assert ["TopologyAwareWorkloadScheduling has no effect alone" in each for each in made.warnings] == [False, True]
+    assert [
+        "TopologyAwareWorkloadScheduling has no effect without GangScheduling=true" in each for each in made.warnings
+    ] == [False, True]
 
 
 def test_workloads_without_gangs(prepared):
     made = prepared(feature_gates=("GenericWorkload=true",))
     assert made.warnings == [
         (
-            "bayplan run: warning: --feature-gates: GenericWorkload has no effect alone: GangScheduling=true beside it "
-            "places pods of PodGroups together"
+            "bayplan run: warning: --feature-gates: GenericWorkload has no effect without GangScheduling=true, "
+            "which schedules the pods of a PodGroup together"
         )
     ]
 
 
-def test_a_plugin_that_is_not_loaded_is_told_how_to_load(prepared):
+def test_the_error_about_an_unknown_plugin_says_how_to_load_it(prepared):
     assert prepared("profiles: [{plugins: {filter: {enabled: [{name: two}]}}}]\n").problems == [
         (
-            "config.yaml:4: profiles[0].plugins.filter.enabled[0].name: plugin 'two' does not exist: a plugin of your "
-            "own is loaded with --plugin FILE"
+            "config.yaml:4: profiles[0].plugins.filter.enabled[0].name: plugin 'two' does not exist: load your own "
+            "plugin with --plugin FILE"
         )
     ]
 
 
-def test_times_come_from_the_configuration_and_a_flag(prepared):
+def test_settings_come_from_the_configuration_and_a_flag(prepared):
     made = prepared(
         "podInitialBackoffSeconds: 2\npodMaxBackoffSeconds: 20\n", pod_max_in_unschedulable_pods_duration="1m30s"
     )
@@ -191,38 +196,38 @@ def test_times_come_from_the_configuration_and_a_flag(prepared):
             "mine",
             ["a", "b"],
             (
-                "bayplan run: --scheduler-name: config.yaml has 2 profiles, each with its own name (a, b): change "
-                "profiles[].schedulerName there"
+                "bayplan run: --scheduler-name: config.yaml has 2 profiles (a, b): set "
+                "profiles[].schedulerName there instead"
             ),
         ),
     ],
     ids=["no configuration", "no name", "an unnamed profile", "one profile", "two profiles"],
 )
-def test_a_name_on_the_command_line_is_that_of_the_only_profile(configuration, name, expected, problem, prepared):
+def test_scheduler_name_requires_a_single_profile(configuration, name, expected, problem, prepared):
     made = prepared(configuration, scheduler_name=name)
     assert [profile.schedulerName for profile in made.configuration.profiles] == expected
     assert made.problems == ([problem] if problem else [])
 
 
-def test_the_kubeconfig_of_the_command_line_goes_first(prepared):
+def test_the_kubeconfig_flag_overrides_the_configuration(prepared):
     made = prepared("clientConnection: {kubeconfig: /theirs}\n", kubeconfig="/mine")
     assert made.configuration.clientConnection.kubeconfig == "/mine"
     assert made.warnings == [
-        "bayplan run: warning: --kubeconfig goes before clientConnection.kubeconfig: /theirs is not read"
+        "bayplan run: warning: --kubeconfig overrides clientConnection.kubeconfig: /theirs is not used"
     ]
 
 
-def test_deprecated_flags_count_for_nothing_beside_a_configuration(prepared):
+def test_deprecated_flags_have_no_effect_with_a_configuration(prepared):
     made = prepared("", kube_api_qps=3.0, profiling=False)
     assert made.configuration.clientConnection.limit is None
     assert made.configuration.enableProfiling is True
     assert made.warnings == [
-        "bayplan run: warning: --kube-api-qps has no effect beside --config: set clientConnection.qps there",
-        "bayplan run: warning: --profiling has no effect beside --config: set enableProfiling there",
+        "bayplan run: warning: --kube-api-qps has no effect with --config: set clientConnection.qps there",
+        "bayplan run: warning: --profiling has no effect with --config: set enableProfiling there",
     ]
 
 
-def test_flags_of_leader_election_go_before_the_configuration(prepared):
+def test_flags_of_leader_election_override_the_configuration(prepared):
     made = prepared("", leader_elect=True, leader_elect_lease_duration="20s")
     election = made.configuration.leaderElection
     assert (election.leaderElect, election.leaseDuration) == (True, "20s")
@@ -246,9 +251,9 @@ def test_flags_of_leader_election_go_before_the_configuration(prepared):
             LeaderElectionSettings("mine", "here", 30.0, 20.0, 1.0),
         ),
     ],
-    ids=["no configuration", "asked for", "by default", "not asked for", "impossible", "all of it"],
+    ids=["no configuration", "enabled", "default", "disabled", "invalid", "all settings"],
 )
-def test_the_lease_to_be_held(flags, configuration, lease, prepared, tmp_path):
+def test_the_lease(flags, configuration, lease, prepared, tmp_path):
     if configuration is not None:
         (tmp_path / "config.yaml").write_text(HEAD.partition("leaderElection")[0] + configuration)
         flags = {**flags, "config": "config.yaml"}
@@ -259,47 +264,47 @@ def test_the_lease_to_be_held(flags, configuration, lease, prepared, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "lease", "told"),
+    ("name", "lease", "warned"),
     [("default-scheduler", "kube-scheduler", False), ("mine", "kube-scheduler", True), ("mine", "mine", False)],
 )
-def test_a_second_scheduler_is_warned_of_the_first_one_s_lease(name, lease, told, prepared):
+def test_using_the_lease_of_the_stock_scheduler_is_reported(name, lease, warned, prepared):
     made = prepared(scheduler_name=name, leader_elect=True, leader_elect_resource_name=lease)
     assert made.warnings == (
         [
             (
-                "bayplan run: warning: the lease kube-system/kube-scheduler is the stock kube-scheduler's, and only "
-                "its holder decides: set leaderElection.resourceName, as to mine"
+                "bayplan run: warning: the lease kube-system/kube-scheduler belongs to the stock "
+                "kube-scheduler, and only its holder schedules: set leaderElection.resourceName, such as mine"
             )
         ]
-        if told
+        if warned
         else []
     )
 
 
-def test_the_cache_may_wait_for_the_lease(prepared):
+def test_delay_cache_until_active(prepared):
     assert prepared("delayCacheUntilActive: true\n").settings(None).delay_cache_until_active
 
 
-def test_faults_are_told_beside_a_plugin_that_cannot_be_loaded(prepared):
+def test_other_errors_are_reported_with_a_plugin_that_cannot_be_loaded(prepared):
     made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: x}]}}}]\n", plugins=["gone.py"])
     assert made.problems[0] == "bayplan run: gone.py: no such file"
-    assert [line.partition(": known")[0] for line in made.problems[1:]] == ["config.yaml:4: colour: unknown field"]
+    assert [line.partition(": expected")[0] for line in made.problems[1:]] == ["config.yaml:4: colour: unknown field"]
 
 
-def test_faults_are_told_beside_an_installed_plugin_that_cannot_be_loaded(prepared, tmp_path, monkeypatch):
+def test_other_errors_are_reported_with_an_installed_plugin_that_cannot_be_loaded(prepared, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     info = tmp_path / "odd_policies-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd-policies\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[bayplan.plugins]\nodd = nonesuch_module:odd\n")
     made = prepared("colour: red\nprofiles: [{plugins: {filter: {enabled: [{name: odd}]}}}]\n")
-    assert [line.partition(": known")[0] for line in made.problems] == [
+    assert [line.partition(": expected")[0] for line in made.problems] == [
         "bayplan run: odd-policies: nonesuch_module:odd: ModuleNotFoundError: No module named 'nonesuch_module'",
         "config.yaml:4: colour: unknown field",
     ]
 
 
-def test_a_plugin_that_fails_to_start_is_told_with_its_line(prepared, tmp_path):
+def test_a_plugin_that_fails_to_start_is_reported_with_its_line(prepared, tmp_path):
     (tmp_path / "failing.py").write_text(
         "from bayplan import Plugin\n"
         "class Failing(Plugin):\n"
@@ -309,9 +314,9 @@ def test_a_plugin_that_fails_to_start_is_told_with_its_line(prepared, tmp_path):
     )
     made = prepared("profiles:\n- plugins: {filter: {enabled: [{name: Failing}]}}\n", plugins=["failing.py"])
     assert made.problems == []
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         made.build_profiles(handle())
-    assert str(refusal.value) == (
+    assert str(error.value) == (
         "config.yaml:5: profiles[0].plugins.filter.enabled[0]: plugin 'Failing' failed to start: OSError: no file"
     )
 
@@ -324,23 +329,23 @@ KUBECONFIG = {
 }
 
 
-async def test_the_client_is_the_one_that_the_configuration_asks_for(tmp_path):
+async def test_the_client_uses_the_configuration_and_flags(tmp_path):
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(KUBECONFIG))
     configuration = KubeSchedulerConfiguration()
     configuration.clientConnection.kubeconfig = str(path)
     async with _client(configuration, None, None) as client:
-        assert (client.access.server, client._limit) == ("https://theirs:6443", None)
+        assert (client.access.server, client._transport._limit) == ("https://theirs:6443", None)
     configuration.clientConnection.qps = 10.0
     async with _client(configuration, "https://mine:6443", "x") as client:
         assert client.access.server == "https://mine:6443"
         assert await client.access.credentials.headers() == {"Authorization": "Bearer secret"}
-        assert client._limit is not None
+        assert client._transport._limit is not None
     with pytest.raises(ConfigError, match="nonesuch"):
         _client(configuration, None, "nonesuch")
 
 
-async def test_a_server_alone_is_given_nobodys_credentials(tmp_path, monkeypatch):
+async def test_a_client_with_only_master_has_no_credentials(tmp_path, monkeypatch):
     path = tmp_path / "kubeconfig"
     path.write_text(json.dumps(KUBECONFIG))
     monkeypatch.setenv("KUBECONFIG", str(path))
@@ -348,14 +353,14 @@ async def test_a_server_alone_is_given_nobodys_credentials(tmp_path, monkeypatch
         assert await client.access.credentials.headers() == {}
 
 
-def test_json_lines_have_the_names_of_kubernetes_components():
+def test_json_lines_have_the_fields_of_kubernetes_components():
     record = logging.LogRecord("bayplan.service", logging.WARNING, "/a/loop.py", 7, "pod %s", ("x",), None)
     line = json.loads(JsonLines().format(record))
     assert line.pop("ts") == round(record.created * 1000, 3)
     assert line == {"caller": "loop.py:7", "msg": "pod x", "v": 0, "severity": "warning"}
 
 
-def test_json_lines_have_fields_for_what_they_are_about():
+def test_json_lines_have_fields_for_pods_and_nodes():
     about = about_pod(make_pod("web", namespace="shop")), about_node("a")
     record = logging.LogRecord("bayplan.x", logging.INFO, "/a/x.py", 7, "pod %s bound to node %s", about, None)
     line = json.loads(JsonLines().format(record))
@@ -367,7 +372,7 @@ def test_json_lines_have_fields_for_what_they_are_about():
     }
 
 
-def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):
+def test_warnings_are_logged_if_the_log_is_json(tmp_path, caplog):
     arguments = [
         "run",
         "--logging-format=json",
@@ -378,11 +383,11 @@ def test_warnings_are_part_of_the_log_where_that_is_json(tmp_path, caplog):
     done = CliRunner().invoke(main, arguments)
     assert (done.exit_code, done.stderr) == (0, "")
     assert [record.getMessage() for record in caplog.records] == [
-        "bayplan run: warning: --vmodule has no effect: its patterns name files of kube-scheduler's source"
+        "bayplan run: warning: --vmodule has no effect: its patterns are for source files of kube-scheduler"
     ]
 
 
-def test_a_configuration_that_cannot_be_written_is_told(tmp_path):
+def test_an_error_while_writing_the_configuration_is_reported(tmp_path):
     done = CliRunner().invoke(main, ["run", "--write-config-to", str(tmp_path)])
     assert done.exit_code == 2
     assert done.stderr == f"bayplan run: --write-config-to: {tmp_path} cannot be written: Is a directory\n"

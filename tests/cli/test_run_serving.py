@@ -1,4 +1,4 @@
-"""What the flags about endpoints make of how these are served."""
+"""Flags for endpoints."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        pytest.param({}, Serving(ServingOptions()), id="nothing said"),
-        pytest.param({"secure-port": 0}, None, id="none to be served"),
+        pytest.param({}, Serving(ServingOptions()), id="no flags"),
+        pytest.param({"secure-port": 0}, None, id="no endpoints"),
         pytest.param(
             {"secure-port": 10300, "bind-address": "::1"},
             Serving(ServingOptions(port=10300, bind_address="::1")),
-            id="where",
+            id="address",
         ),
         pytest.param(
             {
@@ -60,7 +60,7 @@ from bayplan.service.serving.options import NamedCertificate, ProxyHeaders, Serv
                 "n.yaml",
                 "z.yaml",
             ),
-            id="who may",
+            id="authentication and authorization",
         ),
         pytest.param(
             {"tls-sni-cert-key": ("a.crt,a.key", "b.crt, b.key : *.b.example, b.example")},
@@ -106,23 +106,23 @@ def test_flags_as_options(values, expected) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "said"),
+    ("flag", "value", "error"),
     [
         ("tls-sni-cert-key", ("a.crt",), "expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got 'a.crt'"),
         ("tls-sni-cert-key", ("a,b,c",), "expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got 'a,b,c'"),
-        ("tls-sni-cert-key", ("a.crt,a.key: ",), "there are no names after the colon of 'a.crt,a.key: '"),
+        ("tls-sni-cert-key", ("a.crt,a.key: ",), "expected names after the colon of 'a.crt,a.key: '"),
         ("requestheader-username-headers", ("X-Remote-User, ",), "one of the values is empty"),
         ("requestheader-allowed-names", (" ",), "one of the values is empty"),
-        ("requestheader-uid-headers", ("X-Uid",), "X-Remote-Uid has to be among them"),
+        ("requestheader-uid-headers", ("X-Uid",), "must include X-Remote-Uid"),
     ],
 )
-def test_what_is_wrong_with_a_flag_is_said(flag, value, said) -> None:
+def test_invalid_flags_are_reported(flag, value, error) -> None:
     problems: list[str] = []
     serving({flag: value}, problems)
-    assert problems == [f"bayplan run: --{flag}: {said}"]
+    assert problems == [f"bayplan run: --{flag}: {error}"]
 
 
-def test_flags_as_they_stand() -> None:
+def test_values_of_all_flags() -> None:
     values = flag_values(
         {"secure_port": 10300, "permit_port_sharing": True, "tls_cipher_suites": ("A", "B"), "kubeconfig": None}
     )

@@ -1,4 +1,4 @@
-"""A server whose answers a test writes down, and the objects that come up again and again."""
+"""A server with scripted responses, and a sleep that takes no time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from aiohttp import web
 
 @dataclass
 class ScriptedServer:
-    """Answers each request with the next of `answers`; the last one stays."""
+    """Serves each request with the next of `answers`; the last one repeats."""
 
     url: str = ""
     answers: list[Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]] = field(default_factory=list)
@@ -27,7 +27,7 @@ class ScriptedServer:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)
 
-    def says(self, *documents, status=200, headers=None):
+    def respond(self, *documents, status=200, headers=None):
         async def answer(_):
             return web.Response(
                 status=status,
@@ -38,14 +38,14 @@ class ScriptedServer:
 
         self.answers.append(answer)
 
-    def says_text(self, text, *, status):
+    def respond_text(self, text, *, status):
         async def answer(_):
             return web.Response(status=status, text=text)
 
         self.answers.append(answer)
 
-    def streams(self, *chunks, then="end"):
-        """Sends the chunks; then ends, cuts the connection, or stays silent."""
+    def stream(self, *chunks, then="end"):
+        """Sends the chunks; then ends, drops the connection, or stays silent."""
 
         async def answer(request):
             response = web.StreamResponse()
@@ -65,14 +65,14 @@ class ScriptedServer:
 
         self.answers.append(answer)
 
-    def cuts(self):
+    def drop(self):
         async def answer(request):
             request.transport.abort()
             return web.Response()
 
         self.answers.append(answer)
 
-    def hangs(self):
+    def hang(self):
         async def answer(_):
             await asyncio.Event().wait()
 
@@ -91,7 +91,7 @@ async def server():
 
 
 class Sleeps(list):
-    """A sleep that takes no time and remembers how long it should have been."""
+    """A sleep that takes no time, and the list of its calls in seconds."""
 
     async def __call__(self, seconds: float) -> None:
         self.append(seconds)

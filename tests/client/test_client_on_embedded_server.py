@@ -1,4 +1,4 @@
-"""The real client against the embedded API server: what neither a script nor a dictionary can show."""
+"""The client and the embedded API server over HTTP, with failures of the network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUICK = Backoff(0.005, 0.02)
 
 
 class Keys:
-    """A handler that wakes those who wait for the objects to be just these."""
+    """A handler whose `become` waits until exactly these objects exist."""
 
     def __init__(self):
         self.keys = set()
@@ -54,7 +54,7 @@ class Keys:
 
 @pytest.fixture
 async def reflected():
-    """Starts a reflector of nodes with a client of its own, and ends it."""
+    """Starts reflectors of nodes, each with its own client, and stops them at the end."""
     tasks, clients = [], []
 
     def start(url):
@@ -77,7 +77,7 @@ def node(name):
     return {"metadata": {"name": name}}
 
 
-async def test_a_server_that_starts_anew_with_lower_versions(reflected):
+async def test_reflector_lists_again_when_a_new_server_has_lower_versions(reflected):
     async with ApiServer() as first, HttpClient(first.url) as client:
         keys, reflector = reflected(first.url)
         for number in range(5):
@@ -90,7 +90,7 @@ async def test_a_server_that_starts_anew_with_lower_versions(reflected):
         assert set(reflector.store) == {"new"}
 
 
-async def test_outages_and_cut_watches(reflected):
+async def test_reflector_survives_outages_and_broken_watches(reflected):
     async with ApiServer() as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
         await client.create(NODE, node("a"))
         keys, _ = reflected(proxy.url)
@@ -107,7 +107,7 @@ async def test_outages_and_cut_watches(reflected):
 
 
 @pytest.mark.parametrize("status", [410, 429, 500, 503])
-async def test_lists_and_watches_that_are_refused(reflected, status):
+async def test_reflector_retries_rejected_lists_and_watches(reflected, status):
     async with ApiServer() as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
         await client.create(NODE, node("a"))
         proxy.inject("GET", "watch=true", status=status, times=2)
@@ -119,7 +119,7 @@ async def test_lists_and_watches_that_are_refused(reflected, status):
         await keys.become("a", "b")
 
 
-async def test_a_history_that_is_too_short(reflected):
+async def test_reflector_lists_again_when_the_history_is_too_short(reflected):
     async with ApiServer(history=3) as server, FaultProxy(server.url) as proxy, HttpClient(server.url) as client:
         keys, _ = reflected(proxy.url)
         await client.create(NODE, node("a"))
@@ -132,7 +132,7 @@ async def test_a_history_that_is_too_short(reflected):
         await keys.become(*"bcdefgh")
 
 
-async def test_retries_of_the_client_through_an_outage():
+async def test_client_retries_through_an_outage():
     async with ApiServer() as server, FaultProxy(server.url) as proxy:
 
         async def back_after_a_while(_):

@@ -25,7 +25,7 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_a_token_file_is_read_again_every_minute_and_when_refused(tmp_path, caplog):
+async def test_token_file_is_read_again_every_minute_and_when_refused(tmp_path, caplog):
     path, clock = tmp_path / "token", Clock()
     path.write_text("one\n")
     tokens = TokenFile(path, clock=clock)
@@ -48,12 +48,12 @@ async def test_a_token_file_is_read_again_every_minute_and_when_refused(tmp_path
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        pytest.param(None, "no token can be read: No such file", id="missing"),
+        pytest.param(None, "cannot read the token: No such file", id="missing"),
         pytest.param(b" \n", "the token file is empty", id="empty"),
-        pytest.param(b"\xff", "no token can be read", id="no text"),
+        pytest.param(b"\xff", "cannot read the token", id="no text"),
     ],
 )
-async def test_a_token_file_without_a_token(tmp_path, content, message):
+async def test_token_file_without_a_token_is_an_error(tmp_path, content, message):
     if content is not None:
         (tmp_path / "token").write_bytes(content)
     with pytest.raises(ConfigError, match=message):
@@ -62,7 +62,7 @@ async def test_a_token_file_without_a_token(tmp_path, content, message):
 
 @pytest.fixture
 def plugin(tmp_path):
-    """Makes a plugin of a shell script. `runs` tells how often it ran, `told` what it was told."""
+    """Makes a plugin from a shell script. `runs` is how often it ran, `told` its KUBERNETES_EXEC_INFO."""
 
     class Made:
         clock = Clock()
@@ -92,7 +92,7 @@ def prints(status, *, version=V1, kind="ExecCredential"):
 
 
 @pytest.mark.parametrize("version", [V1, "client.authentication.k8s.io/v1beta1"])
-async def test_a_plugin_is_run_once_and_told_of_the_cluster(plugin, version):
+async def test_plugin_runs_once_with_the_cluster_info(plugin, version):
     made = plugin(prints({"token": "t"}, version=version), version=version, provideClusterInfo=True)
     both = await asyncio.gather(made.headers(), made.headers())
     assert both == [bearer("t")] * 2
@@ -100,13 +100,13 @@ async def test_a_plugin_is_run_once_and_told_of_the_cluster(plugin, version):
     assert plugin.told == [{"kind": "ExecCredential", "apiVersion": version, "spec": spec}]
 
 
-async def test_arguments_and_environment(plugin):
+async def test_plugin_gets_its_arguments_and_environment(plugin):
     script = """echo '{"apiVersion":"'$VERSION'","kind":"ExecCredential","status":{"token":"'$1$2'"}}'"""
     made = plugin(script, args=["a", "b"], env=[credentials_module.models.NameValue("VERSION", V1)])
     assert await made.headers() == bearer("ab")
 
 
-async def test_a_plugin_is_run_again_when_its_credentials_expire(plugin):
+async def test_plugin_runs_again_when_its_credentials_expire(plugin):
     made = plugin(prints({"token": "t", "expirationTimestamp": "1970-01-01T00:30:00Z"}))
     await made.headers()
     plugin.clock.now = 1799.0
@@ -117,7 +117,7 @@ async def test_a_plugin_is_run_again_when_its_credentials_expire(plugin):
     assert len(plugin.told) == 2
 
 
-async def test_a_plugin_is_run_again_when_its_credentials_are_refused(plugin, tmp_path):
+async def test_plugin_runs_again_when_its_credentials_are_refused(plugin, tmp_path):
     counted = tmp_path / "runs"
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"'$(wc -l < {counted})'"}}}}'"""
     made = plugin(script)
@@ -127,7 +127,7 @@ async def test_a_plugin_is_run_again_when_its_credentials_are_refused(plugin, tm
     assert len(plugin.told) == 2
 
 
-async def test_one_run_serves_all_who_were_refused(plugin, tmp_path):
+async def test_plugin_runs_once_for_all_refused_requests(plugin, tmp_path):
     counted = tmp_path / "runs"
     script = f"""echo '{{"apiVersion":"{V1}","kind":"ExecCredential","status":{{"token":"'$(wc -l < {counted})'"}}}}'"""
     made = plugin(script)
@@ -137,12 +137,12 @@ async def test_one_run_serves_all_who_were_refused(plugin, tmp_path):
     assert len(plugin.told) == 2
 
 
-async def test_the_same_credentials_again_are_nothing_else_to_try(plugin):
+async def test_refresh_is_false_when_the_plugin_returns_the_same_credentials(plugin):
     made = plugin(prints({"token": "t"}))
     assert not await made.refresh(await made.headers())
 
 
-async def test_a_plugin_may_give_a_client_certificate(plugin):
+async def test_plugin_may_return_a_client_certificate(plugin):
     made = plugin(prints({"clientCertificateData": "C", "clientKeyData": "K"}))
     assert await made.headers() == {}
     assert made.tls == ("C", "K")
@@ -152,36 +152,38 @@ async def test_a_plugin_may_give_a_client_certificate(plugin):
     ("script", "options", "message"),
     [
         pytest.param("echo trouble >&2; echo bad luck >&2; exit 3", {}, "failed with 3: bad luck", id="fails"),
-        pytest.param("exit 1", {}, "failed with 1: it says nothing", id="fails in silence"),
+        pytest.param("exit 1", {}, "failed with 1: it printed no error message", id="fails in silence"),
         pytest.param("echo hello", {}, "is not an ExecCredential: JSON is malformed", id="no JSON"),
         pytest.param(prints({"token": "t"}, version="v9"), {}, "is a ExecCredential of v9, not", id="another version"),
         pytest.param(prints({"token": "t"}, kind="Pod"), {}, "is a Pod of", id="another kind"),
         pytest.param(prints({}), {}, "neither a token nor a client certificate", id="nothing in it"),
         pytest.param(prints(None), {}, "neither a token nor a client certificate", id="no status"),
-        pytest.param(prints({"clientCertificateData": "C"}), {}, "a client certificate or a key", id="no key"),
-        pytest.param(prints({"token": "t"}), {"interactiveMode": "Always"}, "wants a terminal", id="no terminal"),
+        pytest.param(prints({"clientCertificateData": "C"}), {}, "a client certificate without a key", id="no key"),
+        pytest.param(prints({"token": "t"}), {"interactiveMode": "Always"}, "needs a terminal", id="no terminal"),
     ],
 )
-async def test_what_a_plugin_can_do_wrong(plugin, script, options, message):
+async def test_failure_of_a_plugin_is_a_config_error(plugin, script, options, message):
     with pytest.raises(ConfigError, match=message) as caught:
         await plugin(script, **options).headers()
     assert str(caught.value).startswith(WHERE)
     assert "\n" not in str(caught.value)
 
 
-async def test_a_plugin_that_is_not_there():
+async def test_missing_plugin_is_a_config_error():
     made = ExecPlugin(
         Exec(apiVersion=V1, command="/nowhere/plugin", installHint="Install it:\n  apt install plugin"),
         cluster={},
         with_certificate=lambda *_: None,
         where=WHERE,
     )
-    message = r"plugin /nowhere/plugin cannot be run: No such file or directory\. Install it: apt install plugin"
+    message = (
+        r"cannot run the credential plugin /nowhere/plugin: No such file or directory\. Install it: apt install plugin"
+    )
     with pytest.raises(ConfigError, match=message):
         await made.headers()
 
 
-async def test_a_plugin_that_never_ends_is_ended(plugin, monkeypatch):
+async def test_plugin_that_hangs_is_killed(plugin, monkeypatch):
     monkeypatch.setattr(credentials_module, "PLUGIN_TIMEOUT", 0.05)
     with pytest.raises(ConfigError, match="took longer than"):
         await plugin("exec sleep 60").headers()

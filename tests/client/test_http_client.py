@@ -12,7 +12,7 @@ from lightkube.models.meta_v1 import ObjectMeta
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ClusterAccess, HttpClient, PatchType, TransportError
-from bayplan.client.errors import MalformedAnswerError
+from bayplan.client.errors import MalformedResponseError
 
 POD_P = {"metadata": {"name": "p", "namespace": "n", "resourceVersion": "5"}, "spec": {"containers": []}}
 PATH_P = "/api/v1/namespaces/n/pods/p"
@@ -143,8 +143,8 @@ VERBS = [
 
 
 @pytest.mark.parametrize(("call", "method", "path", "content_type", "body"), VERBS)
-async def test_what_goes_over_the_wire(server, client, call, method, path, content_type, body):
-    server.says(POD_P)
+async def test_verb_sends_its_request(server, client, call, method, path, content_type, body):
+    server.respond(POD_P)
     await call(client)
     [(sent_method, sent_path, headers, sent)] = server.requests
     assert (sent_method, sent_path, headers.get("Content-Type")) == (method, path, content_type)
@@ -154,16 +154,16 @@ async def test_what_goes_over_the_wire(server, client, call, method, path, conte
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a?b", "a b", "a%2fb"])
-async def test_a_name_that_would_address_something_else_is_refused(server, client, name):
+async def test_invalid_name_is_rejected(server, client, name):
     for verb in (client.get, client.delete):
-        with pytest.raises(ValueError, match="cannot be the name"):
+        with pytest.raises(ValueError, match="is not a valid name"):
             await verb(POD, name)
     assert not server.requests
 
 
-async def test_lists_follow_their_pages(server, client):
-    server.says({"metadata": {"continue": "t/1", "resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}]})
-    server.says({"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]})
+async def test_list_follows_its_pages(server, client):
+    server.respond({"metadata": {"continue": "t/1", "resourceVersion": "9"}, "items": [{"metadata": {"name": "a"}}]})
+    server.respond({"metadata": {"resourceVersion": "9"}, "items": [{"metadata": {"name": "b"}}]})
     page = await client.list(NODE, limit=1)
     assert ([node.metadata.name for node in page.items], page.resource_version) == (["a", "b"], "9")
     assert [path for _, path, _, _ in server.requests] == [
@@ -172,24 +172,24 @@ async def test_lists_follow_their_pages(server, client):
     ]
 
 
-async def test_a_list_that_expires_half_way_is_read_in_one_piece(server, client):
-    server.says({"metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}]})
-    server.says({"code": 410, "reason": "Expired"}, status=410)
-    server.says({"metadata": {}, "items": [{"metadata": {"name": "c"}}]})
+async def test_list_that_expires_starts_over_in_one_page(server, client):
+    server.respond({"metadata": {"continue": "t"}, "items": [{"metadata": {"name": "a"}}]})
+    server.respond({"code": 410, "reason": "Expired"}, status=410)
+    server.respond({"metadata": {}, "items": [{"metadata": {"name": "c"}}]})
     assert [node.metadata.name for node in (await client.list(NODE, limit=1)).items] == ["c"]
     assert server.requests[-1][1] == "/api/v1/nodes"
 
 
-async def test_a_list_of_null_is_empty_and_decode_gets_the_bytes(server, client):
-    server.says({"metadata": {}, "items": None})
+async def test_list_of_null_is_empty_and_decode_gets_the_bytes(server, client):
+    server.respond({"metadata": {}, "items": None})
     assert (await client.list(NODE)).items == []
     server.answers.clear()
-    server.says({"metadata": {}, "items": [{"x": 1}]})
+    server.respond({"metadata": {}, "items": [{"x": 1}]})
     assert (await client.list(NODE, decode=bytes)).items == [b'{"x":1}']
 
 
 async def test_watch_yields_events_across_chunks(server, client):
-    server.streams(
+    server.stream(
         b'{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"1"}}}\n{"type":"MODI',
         b"FIED",
         b'","object":{"metadata":{"name":"a","namespace":"n","resourceVersion":"2"}}}\n'
@@ -215,38 +215,40 @@ async def test_watch_yields_events_across_chunks(server, client):
             "410 Expired: too old",
             id="an ERROR event",
         ),
-        pytest.param(b"<html>\n", MalformedAnswerError, "a watch event cannot be read", id="no JSON"),
-        pytest.param(b'{"type":"ADDED"}\n', MalformedAnswerError, "missing required field `object`", id="no object"),
+        pytest.param(b"<html>\n", MalformedResponseError, "cannot decode a watch event", id="no JSON"),
+        pytest.param(b'{"type":"ADDED"}\n', MalformedResponseError, "missing required field `object`", id="no object"),
         pytest.param(
             b'{"type":"ADDED","object":{"metadata":{"name":3}}}\n', UndecodableObject, "Pod 3", id="bad object"
         ),
     ],
 )
-async def test_what_ends_a_watch(server, client, line, error, message):
-    server.streams(line)
+async def test_watch_raises_errors_of_events(server, client, line, error, message):
+    server.stream(line)
     with pytest.raises(error, match=message):
         async for _ in client.watch(POD):
             pass
 
 
-async def test_leaving_a_watch_closes_its_connection(server, client):
-    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="silence")
+async def test_closing_a_watch_closes_its_connection(server, client):
+    server.stream(b'{"type":"BOOKMARK","object":{}}\n', then="silence")
     watch = client.watch(POD)
     await anext(watch)
     await watch.aclose()
     await asyncio.wait_for(server.left.wait(), 5)
 
 
-async def test_a_cut_watch_is_a_transport_error(server, client):
-    server.streams(b'{"type":"BOOKMARK","object":{}}\n', then="cut")
-    with pytest.raises(TransportError, match="the connection broke in the middle of the answer") as caught:
+async def test_broken_watch_is_a_transport_error(server, client):
+    server.stream(b'{"type":"BOOKMARK","object":{}}\n', then="cut")
+    with pytest.raises(TransportError, match="the connection broke in the middle of the response") as caught:
         [event async for event in client.watch(POD)]
     assert caught.value.sent
 
 
-async def test_errors_carry_what_the_status_says(server, client):
+async def test_error_has_the_fields_of_the_status(server, client):
     details = {"name": "p", "kind": "pods", "retryAfterSeconds": 60}
-    server.says({"kind": "Status", "code": 409, "reason": "Conflict", "message": "no", "details": details}, status=409)
+    server.respond(
+        {"kind": "Status", "code": 409, "reason": "Conflict", "message": "no", "details": details}, status=409
+    )
     with pytest.raises(ApiError) as caught:
         await client.bind("n", "p", "x")
     error = caught.value
@@ -259,22 +261,22 @@ async def test_errors_carry_what_the_status_says(server, client):
     ("body", "message"),
     [
         pytest.param("<html>\n bad   gateway</html>", "502: <html> bad gateway</html>", id="text"),
-        pytest.param("", "502: the answer has no body", id="nothing"),
-        pytest.param("x" * 9000, "502: " + "x" * 500, id="a lot"),
+        pytest.param("", "502: the response has no body", id="no body"),
+        pytest.param("x" * 9000, "502: " + "x" * 500, id="long text"),
     ],
 )
-async def test_errors_of_those_who_speak_no_json(server, client, body, message):
-    server.says_text(body, status=502)
+async def test_error_has_the_text_of_a_body_that_is_not_json(server, client, body, message):
+    server.respond_text(body, status=502)
     with pytest.raises(ApiError) as caught:
         await client.get(POD, "p")
     assert str(caught.value) == message
 
 
-async def test_an_answer_of_another_kind_of_document(server, client):
-    server.says_text("welcome", status=200)
+async def test_successful_response_that_is_not_json_is_an_error(server, client):
+    server.respond_text("welcome", status=200)
     with pytest.raises(UndecodableObject):
         await client.get(POD, "p")
-    with pytest.raises(MalformedAnswerError, match="no list of objects"):
+    with pytest.raises(MalformedResponseError, match="no list of objects"):
         await client.list(POD)
 
 
@@ -288,7 +290,7 @@ def closed_port() -> int:
     "call",
     [pytest.param(lambda c: c.get(POD, "p"), id="get"), pytest.param(lambda c: c.bind("n", "p", "x"), id="bind")],
 )
-async def test_a_refused_connection_is_tried_again_for_any_verb(sleeps, call):
+async def test_refused_connection_is_retried_for_any_verb(sleeps, call):
     async with HttpClient(f"http://127.0.0.1:{closed_port()}", sleep=sleeps, rng=random.Random(1)) as client:
         with pytest.raises(TransportError, match="connection refused") as caught:
             await call(client)
@@ -297,26 +299,26 @@ async def test_a_refused_connection_is_tried_again_for_any_verb(sleeps, call):
     assert sleeps == sorted(sleeps)
 
 
-async def test_a_get_that_is_cut_is_tried_again(server, client, sleeps):
-    server.cuts()
-    server.cuts()
-    server.says(POD_P)
+async def test_get_is_retried_when_the_connection_breaks(server, client, sleeps):
+    server.drop()
+    server.drop()
+    server.respond(POD_P)
     assert (await client.get(POD, "p")).metadata.name == "p"
     assert sleeps
 
 
-async def test_a_bind_that_may_have_been_carried_out_is_not_repeated(server, client, sleeps):
-    server.cuts()
+async def test_bind_that_may_have_succeeded_is_not_retried(server, client, sleeps):
+    server.drop()
     with pytest.raises(TransportError, match="the server closed the connection") as caught:
         await client.bind("n", "p", "x")
     assert caught.value.sent
     assert (len(server.requests), sleeps) == (1, [])
 
 
-async def test_no_answer_in_time(server, sleeps):
-    server.hangs()
+async def test_request_times_out(server, sleeps):
+    server.hang()
     async with HttpClient(server.url, request_timeout=0.05, sleep=sleeps) as client:
-        with pytest.raises(TransportError, match="no answer in time") as caught:
+        with pytest.raises(TransportError, match="the request timed out") as caught:
             await client.bind("n", "p", "x")
     assert caught.value.sent
     assert len(server.requests) == 1
@@ -327,17 +329,15 @@ async def test_no_answer_in_time(server, sleeps):
     [
         pytest.param(429, "2", lambda c: c.bind("n", "p", "x"), [2.0], id="429, bind"),
         pytest.param(503, "1", lambda c: c.get(POD, "p"), [1.0], id="503, get"),
-        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: who knows"),
-        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than anybody waits"),
+        pytest.param(503, "1", lambda c: c.bind("n", "p", "x"), None, id="503, bind: may have succeeded"),
+        pytest.param(429, "60", lambda c: c.get(POD, "p"), None, id="longer than the client waits"),
         pytest.param(429, None, lambda c: c.get(POD, "p"), None, id="without Retry-After"),
         pytest.param(500, "1", lambda c: c.get(POD, "p"), None, id="500"),
     ],
 )
-async def test_what_a_server_declines_is_sent_again_when_it_says_so(
-    server, client, sleeps, status, header, call, waits
-):
-    server.says({}, status=status, headers={"Retry-After": header} if header else None)
-    server.says(POD_P)
+async def test_declined_request_is_retried_after_retry_after(server, client, sleeps, status, header, call, waits):
+    server.respond({}, status=status, headers={"Retry-After": header} if header else None)
+    server.respond(POD_P)
     if waits is None:
         with pytest.raises(ApiError) as caught:
             await call(client)
@@ -347,37 +347,37 @@ async def test_what_a_server_declines_is_sent_again_when_it_says_so(
     assert sleeps == (waits or [])
 
 
-async def test_the_rate_limit(server, sleeps):
-    server.says(POD_P)
+async def test_rate_limit_delays_requests(server, sleeps):
+    server.respond(POD_P)
     async with HttpClient(server.url, qps=10, burst=3, sleep=sleeps) as client:
         await asyncio.gather(*(client.get(POD, "p") for _ in range(6)))
     assert len(sleeps) == 3
     assert sleeps == pytest.approx([0.1, 0.2, 0.3], abs=0.05)
 
 
-async def test_at_most_so_many_requests_at_once(server):
-    server.says(POD_P)
+async def test_max_connections_limits_concurrent_requests(server):
+    server.respond(POD_P)
     async with HttpClient(server.url, max_connections=2) as client:
         await asyncio.gather(*(client.get(POD, "p") for _ in range(20)))
     assert len(server.connections) <= 2
 
 
-async def test_a_closed_client_says_so(server):
+async def test_closed_client_raises(server):
     client = HttpClient(server.url)
     await client.close()
     with pytest.raises(TransportError, match="closed"):
         await client.get(POD, "p")
 
 
-async def test_an_unknown_host():
+async def test_unknown_host_is_a_transport_error():
     async with HttpClient("http://no-such-host.invalid", retries=0) as client:
-        with pytest.raises(TransportError, match="not known") as caught:
+        with pytest.raises(TransportError, match="unknown host") as caught:
             await client.get(POD, "p")
     assert not caught.value.sent
 
 
 class Renewable:
-    """Credentials that are better at the second try."""
+    """Credentials that `refresh` replaces by the next token."""
 
     tls = None
 
@@ -400,9 +400,9 @@ class Renewable:
 UNAUTHORIZED = {"code": 401, "reason": "Unauthorized", "message": "Unauthorized"}
 
 
-async def test_a_request_that_is_not_authorized_is_sent_again_with_new_credentials(server):
-    server.says(UNAUTHORIZED, status=401)
-    server.says(POD_P)
+async def test_unauthorized_request_is_retried_with_new_credentials(server):
+    server.respond(UNAUTHORIZED, status=401)
+    server.respond(POD_P)
     access = ClusterAccess(
         server=server.url, credentials=Renewable("old", "new"), headers=(("Impersonate-User", "joe"),)
     )
@@ -413,8 +413,8 @@ async def test_a_request_that_is_not_authorized_is_sent_again_with_new_credentia
     assert {headers["Impersonate-User"] for headers in sent} == {"joe"}
 
 
-async def test_credentials_that_stay_refused(server):
-    server.says(UNAUTHORIZED, status=401)
+async def test_refused_credentials_are_named_in_the_error(server):
+    server.respond(UNAUTHORIZED, status=401)
     for tokens, tries in ((("old",), 1), (("old", "new"), 2)):
         server.requests.clear()
         async with HttpClient(ClusterAccess(server=server.url, credentials=Renewable(*tokens))) as client:
@@ -423,8 +423,8 @@ async def test_credentials_that_stay_refused(server):
         assert len(server.requests) == tries
 
 
-async def test_a_proxy_gets_the_whole_url(server):
-    server.says(POD_P)
+async def test_proxy_gets_the_absolute_url(server):
+    server.respond(POD_P)
     async with HttpClient(ClusterAccess(server="http://api.internal:8080/base/", proxy=server.url)) as client:
         await client.get(POD, "p", "n")
     assert server.requests[0][2]["Host"] == "api.internal:8080"

@@ -1,4 +1,4 @@
-"""Whatever happens to the server, its connections and its past: the reflector ends with what the server has."""
+"""After random changes and failures, the reflector has the same objects as the server."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import POD
-from bayplan.client import ApiError, Backoff, InProcessClient, Reflector, TransportError
+from bayplan.client import ApiError, Backoff, Reflector
+from bayplan.devcluster.apiserver import Fault
+from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.testing.builders import make_pod
+from bayplan.testing.documents import as_sent
+from bayplan.testing.in_memory import make_client
 
 NAMES = [f"p{number}" for number in range(4)]
-CUT = TransportError("cut", sent=True)
-REFUSED = TransportError("refused", sent=False)
-BUSY = ApiError(429, "TooManyRequests", retry_after=1.0)
 
 
 class View(dict):
-    """What the handler believes there is; every call must fit what it was told before."""
+    """The objects according to the handler's calls. Every call must be consistent with the previous ones."""
 
     def added(self, new):
         assert new.metadata.name not in self
@@ -38,17 +40,17 @@ class View(dict):
         raise AssertionError(error)
 
 
-async def create(client: InProcessClient, name: str) -> None:
-    metadata = {"name": name, "namespace": "n", "labels": {"app": "web"}}
-    await client.create(POD, {"metadata": metadata, "spec": {"containers": []}})
+async def create(client: InMemoryClient, name: str) -> None:
+    _, document = as_sent(make_pod(name, labels={"app": "web"}))
+    await client.create(POD, document)
 
 
 def patch(**metadata) -> Callable:
-    return lambda client, name: client.patch(POD, name, {"metadata": metadata}, "n")
+    return lambda client, name: client.patch(POD, name, {"metadata": metadata})
 
 
-async def recreate(client: InProcessClient, name: str) -> None:
-    await client.delete(POD, name, "n")
+async def recreate(client: InMemoryClient, name: str) -> None:
+    await client.delete(POD, name)
     await create(client, name)
 
 
@@ -57,21 +59,34 @@ CHANGES = {
     "touch": patch(annotations={"touched": "again"}),
     "leave": patch(labels={"app": "other"}),
     "come back": patch(labels={"app": "web"}),
-    "delete": lambda client, name: client.delete(POD, name, "n"),
+    "delete": lambda client, name: client.delete(POD, name),
     "recreate": recreate,
 }
-MISFORTUNES = {
-    "compact": lambda client: client.compact(),
-    "end": lambda client: client.end_watches(),
-    "cut": lambda client: client.end_watches(CUT),
-    "refuse watches": lambda client: (client.fail("watch", POD, REFUSED, times=2), client.end_watches(CUT)),
-    "refuse lists": lambda client: client.fail("list", POD, REFUSED, times=2),
-    "busy": lambda client: client.fail("", POD, BUSY, times=1),
+
+
+def refuse(client: InMemoryClient) -> None:
+    """Make the server unreachable until the next step."""
+    client.transport.reachable = False
+    client.transport.end_streams(broken=True)
+
+
+def fail(**fault) -> Callable:
+    return lambda client: client.server.faults.add(Fault(**fault))
+
+
+FAILURES = {
+    "compact": lambda client: client.server.store.compact(),
+    "end": lambda client: client.transport.end_streams(),
+    "cut": lambda client: client.transport.end_streams(broken=True),
+    "refuse": refuse,
+    "drop lists": fail(verb="list", drop="before", times=2),
+    "drop watches": fail(verb="watch", drop="before", times=2),
+    "busy": fail(answer=429, reason="TooManyRequests", retry_after=1, times=1),
     "let it run": lambda _: None,
 }
 STEPS = st.one_of(
     st.tuples(st.sampled_from(sorted(CHANGES)), st.sampled_from(NAMES)),
-    st.tuples(st.sampled_from(sorted(MISFORTUNES)), st.integers(0, 12)),
+    st.tuples(st.sampled_from(sorted(FAILURES)), st.integers(0, 12)),
 )
 
 
@@ -81,12 +96,12 @@ STEPS = st.one_of(
     selector=st.sampled_from(["", "app=web"]),
     page_size=st.sampled_from([1, 2, 500]),
 )
-def test_the_store_ends_equal_to_the_server(steps, selector, page_size):
+def test_store_becomes_equal_to_the_server(steps, selector, page_size):
     asyncio.run(play(steps, selector, page_size))
 
 
 async def play(steps, selector, page_size):
-    client, view = InProcessClient(), View()
+    client, view = make_client(retries=0), View()
     reflector = Reflector(
         client,
         POD,
@@ -100,15 +115,16 @@ async def play(steps, selector, page_size):
     )
     task = asyncio.create_task(reflector.run())
     for what, detail in steps:
-        if what in MISFORTUNES:
-            MISFORTUNES[what](client)
+        if what in FAILURES:
+            FAILURES[what](client)
             await turns(detail)
+            client.transport.reachable = True
         else:
             try:
                 await CHANGES[what](client, detail)
             except ApiError as error:
                 assert error.status in {404, 409, 429}  # noqa: PT017 - most steps are checked by the end alone
-    client.recover()
+    client.server.faults.clear()
     await turns(400)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

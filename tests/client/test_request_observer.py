@@ -1,4 +1,4 @@
-"""Who is told of requests, and what."""
+"""The notifications of a request observer."""
 
 from __future__ import annotations
 
@@ -38,31 +38,31 @@ async def client(server, sleeps, observer):
         yield client
 
 
-async def test_every_request_with_its_sizes(client, server, observer) -> None:
-    server.says(POD_P)
+async def test_observer_gets_sizes_of_requests(client, server, observer) -> None:
+    server.respond(POD_P)
     await client.get(POD, "p", "n")
     await client.create(POD, POD_P)
     assert observer.told == [("GET", "200", 0, True), ("POST", "200", len(server.requests[1][3]), True)]
     assert observer.host == server.url.removeprefix("http://")
 
 
-async def test_refused_and_repeated_ones(client, server, observer) -> None:
-    server.says({"kind": "Status", "code": 429}, status=429, headers={"Retry-After": "1"})
-    server.says({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
+async def test_observer_gets_retries(client, server, observer) -> None:
+    server.respond({"kind": "Status", "code": 429}, status=429, headers={"Retry-After": "1"})
+    server.respond({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
     with pytest.raises(ApiError):
         await client.get(POD, "p", "n")
     assert [code for _, code, _, _ in observer.told] == ["429", "404"]
 
 
-async def test_a_stream_until_it_begins(client, server, observer) -> None:
-    server.streams(b"{}\n", then="cut")
+async def test_observer_gets_streams_at_their_end(client, server, observer) -> None:
+    server.stream(b"{}\n", then="cut")
     with suppress(TransportError):
         async for _ in client.stream("/api/v1/pods"):
             assert observer.told == []
     assert observer.told == [("GET", "200", 0, False)]
 
 
-async def test_those_without_an_answer(unused_tcp_port_factory, sleeps, observer) -> None:
+async def test_observer_gets_requests_without_a_response(unused_tcp_port_factory, sleeps, observer) -> None:
     async with HttpClient(
         f"http://127.0.0.1:{unused_tcp_port_factory()}", retries=1, sleep=sleeps, observer=observer
     ) as client:
@@ -71,8 +71,8 @@ async def test_those_without_an_answer(unused_tcp_port_factory, sleeps, observer
     assert [code for _, code, _, _ in observer.told] == ["<error>", "<error>"]
 
 
-async def test_waits_for_its_own_rate_limit(server, sleeps, observer) -> None:
-    server.says(POD_P)
+async def test_observer_gets_waits_for_the_rate_limit(server, sleeps, observer) -> None:
+    server.respond(POD_P)
     async with HttpClient(server.url, qps=1000, burst=1, sleep=sleeps, observer=observer) as client:
         await client.get(POD, "p", "n")
         await client.get(POD, "p", "n")

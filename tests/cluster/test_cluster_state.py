@@ -21,7 +21,7 @@ def requested(state):
     return state.nodes.requested("cpu").tolist()
 
 
-def test_an_assumed_pod_counts_and_is_confirmed(state):
+def test_assumed_pod_counts_until_it_is_confirmed(state):
     assumed = state.assume(make_pod("p", cpu="1"), "a")
     assert (assumed.node_name, assumed.spec.nodeName, PodInfo.from_raw(assumed.raw).node_name) == ("a", "a", "a")
     assert (requested(state), state.assumed_count) == ([1000, 0], 1)
@@ -31,25 +31,25 @@ def test_an_assumed_pod_counts_and_is_confirmed(state):
     assert requested(state) == [1000, 0]
 
 
-def test_forgetting_gives_back(state):
+def test_forget_releases_resources(state):
     pod = state.assume(make_pod("p", cpu="1"), "a")
     state.forget(pod.uid)
     assert (requested(state), state.pod(pod.uid)) == ([0, 0], None)
 
 
-def test_what_the_server_says_wins(state):
+def test_server_overrides_an_assumed_pod(state):
     state.assume(make_pod("p", cpu="1"), "a")
     state.set_pod(make_pod("p", cpu="2", node="b"))
     assert (requested(state), state.assumed_count) == ([0, 2000], 0)
 
 
-def test_a_pod_is_not_assumed_twice(state):
+def test_assume_rejects_a_pod_that_is_assumed_already(state):
     state.assume(make_pod("p"), "a")
     with pytest.raises(ValueError, match="default/p is on node a already"):
         state.assume(make_pod("p"), "b")
 
 
-def test_updates_replace_and_terminated_pods_are_dropped(state):
+def test_update_replaces_a_pod_and_termination_removes_it(state):
     state.set_pod(make_pod("p", cpu="1", node="a"))
     state.set_pod(make_pod("p", cpu="1", node="a", labels={"new": "label"}))
     assert state.pod("default-p").labels == {"new": "label"}
@@ -63,7 +63,7 @@ def nominee(name, node=""):
     return make_pod(name, status={"nominatedNodeName": node} if node else {})
 
 
-def test_a_pod_is_nominated_to_one_node():
+def test_pod_is_nominated_to_one_node_at_most():
     nominations = Nominations()
     nominations.add(nominee("p", "a"))
     nominations.add(nominee("p", "b"))
@@ -75,12 +75,12 @@ def test_a_pod_is_nominated_to_one_node():
 @pytest.mark.parametrize(
     ("old", "new", "node"),
     [
-        pytest.param("", "", "a", id="decided here, not written yet: it stays"),
-        pytest.param("a", "", None, id="the server knew, and it was cleared"),
-        pytest.param("a", "b", "b", id="it was moved"),
+        pytest.param("", "", "a", id="kept while it is not written yet"),
+        pytest.param("a", "", None, id="cleared on the server"),
+        pytest.param("a", "b", "b", id="changed on the server"),
     ],
 )
-def test_updates_of_nominated_pods(old, new, node):
+def test_update_of_a_nominated_pod(old, new, node):
     nominations = Nominations()
     nominations.add(nominee("p", old), "a")
     nominations.update(nominee("p", old), nominee("p", new))
@@ -93,7 +93,7 @@ def versioned(version):
     return node
 
 
-def test_an_assumed_object_is_seen_until_the_server_is_as_new():
+def test_assumed_object_is_visible_until_the_server_has_a_newer_version():
     store = ObjectStore()
     store.set("s", versioned(3))
     store.assume("s", versioned(5))
@@ -106,7 +106,7 @@ def test_an_assumed_object_is_seen_until_the_server_is_as_new():
         store.assume("other", versioned(1))
 
 
-def test_an_assumption_outlives_a_server_that_repeats_itself():
+def test_assumed_object_survives_a_repeated_event():
     store = ObjectStore()
     store.set("s", versioned(3))
     mine = versioned(3)
@@ -119,7 +119,7 @@ def test_an_assumption_outlives_a_server_that_repeats_itself():
     assert store.known("none") is None
 
 
-def test_who_waits_for_changes_is_woken_by_each_of_them():
+def test_every_change_wakes_waiters():
     store, woken = ObjectStore(), []
     with store.waking(lambda: woken.append(store.version)):
         store.set("s", versioned(1))

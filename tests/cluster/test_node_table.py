@@ -21,14 +21,14 @@ def table():
     return table
 
 
-def test_rows_grow_and_keep_what_they_held(table):
+def test_growing_keeps_the_values_of_rows(table):
     nodes = Nodes(table)
     assert [nodes.name(row) for row in range(len(nodes))] == ["a", "b", "c"]
     assert nodes.allocatable("cpu").tolist() == [4000] * 3
     assert table.capacity == 4
 
 
-def test_a_resource_seen_late_has_a_column_from_the_first_node_on(table):
+def test_new_resource_has_a_column_for_all_nodes(table):
     assert Nodes(table).allocatable(GPU).tolist() == [0, 0, 0]
     table.set_node(make_node("b", resources={GPU: "2"}))
     table.add_pod(make_pod("p", node="c", resources={"example.com/other": "1"}))
@@ -36,7 +36,7 @@ def test_a_resource_seen_late_has_a_column_from_the_first_node_on(table):
     assert Nodes(table).requested("example.com/other").tolist() == [0, 0, 1]
 
 
-def test_a_node_that_goes_leaves_its_pods_and_takes_its_row_back(table):
+def test_deleted_node_keeps_its_pods_and_its_row(table):
     pod = make_pod("p", cpu="1", node="b")
     table.add_pod(pod)
     table.remove_node("b")
@@ -46,17 +46,17 @@ def test_a_node_that_goes_leaves_its_pods_and_takes_its_row_back(table):
     assert Nodes(table).requested("cpu")[1] == 1000
 
 
-def test_a_row_without_node_and_pods_is_used_again(table):
+def test_row_without_node_and_pods_is_reused(table):
     pod = make_pod("p", node="b")
     table.add_pod(pod)
     table.remove_node("b")
-    table.remove_pod(pod)
+    table.remove_pod(pod.uid)
     assert table.set_node(make_node("d", labels={"zone": "d"})) == 1
     assert Nodes(table).label_in("zone", {"b"}).tolist() == [False, False, False]
     assert table.size == 3
 
 
-def test_a_pod_may_come_before_its_node():
+def test_pod_may_be_added_before_its_node():
     table = NodeTable()
     table.add_pod(make_pod("p", cpu="1", node="late"))
     assert not Nodes(table).live[0]
@@ -64,7 +64,7 @@ def test_a_pod_may_come_before_its_node():
     assert Nodes(table).pods(0)[0].name == "p"
 
 
-def test_a_node_that_cannot_be_read_changes_nothing(table):
+def test_invalid_node_leaves_the_table_unchanged(table):
     before = table.version
     broken = make_node("a")
     broken.status.allocatable["cpu"] = "lots"
@@ -74,7 +74,7 @@ def test_a_node_that_cannot_be_read_changes_nothing(table):
     assert Nodes(table).allocatable("cpu")[0] == 4000
 
 
-def test_changes_are_told_row_by_row(table):
+def test_changed_since_returns_the_changed_rows(table):
     version = table.version
     assert table.changed_since(version).tolist() == []
     table.add_pod(make_pod("p", node="c"))
@@ -87,7 +87,7 @@ def test_changes_are_told_row_by_row(table):
     assert table.changed_since(table.version - 1).tolist() == [0]
 
 
-def test_the_range_of_a_resource_follows_the_nodes(table):
+def test_allocatable_range_follows_the_nodes(table):
     assert table.allocatable_range("cpu") == (4000, 4000)
     table.set_node(make_node("a", cpu="1"))
     assert table.allocatable_range("cpu") == (1000, 4000)
@@ -96,7 +96,7 @@ def test_the_range_of_a_resource_follows_the_nodes(table):
     assert table.allocatable_range("example.com/never") == (0, 0)
 
 
-def test_images_count_their_nodes(table):
+def test_image_column_counts_its_nodes(table):
     table.set_node(make_node("a", images={"i:1": 5}))
     table.set_node(make_node("b", images={"i:1": 7}))
     assert (table.images["i:1"].size, table.images["i:1"].nodes) == (5, 2)
@@ -106,7 +106,7 @@ def test_images_count_their_nodes(table):
     assert "i:1" not in table.images
 
 
-def test_labels_become_codes_at_first_use_and_follow(table):
+def test_label_column_is_created_at_first_use_and_kept_up_to_date(table):
     assert Nodes(table).label_in("zone", {"a", "c", "x"}).tolist() == [True, False, True]
     table.set_node(make_node("b", labels={"zone": "x"}))
     assert Nodes(table).label_in("zone", {"a", "c", "x"}).tolist() == [True, True, True]
@@ -118,7 +118,7 @@ def test_labels_become_codes_at_first_use_and_follow(table):
     ]
 
 
-def test_a_selection_keeps_its_order_and_its_what_ifs(table):
+def test_selection_keeps_order_and_what_ifs(table):
     chosen = Nodes(table).changed({0: PodChanges(added=(make_pod("p", cpu="1"),))}).at(np.array([2, 0]))
     assert [chosen.name(position) for position in range(len(chosen))] == ["c", "a"]
     assert chosen.requested("cpu").tolist() == [0, 1000]
@@ -126,7 +126,7 @@ def test_a_selection_keeps_its_order_and_its_what_ifs(table):
     assert chosen.at(np.array([1])).pod_count.tolist() == [1]
 
 
-def test_what_ifs_change_nothing_but_what_is_seen(table):
+def test_what_ifs_change_the_view_only(table):
     there = make_pod("there", cpu="2", node="a", host_ports=[80])
     table.add_pod(there)
     wanted = HostPort("0.0.0.0", "TCP", 80)
@@ -146,10 +146,10 @@ def test_codes_are_never_reused():
     column.set(0, "a")
     column.set(0, "b")
     assert (column.code("a"), column.code("b"), column.code("c")) == (1, 2, -1)
-    assert column.among(["a"], slice(0, 2)).tolist() == [False, False]
+    assert column.isin(["a"], slice(0, 2)).tolist() == [False, False]
 
 
-def test_pods_that_were_gone_come_back_one_by_one(table):
+def test_removed_pods_are_restored_one_by_one(table):
     pods = [make_pod(f"p{number}", cpu=str(number + 1), node="a") for number in range(3)]
     for pod in pods:
         table.add_pod(pod)
@@ -161,15 +161,15 @@ def test_pods_that_were_gone_come_back_one_by_one(table):
         return what_if.pods(0), what_if.requested("cpu")[0], what_if.info(0).requested_of("cpu"), what_if.pod_count[0]
 
     assert seen() == ([added], 5000, 5000, 1)
-    changes.bring_back(pods[1])
+    changes.restore(pods[1])
     assert seen() == ([pods[1], added], 7000, 7000, 2)
-    changes.bring_back(pods[2])
-    changes.take_away(pods[1])
+    changes.restore(pods[2])
+    changes.remove(pods[1])
     assert seen() == ([pods[2], added], 8000, 8000, 2)
     assert what_if.requested("memory").tolist() == [2**30, 0, 0]
 
 
-def test_the_lowest_priority_of_a_row_follows_its_pods(table):
+def test_lowest_priority_follows_the_pods(table):
     assert set(table.lowest_priority[:3].tolist()) == {NO_PRIORITY}
     pods = [make_pod(f"p{priority}", priority=priority, node="a") for priority in (5, -3, 7)]
     lowest = []
@@ -177,7 +177,7 @@ def test_the_lowest_priority_of_a_row_follows_its_pods(table):
         table.add_pod(pod)
         lowest.append(int(table.lowest_priority[0]))
     for pod in (pods[2], pods[1], pods[0]):
-        table.remove_pod(pod)
+        table.remove_pod(pod.uid)
         lowest.append(int(table.lowest_priority[0]))
     assert lowest == [5, -3, -3, -3, 5, NO_PRIORITY]
     for number in range(100):  # the columns grow

@@ -20,27 +20,27 @@ def names(pods):
     return [pod.name for pod in pods]
 
 
-def test_what_is_there_already_is_known():
+def test_pods_that_exist_already_are_indexed():
     _, by_group = groups(in_group("a"), in_group("b", "blue"), in_group("plain", ""))
-    assert names(by_group["red"].staying) == ["a"]
-    assert names(by_group["blue"].staying) == ["b"]
+    assert names(by_group["red"].remaining) == ["a"]
+    assert names(by_group["blue"].remaining) == ["b"]
     assert by_group["none"].pods == {}
 
 
-def test_pods_come_change_groups_and_go():
+def test_pods_are_added_change_groups_and_are_removed():
     store, by_group = groups(in_group("a"))
     store.set("default/b", in_group("b"))
-    assert names(by_group["red"].staying) == ["a", "b"]
+    assert names(by_group["red"].remaining) == ["a", "b"]
     store.set("default/b", in_group("b", "blue"))
-    assert names(by_group["red"].staying) == ["a"]
-    assert names(by_group["blue"].staying) == ["b"]
+    assert names(by_group["red"].remaining) == ["a"]
+    assert names(by_group["blue"].remaining) == ["b"]
     store.set("default/b", in_group("b", ""))
     store.remove("default/a")
     assert not by_group["red"].pods
     assert not by_group["blue"].pods
 
 
-def test_who_is_what():
+def test_members_by_state():
     gated = in_group("gated", spec={"schedulingGates": [{"name": "g"}]})
     leaving = in_group("leaving", terminating=True)
     members = groups(
@@ -50,17 +50,17 @@ def test_who_is_what():
     assert names(red.pending) == ["top", "a", "z"]
     assert red.bound == {"default-on"}
     assert red.gated == 1
-    assert len(red.staying) == 5
+    assert len(red.remaining) == 5
     assert len(red.pods) == 6
 
 
-def test_a_permitted_pod_counts_until_it_is_settled():
+def test_permitted_pod_counts_until_it_is_forgotten():
     store, by_group = groups(in_group("a"), in_group("b"), in_group("c"))
     for name in "abc":
         by_group.permit("red", f"default-{name}", f"node-{name}")
     assert len(by_group.assigned("red")) == 3
     assert by_group.nodes("red") == ("node-a", "node-b", "node-c")
-    by_group.settle("red", "default-a")
+    by_group.forget("red", "default-a")
     assert by_group.assigned("red") == {"default-b", "default-c"}
     store.set("default/b", in_group("b", node="n"))
     store.remove("default/c")
@@ -70,25 +70,25 @@ def test_a_permitted_pod_counts_until_it_is_settled():
     assert by_group.assigned("red") == frozenset()
 
 
-def test_listeners_hear_of_groups_whose_pods_change():
+def test_listeners_are_called_for_groups_whose_pods_change():
     store, by_group = groups(in_group("a"))
-    heard = []
-    by_group.listen(heard.append)
+    calls = []
+    by_group.listen(calls.append)
     store.set("default/plain", in_group("plain", ""))
-    assert heard == []
+    assert calls == []
     store.set("default/a", in_group("a", "blue"))
-    assert sorted(heard) == ["blue", "red"]
+    assert sorted(calls) == ["blue", "red"]
 
 
-def test_a_store_tells_listeners_what_readers_saw_and_see():
+def test_store_passes_the_visible_versions_to_listeners():
     store = ObjectStore()
     store.set("default/a", old := in_group("a"))
-    heard = []
-    store.listen(lambda before, after: heard.append((before, after)))
+    calls = []
+    store.listen(lambda before, after: calls.append((before, after)))
     assumed, new = in_group("a", "blue"), in_group("a", "green")
     store.assume("default/a", assumed)
     store.restore("default/a")
     store.restore("default/a")
     store.set("default/a", new)
     store.remove("default/a")
-    assert heard == [(None, old), (old, assumed), (assumed, old), (old, new), (new, None)]
+    assert calls == [(None, old), (old, assumed), (assumed, old), (old, new), (new, None)]

@@ -1,4 +1,4 @@
-"""Selector groups: pods counted by row, whatever came first."""
+"""Selector groups count pods by row, whether the pods or the group came first."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ def counts(state, *selectors):
         pytest.param([PodSelector(DEFAULT, WEB)], 1, id="by label"),
         pytest.param([PodSelector(None, WEB)], 1, id="in any namespace"),
         pytest.param([PodSelector(frozenset({"other"}), WEB)], 0, id="in another namespace"),
-        pytest.param([PodSelector(frozenset(), WEB)], 0, id="in none"),
-        pytest.param([PodSelector(DEFAULT, LabelSelector())], 3, id="an empty selector picks everything"),
-        pytest.param([PodSelector(DEFAULT, None)], 0, id="none picks nothing"),
-        pytest.param([PodSelector(DEFAULT, WEB), PodSelector(DEFAULT, FRONT)], 0, id="all of several"),
+        pytest.param([PodSelector(frozenset(), WEB)], 0, id="in no namespace"),
+        pytest.param([PodSelector(DEFAULT, LabelSelector())], 3, id="empty selector matches all pods"),
+        pytest.param([PodSelector(DEFAULT, None)], 0, id="no selector matches no pod"),
+        pytest.param([PodSelector(DEFAULT, WEB), PodSelector(DEFAULT, FRONT)], 0, id="all of several selectors"),
     ],
 )
-def test_what_is_counted(state, selectors, number):
+def test_group_counts_matching_pods(state, selectors, number):
     assert counts(state, *selectors) == ([number, 0], [number, 0])
 
 
-def test_groups_follow_what_happens(state):
+def test_groups_follow_pod_events(state):
     web = PodSelector(DEFAULT, WEB)
     assert counts(state, web) == ([1, 0], [1, 0])
     state.set_pod(pod("d", "n1", app="web"))
@@ -72,14 +72,14 @@ def test_groups_grow_with_the_table(state):
     assert sum(counts(state, web)[0]) == 2
 
 
-def test_a_group_that_gave_way_is_counted_anew(state, monkeypatch):
+def test_evicted_group_is_recounted(state, monkeypatch):
     monkeypatch.setattr(selector_groups, "CAPACITY", 2)
-    web, front, everybody = (PodSelector(DEFAULT, selector) for selector in (WEB, FRONT, LabelSelector()))
+    web, front, everything = (PodSelector(DEFAULT, selector) for selector in (WEB, FRONT, LabelSelector()))
     assert counts(state, web)[0] == [1, 0]
     counts(state, front)
-    counts(state, everybody)
+    counts(state, everything)
     state.set_pod(pod("d", app="web", tier="front"))
     assert counts(state, web)[0] == [2, 0]
     assert counts(state, front)[0] == [1, 0]
     state.remove_pod("default-d")
-    assert [counts(state, each)[0] for each in (web, front, everybody)] == [[1, 0], [0, 0], [3, 0]]
+    assert [counts(state, each)[0] for each in (web, front, everything)] == [[1, 0], [0, 0], [3, 0]]

@@ -1,4 +1,4 @@
-"""Tallies: numbers by row, and sums of them that follow every change."""
+"""Tallies: numbers by row, with sums that are kept up to date."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tally():
     return tally
 
 
-def test_sums_follow_what_is_added(tally):
+def test_sums_follow_additions(tally):
     assert tally.sum_by(ZONES, 4).tolist() == [100, 1, 1010, 0]
     tally.add(3, -1000)
     tally.add(0, 5)
@@ -28,14 +28,14 @@ def test_sums_follow_what_is_added(tally):
     assert tally.rows.tolist() == [6, 10, 100, 0]
 
 
-def test_sums_are_the_callers_own(tally):
+def test_sums_are_copies(tally):
     tally.sum_by(ZONES, 3)[0] = 7
     before = tally.sum_by(ZONES, 3)
     tally.add(2, 1)
     assert (before[0], tally.sum_by(ZONES, 3)[0]) == (100, 101)
 
 
-def test_rows_that_come_later_are_in_no_sum_by_older_codes(tally):
+def test_new_rows_do_not_affect_sums_by_older_codes(tally):
     assert tally.sum_by(ZONES[:2], 3).tolist() == [0, 1, 10]
     tally.grow(8)
     tally.add(5, 3)
@@ -43,8 +43,8 @@ def test_rows_that_come_later_are_in_no_sum_by_older_codes(tally):
     assert tally.sum_by(np.array([1, 1, 1, 1, 1, 2]), 3).tolist() == [0, 1111, 3]
 
 
-def test_sums_that_gave_way_are_made_anew(tally, monkeypatch):
-    monkeypatch.setattr(tally_module, "_KEPT", 1)
+def test_evicted_sums_are_recomputed(tally, monkeypatch):
+    monkeypatch.setattr(tally_module, "_MAX_GROUPINGS", 1)
     other = ZONES[::-1].copy()
     for _ in range(2):
         assert tally.sum_by(ZONES, 3).tolist() == [100, 1, 1010]
@@ -53,7 +53,7 @@ def test_sums_that_gave_way_are_made_anew(tally, monkeypatch):
         tally.add(0, -1)
 
 
-def test_codes_are_frozen_until_one_changes():
+def test_frozen_codes_stay_the_same_array_until_a_code_changes():
     column = CodedColumn(4, None)
     column.set(0, "a")
     frozen = column.frozen(2)

@@ -12,7 +12,7 @@ def using(name, claim, **fields):
     return make_pod(name, spec={"volumes": volumes}, **fields)
 
 
-def test_claims_are_in_use_while_pods_are_on_nodes_that_exist():
+def test_claim_is_in_use_while_its_pods_are_on_existing_nodes():
     state = ClusterState()
     state.set_node(make_node("a"))
     table = state.table
@@ -33,7 +33,7 @@ def test_claims_are_in_use_while_pods_are_on_nodes_that_exist():
     assert list(table.volumes.pods) == [table.row_of["later"]]
 
 
-def test_pods_with_volumes_under_what_ifs():
+def test_pods_with_volumes_includes_what_ifs():
     state = ClusterState()
     for name in ("a", "b", "c"):
         state.set_node(make_node(name))
@@ -51,7 +51,7 @@ def test_pods_with_volumes_under_what_ifs():
     assert seen(changed) == {"a": [], "c": ["coming"]}
 
 
-def test_a_newer_value_of_a_pod_takes_the_place_of_the_old_one():
+def test_replace_keeps_the_newer_version_of_a_pod():
     state = ClusterState()
     state.set_node(make_node("a"))
     state.set_pod(using("one", "c", node="a"))

@@ -1,5 +1,6 @@
-"""Configurations that are no good, with the exact words that their authors read: file, line, path, what is wrong, and
-what would be right. All that is wrong is told at once, in the order of the document.
+"""Invalid configurations with their exact error messages: file, line, path, what is wrong, and what is expected.
+
+All errors are reported at once, in the order of the document.
 """
 
 from __future__ import annotations
@@ -48,22 +49,22 @@ def tier(pod, node):
 
 
 CASES = (Path(__file__).parent / "broken_configurations.txt").read_text().split("==== ")[1:]
-"""Each with a name, a document, and after a line of dashes what is told of it."""
+"""Each has a name, a document and, after a line of dashes, the errors."""
 
 
-def refusal(content, folder, monkeypatch):
+def error_of(content, folder, monkeypatch):
     monkeypatch.chdir(folder)
     path = Path("config.yaml")
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         read_configuration(path, [Limited, tier])
-    return str(refusal.value)
+    return str(error.value)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.partition("\n")[0])
-def test_what_is_wrong_is_told(case, tmp_path, monkeypatch):
-    document, told = case.partition("\n")[2].split("---- is told:\n")
-    assert refusal(document, tmp_path, monkeypatch) == told.rstrip("\n")
+def test_all_errors_are_reported_with_their_lines(case, tmp_path, monkeypatch):
+    document, expected = case.partition("\n")[2].split("---- errors:\n")
+    assert error_of(document, tmp_path, monkeypatch) == expected.rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -71,32 +72,30 @@ def test_what_is_wrong_is_told(case, tmp_path, monkeypatch):
     [
         pytest.param(b"", ": is empty: expected a mapping of fields", id="empty"),
         pytest.param(HEAD + "parallelism: " + "9" * 5000, ":3: this number cannot be read", id="5,000 digits"),
-        pytest.param(HEAD + LAUGHS, ": has more than 200,000 values, its aliases written out", id="aliases that grow"),
+        pytest.param(HEAD + LAUGHS, ": has more than 200,000 values with aliases expanded", id="exponential aliases"),
         pytest.param(f"{HEAD}a: {'[' * 150}{']' * 150}", ": is nested deeper than 100 levels", id="150 lists"),
         pytest.param(HEAD + "a: \0\n", ":3: has an unprintable character, U+0000", id="null byte"),
         pytest.param(HEAD + "a: \a\n", ":3: has an unprintable character, U+0007", id="control character"),
-        pytest.param(bytes(range(256)), ":2: is no text in UTF-8: byte 0x80", id="binary"),
-        pytest.param(HEAD.encode("utf-16"), ": is UTF-16: save it as UTF-8", id="UTF-16 with its mark"),
-        pytest.param(HEAD.encode() + b"# \xfcber\n", ":3: is no text in UTF-8: byte 0xFC", id="Latin-1"),
-        pytest.param(
-            b"# \n" * 4_000_000, ": is larger than 10,000,000 bytes: that is no configuration", id="12 megabytes"
-        ),
+        pytest.param(bytes(range(256)), ":2: is not UTF-8 text: byte 0x80", id="binary"),
+        pytest.param(HEAD.encode("utf-16"), ": is UTF-16: save it as UTF-8", id="UTF-16 with a byte order mark"),
+        pytest.param(HEAD.encode() + b"# \xfcber\n", ":3: is not UTF-8 text: byte 0xFC", id="Latin-1"),
+        pytest.param(b"# \n" * 4_000_000, ": is larger than 10,000,000 bytes", id="12 megabytes"),
         pytest.param(b"[" * 100_000, ": is nested deeper than 100 levels", id="100,000 brackets"),
         pytest.param(
             b'{"a":\t' * 100_000, ":1: a tab cannot start a value or indent a line: use spaces", id="100,000 braces"
         ),
     ],
 )
-def test_what_no_text_editor_shows_is_told(content, line, tmp_path, monkeypatch):
-    assert refusal(content, tmp_path, monkeypatch) == f"config.yaml{line}"
+def test_unreadable_files_are_rejected(content, line, tmp_path, monkeypatch):
+    assert error_of(content, tmp_path, monkeypatch) == f"config.yaml{line}"
 
 
 @pytest.mark.parametrize(
     "content",
     [
-        pytest.param(b"\xef\xbb\xbf" + HEAD.encode(), id="UTF-8 with its mark"),
-        pytest.param(HEAD.replace("\n", "\r\n").encode(), id="lines end as on Windows"),
-        pytest.param(b"---\n" + HEAD.encode() + b"---\n", id="empty documents around it"),
+        pytest.param(b"\xef\xbb\xbf" + HEAD.encode(), id="UTF-8 with a byte order mark"),
+        pytest.param(HEAD.replace("\n", "\r\n").encode(), id="Windows line endings"),
+        pytest.param(b"---\n" + HEAD.encode() + b"---\n", id="empty documents"),
         pytest.param(
             b'{\n\t"apiVersion": "kubescheduler.config.k8s.io/v1",\n\t"kind": "KubeSchedulerConfiguration"\n}\n',
             id="JSON with tabs",
@@ -104,12 +103,10 @@ def test_what_no_text_editor_shows_is_told(content, line, tmp_path, monkeypatch)
         pytest.param(
             HEAD.encode() + b"profiles:\n- &a {schedulerName: a}\n- {<<: *a, schedulerName: b}\n", id="anchors"
         ),
-        pytest.param(
-            HEAD.encode() + b"parallelism: 16.0\nclientConnection: {qps: 1e2}\n", id="numbers as Go reads them"
-        ),
+        pytest.param(HEAD.encode() + b"parallelism: 16.0\nclientConnection: {qps: 1e2}\n", id="numbers like in Go"),
     ],
 )
-def test_what_is_unusual_but_good_is_read(content, tmp_path):
+def test_unusual_but_valid_files_are_accepted(content, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_bytes(content)
     assert read_configuration(path).configuration.parallelism == 16

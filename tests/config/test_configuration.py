@@ -1,4 +1,4 @@
-"""Documents with what kube-scheduler 1.36 made of them."""
+"""Configurations, compared with kube-scheduler 1.36."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayplan.config import (
     read_configuration,
 )
 from bayplan.config.documents import parse_yaml
-from bayplan.config.writing import written
+from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.plugins.registry import DEFAULT_PLUGINS, OTHER_PLUGINS, PLUGINS
 from bayplan.testing.offline import OfflineHandle
@@ -28,7 +28,7 @@ DATA = Path(__file__).parents[1] / "data" / "kube-scheduler"
 RECORDED = [json.loads(line) for line in (DATA / "configurations.jsonl").read_text().splitlines()]
 ACCEPTED = [each for each in RECORDED if "profiles" in each]
 CONVERTED_HERE = "old version"
-"""The one configuration that kube-scheduler refuses and Bayplan reads."""
+"""The only configuration that kube-scheduler rejects and Bayplan accepts."""
 REFUSED = [each for each in RECORDED if "refused" in each and each["name"] != CONVERTED_HERE]
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -42,17 +42,17 @@ def profiles(text):
 
 
 def effective(profile):
-    """Plugins by point, with weights where they score, as recorded."""
+    """Plugins by point, and their weights at score, in the form of the recordings."""
     points = {point.value: [plugin.name for plugin in plugins] for point, plugins in profile.plugins.items()}
     points = {point: names for point, names in points.items() if names}
-    points.pop(Point.PLACEMENT_SCORE.value, None)  # was not recorded: nothing was asked there
+    points.pop(Point.PLACEMENT_SCORE.value, None)  # not in the recordings
     if "score" in points:
         points["score"] = [(name, profile.weights[name]) for name in points["score"]]
     return points
 
 
 def recorded(points):
-    """The same."""
+    """The recorded plugins, in the same form."""
     kept = {
         point: [(each["name"], each["weight"]) if point == "score" else each["name"] for each in plugins]
         for point, plugins in points.items()
@@ -67,23 +67,23 @@ def test_effective_plugins(case):
 
 
 @pytest.mark.parametrize("case", ACCEPTED, ids=lambda case: case["name"])
-def test_what_is_written_means_what_was_read(case):
+def test_a_written_configuration_is_equivalent(case):
     configuration = parse_configuration(parse_yaml(case["yaml"]))
-    text = written(configuration, Catalog())
+    text = to_yaml(configuration, Catalog())
     again = parse_configuration(parse_yaml(text))
-    assert written(again, Catalog()) == text
+    assert to_yaml(again, Catalog()) == text
     assert {name: effective(each) for name, each in build_profiles(again, handle()).items()} == {
         name: effective(each) for name, each in build_profiles(configuration, handle()).items()
     }
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["name"])
-def test_what_kube_scheduler_refuses_is_refused_at_the_same_paths(case, tmp_path):
+def test_errors_have_the_same_paths_as_kube_schedulers(case, tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(case["yaml"])
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         read_configuration(path)
-    ours = [fault.path for fault in refusal.value.faults]
+    ours = [fault.path for fault in error.value.faults]
     theirs = [found for error in case["refused"]["errors"] for found in recorded_paths(error)]
     assert [each for each in theirs if not any(path == each or path.startswith(f"{each}.") for path in ours)] == []
     with pytest.raises(ConfigurationError):
@@ -99,11 +99,11 @@ PATHS_OF_BUILDING = {
     "only one queue sort plugin required": "profiles[0].plugins.queueSort",
     "at least one bind plugin is needed": "profiles[0].plugins.bind",
 }
-"""Faults that are found when profiles are built are recorded without paths."""
+"""Errors that kube-scheduler reports while it builds profiles have no paths."""
 
 
 def recorded_paths(error):
-    """The paths in one recorded error, as far as it has some: where in the document the fault is."""
+    """The paths in a recorded error, if it has any."""
     below = re.search(r"decoding \.([\w.\[\]]+):", error)
     args = f"{below[1]}.args" if below else ""
     if unknown := re.search(r'unknown field "([^"]+)"', error):
@@ -122,28 +122,28 @@ def recorded_paths(error):
 
 
 def test_the_recorded_errors_have_paths():
-    """All but those about a document as a whole, and a duration that Go's decoder tells without its place."""
+    """All except errors about whole documents, and one about a duration that Go's decoder reports without a path."""
     without = [case["name"] for case in REFUSED if not all(map(recorded_paths, case["refused"]["errors"]))]
     assert without == ["no kind", "no version", "wrong kind", "bad duration", "not yaml", "list document"]
 
 
-def test_a_plugin_that_does_not_exist_is_told_beside_wrong_values():
+def test_unknown_plugins_and_invalid_values_are_reported_together():
     (case,) = (each for each in RECORDED if each["name"] == "three faults")
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         profiles(case["yaml"].replace("podMaxBackoffSeconds: 0\n", "").replace("parallelism: -3\n", ""))
-    assert [fault.path for fault in refusal.value.faults] == [
+    assert [fault.path for fault in error.value.faults] == [
         "profiles[0].plugins.score.enabled[0].weight",
         "profiles[0].plugins.score.enabled[0].name",
     ]
 
 
 @pytest.mark.parametrize("name", ["nonesuch.yaml", "."])
-def test_a_file_that_cannot_be_read_is_named(tmp_path, name):
+def test_the_error_names_an_unreadable_file(tmp_path, name):
     with pytest.raises(ConfigurationError, match=str(tmp_path)):
         load_configuration(tmp_path / name)
 
 
-def test_null_is_a_default():
+def test_null_means_the_default():
     configuration = parse_configuration(parse_yaml(HEAD + "parallelism: null\nprofiles: null\n"))
     assert configuration.parallelism == 16
     assert configuration.profiles[0].schedulerName == "default-scheduler"
@@ -152,16 +152,16 @@ def test_null_is_a_default():
 @pytest.mark.parametrize(
     ("text", "limit"),
     [
-        pytest.param("", None, id="nothing said"),
-        pytest.param("clientConnection: {kubeconfig: x}", None, id="something else said"),
-        pytest.param("clientConnection: {qps: 50}", (50.0, 100), id="the default said"),
+        pytest.param("", None, id="not set"),
+        pytest.param("clientConnection: {kubeconfig: x}", None, id="another setting"),
+        pytest.param("clientConnection: {qps: 50}", (50.0, 100), id="the default, set"),
         pytest.param("clientConnection: {qps: 7.5, burst: 3}", (7.5, 3), id="both"),
-        pytest.param("clientConnection: {burst: 3}", (50.0, 3), id="burst alone"),
-        pytest.param("clientConnection: {qps: 0, burst: 0}", None, id="zero is as good as nothing"),
-        pytest.param("clientConnection: {qps: -1}", None, id="negative is none, as in client-go"),
+        pytest.param("clientConnection: {burst: 3}", (50.0, 3), id="only burst"),
+        pytest.param("clientConnection: {qps: 0, burst: 0}", None, id="zero means not set"),
+        pytest.param("clientConnection: {qps: -1}", None, id="negative means no limit, as in client-go"),
     ],
 )
-def test_requests_are_limited_where_somebody_says_so(text, limit):
+def test_requests_are_limited_only_if_a_limit_is_set(text, limit):
     assert parse_configuration(parse_yaml(HEAD + text)).clientConnection.limit == limit
 
 
@@ -180,14 +180,14 @@ def test_empty_settings_of_leader_election_are_the_defaults():
     assert election.retryPeriod == "3s"
 
 
-def test_the_complete_default_configuration_is_the_default():
+def test_the_written_default_configuration_is_equivalent_to_the_default():
     document = parse_yaml((DATA / "defaults.yaml").read_text())
     explicit = build_profile(parse_configuration(document).profiles[0], handle())
     implicit = build_profile(parse_configuration(parse_yaml(HEAD)).profiles[0], handle())
     assert effective(explicit) == effective(implicit)
 
 
-def test_the_registry_is_the_default_order():
+def test_the_registry_has_the_default_order():
     enabled = parse_yaml((DATA / "defaults.yaml").read_text())["profiles"][0]["plugins"]["multiPoint"]["enabled"]
     assert [(each["name"], each["weight"]) for each in enabled] == [
         (each.name, each.weight) for each in DEFAULT_PLUGINS
@@ -204,7 +204,7 @@ WITH_PLACEMENTS = """profiles:
 """
 
 
-def test_placements_are_scored_by_weights_of_their_own():
+def test_placement_scores_have_separate_weights():
     profile = profiles(HEAD + WITH_PLACEMENTS)["default-scheduler"]
     names = [plugin.name for plugin in profile.at(Point.PLACEMENT_SCORE)]
     assert names == ["NodeResourcesFit", "PodGroupPodsCount"]
@@ -214,14 +214,14 @@ def test_placements_are_scored_by_weights_of_their_own():
     assert without.at(Point.PLACEMENT_GENERATE) == []
 
 
-def test_each_profile_has_plugins_of_its_own():
+def test_profiles_do_not_share_plugin_instances():
     built = profiles(HEAD + "profiles: [{schedulerName: a}, {schedulerName: b}]\n")
     assert [profile.scheduler_name for profile in built.values()] == ["a", "b"]
     ours, theirs = ({id(plugin) for plugin in profile.every()} for profile in built.values())
     assert not ours & theirs
 
 
-def test_a_profile_can_have_a_percentage_of_its_own():
+def test_a_profile_can_override_the_percentage():
     text = "profiles: [{schedulerName: a}, {schedulerName: b, percentageOfNodesToScore: 0}]\n"
     built = profiles(f"{HEAD}percentageOfNodesToScore: 30\n{text}").values()
     assert [each.percentage_of_nodes_to_score for each in built] == [30, 0]

@@ -1,4 +1,4 @@
-"""Settings that change nothing are told, each with its path; those that are the default anyway are not."""
+"""Settings without effect are reported with their paths, unless they have their default value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayplan.config import read_configuration
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 HERE = Path(__file__).parent
 CASES = (HERE / "ineffective_settings.txt").read_text().split("==== ")[1:]
-"""Each with a name, a document without its head, and after a line of dashes what is told of it."""
+"""Each has a name, a document without its head and, after a line of dashes, the warnings."""
 
 
 class Limits(msgspec.Struct):
@@ -43,11 +43,11 @@ def warnings(text, folder):
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.partition("\n")[0])
-def test_what_has_no_effect_is_told(case, tmp_path):
-    document, _, told = case.partition("\n")[2].partition("---- is told:\n")
-    assert warnings(HEAD + document, tmp_path) == told.splitlines()
+def test_settings_without_effect_are_reported(case, tmp_path):
+    document, _, expected = case.partition("\n")[2].partition("---- warnings:\n")
+    assert warnings(HEAD + document, tmp_path) == expected.splitlines()
 
 
-def test_the_complete_default_configuration_says_nothing(tmp_path):
+def test_the_default_configuration_has_no_warnings(tmp_path):
     defaults = (HERE.parent / "data" / "kube-scheduler" / "defaults.yaml").read_text()
     assert warnings(defaults, tmp_path) == []

@@ -1,4 +1,4 @@
-"""Whatever stands in a document, what is said of it is a list of faults, and never a traceback."""
+"""Any document is either accepted or rejected with a list of errors, never with a traceback."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ConfigurationError, build_profiles
 from bayplan.config.documents import Document, read_document
 from bayplan.config.loading import read_document_of
-from bayplan.config.writing import written
+from bayplan.config.writing import to_yaml
 from bayplan.testing.offline import OfflineHandle
 
 HERE = Path(__file__).parent
@@ -22,7 +22,7 @@ RECORDED = (HERE.parent / "data" / "kube-scheduler" / "configurations.jsonl").re
 
 
 def documents():
-    """Every document of the tests of this folder that is a mapping."""
+    """All documents of this folder's tests that are mappings."""
     texts = [json.loads(line)["yaml"] for line in RECORDED]
     for name in ("older_versions.txt", "broken_configurations.txt"):
         cases = (HERE / name).read_text().split("==== ")[1:]
@@ -68,36 +68,36 @@ def odd_documents(draw):
 
 
 def readable(read):
-    """What `read` returns, None where it refuses to: nothing else may be raised."""
+    """What `read` returns, or None for a ConfigurationError. It may not raise anything else."""
     try:
         return read()
-    except ConfigurationError as refusal:
-        if not refusal.faults or not str(refusal):
+    except ConfigurationError as error:
+        if not error.faults or not str(error):
             raise
         return None
 
 
 @settings(max_examples=1500, deadline=None)
 @given(odd_documents())
-def test_an_odd_document_is_read_or_refused(document):
+def test_an_odd_document_is_accepted_or_rejected(document):
     reading = readable(lambda: read_document_of(Document(document), Catalog()))
     if reading is None:
         return
     build_profiles(reading.configuration, OfflineHandle(ClusterState()))
-    text = written(reading.configuration, Catalog())
+    text = to_yaml(reading.configuration, Catalog())
     again = read_document_of(read_document(text), Catalog()).configuration
-    assert written(again, Catalog()) == text
+    assert to_yaml(again, Catalog()) == text
 
 
 @settings(max_examples=500, deadline=None)
 @given(st.text() | st.binary().map(lambda raw: raw.decode("latin-1")))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_accepted_or_rejected(text):
     readable(lambda: read_document(text))
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(DOCUMENTS), st.data())
-def test_a_document_that_breaks_off_is_read_or_refused(document, data):
+def test_a_truncated_document_is_accepted_or_rejected(document, data):
     text = yaml.safe_dump(document)
     cut = text[: data.draw(st.integers(0, len(text)))]
     readable(lambda: read_document_of(read_document(cut), Catalog()))

@@ -1,4 +1,4 @@
-"""v1beta1 to v1beta3, as articles and the documentation of their time print them, and the Policy before them."""
+"""v1beta1 to v1beta3 as in articles and documentation of their time, and the older Policy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from bayplan import Plugin
 from bayplan.cluster.state import ClusterState
 from bayplan.config import Catalog, ConfigurationError, build_profiles, read_configuration
-from bayplan.config.writing import written
+from bayplan.config.writing import to_yaml
 from bayplan.framework.profile import Point
 from bayplan.testing.offline import OfflineHandle
 
@@ -95,7 +95,7 @@ profiles:
     ("version", "scores"),
     [("v1beta1", OLD_SCORES), ("v1beta2", OLD_SCORES), ("v1beta3", NEW_SCORES), ("v1", NEW_SCORES)],
 )
-def test_a_plugin_of_ones_own_in_every_version(version, scores, tmp_path):
+def test_a_users_plugin_works_in_every_version(version, scores, tmp_path):
     reading = read(head(version) + SAMPLE, tmp_path)
     profile = built(reading)
     assert profile.scheduler_name == "sample-scheduler"
@@ -104,20 +104,20 @@ def test_a_plugin_of_ones_own_in_every_version(version, scores, tmp_path):
     assert notes(reading) == []
 
 
-def test_the_version_is_noted_with_what_is_kept(tmp_path):
+def test_the_conversion_is_reported(tmp_path):
     assert read(head("v1beta2"), tmp_path).warning_lines() == [
         (
-            f"{tmp_path}/old.yaml:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta2 is read as "
-            "kubescheduler.config.k8s.io/v1; --write-config-to FILE writes it so; the default weights of that version, "
-            "1 for TaintToleration, NodeAffinity and InterPodAffinity, are kept"
+            f"{tmp_path}/old.yaml:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta2 is converted to "
+            "kubescheduler.config.k8s.io/v1; --write-config-to FILE writes the result; the default weights of that "
+            "version, 1 for TaintToleration, NodeAffinity and InterPodAffinity, are kept"
         )
     ]
     assert read(head("v1"), tmp_path).warning_lines() == []
 
 
 CONVERSIONS = (Path(__file__).parent / "older_versions.txt").read_text().split("==== ")[1:]
-"""Each with a name, a document, and after a line of dashes the scores that differ from those of its time, and then what
-is noted beside the version.
+"""Each has a name, a document and, after a line of dashes, the weights that differ from the version's defaults, and the
+warnings except the one about the version.
 """
 
 
@@ -126,13 +126,13 @@ def conversion(case):
     differing, _, noted = rest.partition("\n")
     if differing == "none":
         return document, {}, noted
-    changes = dict(each.split("=") for each in differing.split()) if differing != "as ever" else {}
+    changes = dict(each.split("=") for each in differing.split()) if differing != "defaults" else {}
     scores = OLD_SCORES | {name: int(weight) for name, weight in changes.items() if weight != "none"}
     return document, {name: scores[name] for name in scores if changes.get(name) != "none"}, noted
 
 
 @pytest.mark.parametrize("case", CONVERSIONS, ids=lambda case: case.partition("\n")[0])
-def test_what_changed_its_name_or_meaning(case, tmp_path):
+def test_changes_since_the_version_are_reported(case, tmp_path):
     document, scores, noted = conversion(case)
     reading = read(document, tmp_path)
     assert scored(built(reading)) == scores
@@ -143,27 +143,28 @@ def test_what_changed_its_name_or_meaning(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", CONVERSIONS, ids=lambda case: case.partition("\n")[0])
-def test_what_is_written_of_an_older_version_is_v1_and_means_the_same(case, tmp_path):
+def test_a_converted_configuration_is_written_as_an_equivalent_v1(case, tmp_path):
     document, scores, _ = conversion(case)
-    again = read(written(read(document, tmp_path).configuration, Catalog([Sample, Gang])), tmp_path)
+    again = read(to_yaml(read(document, tmp_path).configuration, Catalog([Sample, Gang])), tmp_path)
     assert again.document.data["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     assert scored(built(again)) == scores
 
 
-def test_preemption_is_disabled_by_a_plugin_now(tmp_path):
+def test_disable_preemption_disables_the_plugin(tmp_path):
     reading = read(head("v1beta1") + "disablePreemption: true\n", tmp_path)
     assert [plugin.name for plugin in built(reading).at(Point.POST_FILTER)] == ["DynamicResources"]
-    assert notes(reading) == ["disablePreemption: is gone: DefaultPreemption is disabled in postFilter instead"]
+    assert notes(reading) == ["disablePreemption: was removed: DefaultPreemption is disabled in postFilter instead"]
 
 
-def test_limits_of_clouds_are_one_plugin_now(tmp_path):
+def test_volume_limits_of_cloud_providers_are_one_plugin(tmp_path):
     enabled = "[{name: EBSLimits}, {name: GCEPDLimits}, {name: NodeName}]"
     text = f"profiles: [{{plugins: {{filter: {{disabled: [{{name: '*'}}], enabled: {enabled}}}}}}}]"
     reading = read(head("v1beta1") + text, tmp_path)
     enabled = reading.configuration.profiles[0].plugins.filter.enabled
     assert [reference.name for reference in enabled] == ["NodeVolumeLimits", "NodeName"]
     assert notes(reading)[0] == (
-        "profiles[0].plugins.filter.enabled[0].name: plugin 'EBSLimits' is gone: NodeVolumeLimits counts its volumes"
+        "profiles[0].plugins.filter.enabled[0].name: plugin 'EBSLimits' was removed: "
+        "NodeVolumeLimits counts its volumes"
     )
 
 
@@ -180,7 +181,7 @@ def test_limits_of_clouds_are_one_plugin_now(tmp_path):
                     "shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
                 },
             },
-            id="alone",
+            id="no arguments of NodeResourcesFit",
         ),
         pytest.param(
             "{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}, {name: RequestedToCapacityRatio, "
@@ -189,11 +190,11 @@ def test_limits_of_clouds_are_one_plugin_now(tmp_path):
                 "type": "RequestedToCapacityRatio",
                 "requestedToCapacityRatio": {"shape": [{"utilization": 50, "score": 1}]},
             },
-            id="beside arguments of NodeResourcesFit",
+            id="with arguments of NodeResourcesFit",
         ),
     ],
 )
-def test_a_shape_is_part_of_a_strategy_now(args, strategy, tmp_path):
+def test_a_shape_moves_to_the_scoring_strategy(args, strategy, tmp_path):
     enabled = "plugins: {score: {enabled: [{name: RequestedToCapacityRatio, weight: 2}]}}"
     reading = read(f"{head('v1beta1')}profiles: [{{{enabled}, pluginConfig: [{args}]}}]", tmp_path)
     (config,) = reading.configuration.profiles[0].pluginConfig
@@ -201,18 +202,18 @@ def test_a_shape_is_part_of_a_strategy_now(args, strategy, tmp_path):
     assert built(reading).weights["NodeResourcesFit"] == 2
 
 
-def test_constraints_of_v1beta1_are_a_list(tmp_path):
+def test_default_constraints_of_v1beta1_get_the_type_list(tmp_path):
     constraint = "{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}"
     args = f"{{apiVersion: kubescheduler.config.k8s.io/v1beta1, defaultConstraints: [{constraint}]}}"
     text = f"profiles: [{{pluginConfig: [{{name: PodTopologySpread, args: {args}}}]}}]"
     reading = read(head("v1beta1") + text, tmp_path)
     assert reading.configuration.profiles[0].pluginConfig[0].args["defaultingType"] == "List"
     assert notes(reading) == [
-        "profiles[0].pluginConfig[0].args: defaultConstraints need defaultingType: List; that is added"
+        "profiles[0].pluginConfig[0].args: defaultConstraints need defaultingType: List, which is added"
     ]
 
 
-def test_gang_scheduling_as_its_documentation_prints_it(tmp_path):
+def test_the_gang_scheduling_example_of_its_documentation(tmp_path):
     text = """
 profiles:
 - schedulerName: gangs
@@ -269,14 +270,14 @@ extenders:
 """
 
 
-def test_a_policy_is_told_what_to_write_instead_and_that_is_read(tmp_path, monkeypatch):
+def test_the_error_about_a_policy_contains_a_valid_replacement(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("policy.json").write_text(POLICY)
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         read_configuration(Path("policy.json"))
-    first, _, instead = str(refusal.value).partition("\n")
+    first, _, instead = str(error.value).partition("\n")
     assert first == (
-        "policy.json:2: kind: a Policy is no longer read; what it filters by is so by default. Write instead:"
+        "policy.json:2: kind: a Policy is no longer supported; its predicates are enabled by default. Write instead:"
     )
     assert instead == "\n".join(f"    {line}" for line in INSTEAD.splitlines())
     assert scored(built(read(INSTEAD, tmp_path))) == {"NodeResourcesFit": 2}
@@ -290,6 +291,6 @@ def test_a_policy_is_told_what_to_write_instead_and_that_is_read(tmp_path, monke
         "kind: Policy\npriorities: [3, {name: [1]}]\n",
     ],
 )
-def test_an_odd_policy_is_told_the_same(policy, tmp_path):
-    with pytest.raises(ConfigurationError, match="a Policy is no longer read"):
+def test_an_invalid_policy_is_rejected_with_the_same_error(policy, tmp_path):
+    with pytest.raises(ConfigurationError, match="a Policy is no longer supported"):
         read(policy, tmp_path)

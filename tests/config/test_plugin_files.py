@@ -1,4 +1,4 @@
-"""Plugins of the user's: loaded from files and modules, built with arguments, put into a profile."""
+"""The user's plugins: loaded from files and modules, built with arguments, added to profiles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write(tmp_path, text, name="policy.py"):
     return str(path)
 
 
-def test_a_file_with_functions_and_a_class_decides(tmp_path):
+def test_plugins_of_a_file_make_decisions(tmp_path):
     plugins = load_plugins([write(tmp_path, POLICY)])
     assert [plugin.name for plugin in plugins] == ["tier", "cheap", "Namespaces"]
     cluster = make_cluster(
@@ -80,11 +80,11 @@ def test_a_file_with_functions_and_a_class_decides(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "found"), [("tier", "tier"), ("Namespaces", "Namespaces")])
-def test_one_of_several(tmp_path, name, found):
+def test_a_single_plugin_of_a_file(tmp_path, name, found):
     assert [plugin.name for plugin in load_plugins([f"{write(tmp_path, POLICY)}:{name}"])] == [found]
 
 
-def test_two_files_of_one_name_are_two_modules(tmp_path):
+def test_files_with_the_same_name_are_different_modules(tmp_path):
     (tmp_path / "sub").mkdir()
     first = write(tmp_path, POLICY.replace("tier(", "first("))
     second = write(tmp_path / "sub", POLICY.replace("tier(", "second("))
@@ -92,7 +92,7 @@ def test_two_files_of_one_name_are_two_modules(tmp_path):
     assert "policy" not in sys.modules
 
 
-def test_a_module_by_name(tmp_path, monkeypatch):
+def test_a_module(tmp_path, monkeypatch):
     write(tmp_path, POLICY, "policy_module_for_test.py")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert load_plugins(["policy_module_for_test:cheap"])[0].name == "cheap"
@@ -101,13 +101,15 @@ def test_a_module_by_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("x = 1\n", "no plugin in it: expected a function with @filter_plugin", id="no plugin"),
-        pytest.param("def f(:\n", "line 1: ", id="no Python"),
-        pytest.param("\n\n1 / 0\n", "line 3: ZeroDivisionError", id="raises"),
+        pytest.param("x = 1\n", "has no plugin: expected a function with @filter_plugin", id="no plugin"),
+        pytest.param("def f(:\n", "line 1: ", id="a syntax error"),
+        pytest.param("\n\n1 / 0\n", "line 3: ZeroDivisionError", id="an exception"),
         pytest.param(
-            "import nonesuch_module\n", "line 1: ModuleNotFoundError: No module named 'nonesuch_module'", id="import"
+            "import nonesuch_module\n",
+            "line 1: ModuleNotFoundError: No module named 'nonesuch_module'",
+            id="an import",
         ),
-        pytest.param("raise SystemExit(3)\n", "SystemExit: 3", id="exits"),
+        pytest.param("raise SystemExit(3)\n", "SystemExit: 3", id="SystemExit"),
         pytest.param(
             "from bayplan import filter_plugin\n\n@filter_plugin\ndef f(pod):\n    pass\n",
             "line 3: filter plugin 'f': is called with (pod, node), but too many positional arguments",
@@ -121,61 +123,60 @@ def test_a_module_by_name(tmp_path, monkeypatch):
         ),
         pytest.param(
             "from bayplan import Plugin\nclass P(Plugin):\n    name = 'P'\n",
-            "plugin 'P' takes part in nothing",
-            id="idle",
+            "plugin 'P' implements no extension point",
+            id="no extension point",
         ),
         pytest.param(
             CLASS + "    def reserve(self, cycle, pod, node_name): pass\n",
             "plugin 'P' has reserve, but lacks unreserve",
-            id="half of a pair",
+            id="reserve without unreserve",
         ),
         pytest.param(
             CLASS + "    def PreFilter(self, cycle, pod, nodes): pass\n",
-            "plugin 'P' has PreFilter, which nobody calls: its name is pre_filter here",
-            id="Go's name",
+            "plugin 'P' has PreFilter, which is never called: rename it to pre_filter",
+            id="a Go name",
         ),
         pytest.param(
             CLASS + "    def EventsToRegister(self): pass\n    def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P' has EventsToRegister, which nobody calls: its name is events here",
-            id="Go's name, which is another one",
+            "plugin 'P' has EventsToRegister, which is never called: rename it to events",
+            id="a Go name with a different name in Python",
         ),
         pytest.param(
             CLASS + "    async def filter(self, cycle, pod, node): pass\n",
-            "plugin 'P': filter is asynchronous, but nobody waits for it: make it a plain `def`, and do what takes "
-            "time in bind or pre_bind",
-            id="asynchronous where nobody waits",
+            "plugin 'P': filter must not be asynchronous: make it a plain `def`, and await in bind or pre_bind instead",
+            id="an asynchronous filter",
         ),
         pytest.param(
             CLASS + "    arguments = {'most': 3}\n    def filter(self, cycle, pod, node): pass\n",
             "plugin 'P': `arguments` is {'most': 3}, expected a type: a msgspec.Struct or a dataclass",
-            id="arguments that are no type",
+            id="arguments that aren't a type",
         ),
     ],
 )
-def test_what_is_wrong_with_a_file_is_told(tmp_path, text, message):
+def test_invalid_files_are_rejected(tmp_path, text, message):
     path = write(tmp_path, text)
-    with pytest.raises(PluginLoadError) as refusal:
+    with pytest.raises(PluginLoadError) as error:
         load_plugins([path])
-    assert str(refusal.value).startswith(f"{path}: ")
-    assert message in str(refusal.value)
+    assert str(error.value).startswith(f"{path}: ")
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
         ("./nonesuch.py", "nonesuch.py: no such file"),
-        ("nonesuch_module", "nonesuch_module: no such module; a file is given with its ending"),
-        ("bayplan.framework:Nonesuch", "no plugin in it"),
+        ("nonesuch_module", "nonesuch_module: no such module; for a file, add its extension"),
+        ("bayplan.framework:Nonesuch", "has no plugin"),
     ],
 )
-def test_what_cannot_be_found_is_named(reference, message):
-    with pytest.raises(PluginLoadError) as refusal:
+def test_the_error_names_what_was_not_found(reference, message):
+    with pytest.raises(PluginLoadError) as error:
         load_plugins([reference])
-    assert message in str(refusal.value)
+    assert message in str(error.value)
 
 
 def install(folder, entry_point, text):
-    """A distribution that offers a plugin, as pip would leave it."""
+    """Create a distribution with a plugin, as pip installs it."""
     info = folder / "some_policies-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-policies\nVersion: 1.0\n")
@@ -191,7 +192,7 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["tier", "Namespaces"])
-def test_an_installed_plugin_by_its_name(site, name):
+def test_an_installed_plugin_is_loaded_by_name(site, name):
     install(site, f"{name} = some_policies:{name}", POLICY)
     assert list(installed_plugins()) == [name]
     assert "some_policies" not in sys.modules
@@ -201,28 +202,31 @@ def test_an_installed_plugin_by_its_name(site, name):
 @pytest.mark.parametrize(
     ("entry_point", "message"),
     [
-        ("other = some_policies:tier", "the plugin is called 'tier', but its entry point 'other': give both one name"),
+        (
+            "other = some_policies:tier",
+            "name is 'tier', but its entry point is 'other': use the same name",
+        ),
         ("other = some_policies:nonesuch", "AttributeError: module 'some_policies' has no attribute 'nonesuch'"),
-        ("other = some_policies:filter_plugin", "is no plugin: expected a function with @filter_plugin"),
+        ("other = some_policies:filter_plugin", "is not a plugin: expected a function with @filter_plugin"),
         ("other = nonesuch_module:x", "ModuleNotFoundError: No module named 'nonesuch_module'"),
     ],
 )
-def test_what_is_wrong_with_an_installed_plugin_is_told(site, entry_point, message):
+def test_invalid_installed_plugins_are_rejected(site, entry_point, message):
     install(site, entry_point, POLICY)
-    with pytest.raises(PluginLoadError) as refusal:
+    with pytest.raises(PluginLoadError) as error:
         load_plugins(["other"])
-    assert str(refusal.value).startswith("some-policies: ")
-    assert message in str(refusal.value)
+    assert str(error.value).startswith("some-policies: ")
+    assert message in str(error.value)
 
 
-def test_an_unknown_name_lists_what_is_installed(site):
+def test_the_error_lists_installed_plugins(site):
     install(site, "tier = some_policies:tier", POLICY)
     with pytest.raises(PluginLoadError, match=r"no such module; .*; installed plugins are tier$"):
         load_plugins(["teir"])
 
 
-def test_a_name_that_is_not_in_the_file_lists_those_that_are(tmp_path):
-    with pytest.raises(PluginLoadError, match="no plugin 'odd' in it; there are tier, cheap, Namespaces"):
+def test_the_error_lists_the_plugins_of_the_file(tmp_path):
+    with pytest.raises(PluginLoadError, match="has no plugin 'odd'; it has tier, cheap, Namespaces"):
         load_plugins([f"{write(tmp_path, POLICY)}:odd"])
 
 
@@ -250,7 +254,7 @@ def profile_with(args=None, enabled=("Limited",)):
     )
 
 
-def test_arguments_are_typed_and_the_handle_is_passed():
+def test_a_plugin_gets_typed_arguments_and_the_handle():
     given = handle()
     built = build_profile(profile_with({"most": 3}), given, [Limited]).at(Point.FILTER)[-1]
     assert (built.most, built.handle) == (3, given)
@@ -258,7 +262,7 @@ def test_arguments_are_typed_and_the_handle_is_passed():
 
 
 @pytest.mark.parametrize("args", [{"most": "many"}, {"least": 1}])
-def test_wrong_arguments_are_refused_with_their_path(args):
+def test_errors_in_arguments_have_paths(args):
     with pytest.raises(ConfigurationError, match=r"pluginConfig\[0\].args"):
         build_profile(profile_with(args), handle(), [Limited])
 
@@ -283,7 +287,7 @@ class Failing(Plugin):
         return None
 
 
-class TakesIt(Plugin):
+class SameName(Plugin):
     name = "NodeName"
 
     def filter(self, cycle, pod, node):
@@ -293,12 +297,12 @@ class TakesIt(Plugin):
 @pytest.mark.parametrize(
     ("plugin", "message"),
     [
-        (Needy, "plugin 'Needy': __init__ wants an argument 'weather'"),
+        (Needy, "plugin 'Needy': __init__ requires an argument 'weather'"),
         (Failing, "plugin 'Failing' failed to start: RuntimeError: no luck today"),
-        (TakesIt, "plugin 'NodeName' has the name of an in-tree plugin"),
+        (SameName, "plugin name 'NodeName' is already used by an in-tree plugin"),
     ],
 )
-def test_a_plugin_that_cannot_be_built_is_named(plugin, message):
+def test_the_error_names_a_plugin_that_cannot_be_built(plugin, message):
     with pytest.raises(PluginLoadError, match=message):
         default_profile("x", handle(), [plugin])
 
@@ -313,13 +317,13 @@ class ByName(Plugin):
         return None
 
 
-def test_a_queue_order_of_ones_own_replaces_the_default_and_binders_come_first():
+def test_a_users_queue_sort_replaces_the_default_and_bind_plugins_run_first():
     profile = default_profile("x", handle(), [ByName])
     assert [plugin.name for plugin in profile.at(Point.QUEUE_SORT)] == ["ByName"]
     assert [plugin.name for plugin in profile.at(Point.BIND)] == ["ByName", "DefaultBinder"]
 
 
-def test_functions_can_be_called_named_and_weighted():
+def test_plugin_functions_are_callable_and_take_a_name_or_weight():
     @filter_plugin(name="Tier")
     def tier(pod, node):
         return f"{pod} not on {node}"
@@ -332,7 +336,7 @@ def test_functions_can_be_called_named_and_weighted():
     assert default_profile("x", handle(), [tier, cheap]).weights["cheap"] == 7
 
 
-def test_functions_about_all_nodes_at_once():
+def test_functions_for_all_nodes_at_once():
     @filter_plugin
     def tier(pod, nodes):
         return Rejections.where(nodes.label_in("tier", ["control"]), "reserved")
@@ -356,7 +360,7 @@ def test_functions_about_all_nodes_at_once():
     assert decision.diagnosis.status_of("control").message == "reserved"
 
 
-def test_a_function_that_says_what_it_reads_has_its_answers_kept():
+def test_verdicts_of_a_function_with_sign_are_reused():
     asked = []
 
     @filter_plugin(sign=lambda pod: pod.labels.get("tier"))
@@ -368,19 +372,19 @@ def test_a_function_that_says_what_it_reads_has_its_answers_kept():
     for number in range(6):
         decide(cluster.profile, cluster.state, make_pod(f"p{number}"), random.Random(0), templates=templates)
     assert (templates.used, len(asked)) == (5, 6)
-    with pytest.raises(InvalidPlugin, match="weight is 0, expected an integer from 1 on"):
+    with pytest.raises(InvalidPlugin, match="weight is 0, expected a positive integer"):
         score_plugin(weight=0)(lambda pod, node: 1)
 
 
 @pytest.mark.parametrize(
     ("events", "message"),
     [
-        (["Node"], r"events gave 'Node', expected an EventHint\("),
-        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is no kind: expected .* plural\.version"),
+        (["Node"], r"events yielded 'Node', expected an EventHint\("),
+        ([EventHint(ClusterEvent("Nodde", Action.ADD))], r"events: 'Nodde' is not a kind: expected .* plural\.version"),
         (None, "events failed: TypeError"),
     ],
 )
-def test_events_that_are_none_are_refused(events, message):
+def test_invalid_events_are_rejected(events, message):
     class Odd(Plugin):
         name = "Odd"
 
@@ -391,7 +395,7 @@ def test_events_that_are_none_are_refused(events, message):
         check_events(Odd())
 
 
-def test_events_of_custom_resources_are_events():
+def test_events_of_custom_resources_are_valid():
     class Racks(Plugin):
         name = "Racks"
 

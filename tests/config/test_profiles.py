@@ -1,4 +1,4 @@
-"""Building the profiles of a configuration: what its plugins say when they are made, and where that is told."""
+"""Building profiles, and the errors of plugins that fail to start."""
 
 from __future__ import annotations
 
@@ -70,25 +70,25 @@ def build(text, *plugins):
     return build_profiles(parse_configuration(parse_yaml(HEAD + text)), handle(), plugins)
 
 
-def test_a_plugin_is_made_for_each_profile_with_its_arguments():
+def test_each_profile_builds_its_plugins_with_its_arguments():
     profiles = build("profiles:\n" + limited("a", 3) + limited("b", 4), Limited)
     assert [profile.at(Point.FILTER)[-1].most for profile in profiles.values()] == [3, 4]
 
 
-def test_plugins_that_fail_to_start_are_told_for_all_profiles():
-    with pytest.raises(ConfigurationError) as refusal:
+def test_plugins_that_fail_to_start_are_reported_for_all_profiles():
+    with pytest.raises(ConfigurationError) as error:
         build("profiles:\n" + limited("a", 13) + limited("b", 1) + limited("c", 13), Limited)
-    assert str(refusal.value).splitlines() == [
+    assert str(error.value).splitlines() == [
         "profiles[0].pluginConfig[0].args: plugin 'Limited' failed to start: LookupError: no luck",
         "profiles[2].pluginConfig[0].args: plugin 'Limited' failed to start: LookupError: no luck",
     ]
 
 
-def test_events_that_are_none_are_told_where_the_plugin_is_enabled():
-    with pytest.raises(ConfigurationError) as refusal:
+def test_invalid_events_are_reported_where_the_plugin_is_enabled():
+    with pytest.raises(ConfigurationError) as error:
         build("profiles: [{plugins: {filter: {enabled: [{name: NodeName}, {name: Eventful}]}}}]", Eventful)
-    assert str(refusal.value).startswith(
-        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events gave 'Node', expected an EventHint("
+    assert str(error.value).startswith(
+        "profiles[0].plugins.filter.enabled[1]: plugin 'Eventful': events yielded 'Node', expected an EventHint("
     )
 
 
@@ -104,24 +104,22 @@ class ByName(Plugin):
     [
         (
             "multiPoint: {enabled: [{name: ByName}]}",
-            "and here PrioritySort and ByName would: disable all but one in queueSort or multiPoint",
+            "but PrioritySort and ByName are enabled: disable all but one in queueSort or multiPoint",
         ),
-        ("queueSort: {disabled: [{name: '*'}]}", "and here none does"),
+        ("queueSort: {disabled: [{name: '*'}]}", "but none is enabled"),
         ("queueSort: {disabled: [{name: '*'}], enabled: [{name: ByName}]}", ""),
     ],
     ids=["two", "none", "one"],
 )
-def test_one_plugin_orders_the_queue(plugins, problem):
+def test_one_plugin_sorts_the_queue(plugins, problem):
     text = f"profiles: [{{plugins: {{{plugins}}}}}]"
     if not problem:
         (profile,) = build(text, ByName).values()
         assert [plugin.name for plugin in profile.at(Point.QUEUE_SORT)] == ["ByName"]
         return
-    with pytest.raises(ConfigurationError) as refusal:
+    with pytest.raises(ConfigurationError) as error:
         build(text, ByName)
-    assert str(refusal.value) == (
-        f"profiles[0].plugins.queueSort: exactly one plugin has to order the queue, {problem}"
-    )
+    assert str(error.value) == (f"profiles[0].plugins.queueSort: exactly one plugin must sort the queue, {problem}")
 
 
 @pytest.fixture
@@ -144,19 +142,19 @@ def enabling(path: Path, name):
     return path
 
 
-def test_an_installed_plugin_needs_only_to_be_named(installed):
+def test_naming_an_installed_plugin_is_enough(installed):
     reading = read_configuration(enabling(installed, "nowhere"))
     assert [plugin.name for plugin in reading.plugins] == ["nowhere"]
     (profile,) = build_profiles(reading.configuration, handle(), reading.plugins).values()
     assert profile.at(Point.FILTER)[-1].name == "nowhere"
 
 
-def test_an_installed_plugin_that_nobody_names_is_not_imported(installed):
+def test_installed_plugins_that_are_not_named_are_not_imported(installed):
     assert read_configuration(enabling(installed, "NodeName")).plugins == []
     assert "some_policies" not in sys.modules
 
 
-def test_an_installed_plugin_that_cannot_be_imported_is_told(installed):
+def test_an_installed_plugin_that_cannot_be_imported_is_reported(installed):
     with pytest.raises(PluginLoadError, match="some-policies: gone:x: ModuleNotFoundError: No module named 'gone'"):
         read_configuration(enabling(installed, "broken"))
 
@@ -175,7 +173,7 @@ extenders:
         pytest.param(
             EXTENDERS + "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
             {"e.com/a", "e.com/c"},
-            id="by extenders, in the place of arguments",
+            id="extenders override arguments",
         ),
         pytest.param(
             "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [e.com/d]}}]}]",
@@ -184,11 +182,11 @@ extenders:
         ),
     ],
 )
-def test_resources_that_nobody_but_an_extender_looks_after(document, ignored):
+def test_resources_that_only_extenders_check(document, ignored):
     wants = make_pod("p", resources=dict.fromkeys(("e.com/a", "e.com/b", "e.com/c", "e.com/d"), "1"))
     configuration = parse_configuration(parse_yaml(HEAD + document, "c.yaml"))
     cluster = make_cluster(make_node("a"))
     (profile,) = build_profiles(configuration, OfflineHandle(cluster.state)).values()
-    said = decide(profile, cluster.state, wants, random.Random(0)).diagnosis.verdicts.of(0).reasons
+    reasons = decide(profile, cluster.state, wants, random.Random(0)).diagnosis.verdicts.of(0).reasons
     lacking = {"e.com/a", "e.com/b", "e.com/c", "e.com/d"} - ignored
-    assert set(said) == {f"Insufficient {name}" for name in lacking}
+    assert set(reasons) == {f"Insufficient {name}" for name in lacking}

@@ -1,4 +1,4 @@
-"""The complete configuration, as kube-scheduler prints it."""
+"""The complete configuration, as kube-scheduler writes it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayplan import Plugin, filter_plugin
 from bayplan.config import Catalog, KubeSchedulerConfiguration, parse_configuration, read_configuration
 from bayplan.config.documents import parse_yaml
 from bayplan.config.profiles import profile_of_all
-from bayplan.config.writing import written
+from bayplan.config.writing import to_yaml
 
 DEFAULTS = (Path(__file__).parents[1] / "data" / "kube-scheduler" / "defaults.yaml").read_text()
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -44,16 +44,16 @@ CATALOG = Catalog([Limited, tier])
 
 
 def rewritten(text):
-    return yaml.safe_load(written(parse_configuration(parse_yaml(HEAD + text)), CATALOG))
+    return yaml.safe_load(to_yaml(parse_configuration(parse_yaml(HEAD + text)), CATALOG))
 
 
-def test_the_default_is_what_kube_scheduler_prints_to_the_letter():
+def test_the_default_configuration_is_identical_to_kube_schedulers():
     expected = DEFAULTS.replace("kubeconfig: /etc/kubernetes/scheduler.conf", 'kubeconfig: ""')
-    assert written(KubeSchedulerConfiguration(), Catalog()).rstrip() == expected.rstrip()
+    assert to_yaml(KubeSchedulerConfiguration(), Catalog()).rstrip() == expected.rstrip()
 
 
-def test_the_default_is_written_as_it_was_read():
-    assert written(parse_configuration(parse_yaml(DEFAULTS)), Catalog()).rstrip() == DEFAULTS.rstrip()
+def test_the_default_configuration_is_unchanged_by_reading_it():
+    assert to_yaml(parse_configuration(parse_yaml(DEFAULTS)), Catalog()).rstrip() == DEFAULTS.rstrip()
 
 
 @pytest.mark.parametrize(
@@ -72,12 +72,12 @@ def test_the_default_is_written_as_it_was_read():
         ("0", "0s"),
     ],
 )
-def test_durations_are_printed_as_go_prints_them(given, printed):
+def test_durations_are_formatted_like_in_go(given, printed):
     document = rewritten(f"extenders: [{{urlPrefix: 'http://x', httpTimeout: {given!r}}}]")
     assert document["extenders"][0]["httpTimeout"] == printed
 
 
-def test_an_extender_is_written_with_what_it_says():
+def test_an_extender_is_written_without_empty_fields():
     text = (
         "extenders: [{urlPrefix: 'http://x', filterVerb: f, weight: 2, prioritizeVerb: p, ignorable: true, "
         "tlsConfig: {caFile: /ca}, managedResources: [{name: example.com/x}]}]"
@@ -96,7 +96,7 @@ def test_an_extender_is_written_with_what_it_says():
     ]
 
 
-def test_plugins_are_written_merged():
+def test_plugins_are_merged():
     document = rewritten(
         "profiles: [{percentageOfNodesToScore: 7, plugins: {multiPoint: {disabled: [{name: ImageLocality}], "
         "enabled: [{name: NodeAffinity, weight: 9}, {name: tier}]}, score: {disabled: [{name: '*'}]}}}]"
@@ -118,22 +118,22 @@ def test_plugins_are_written_merged():
     ],
     ids=["defaults", "some given"],
 )
-def test_arguments_of_the_users_plugins_are_written_complete(config, expected):
+def test_arguments_of_the_users_plugins_include_defaults(config, expected):
     document = rewritten(
         f"profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: Limited}}]}}}}, pluginConfig: {config}}}]"
     )
     assert [each["args"] for each in document["profiles"][0]["pluginConfig"] if each["name"] == "Limited"] == [expected]
 
 
-def test_arguments_of_plugins_that_nobody_knows_are_kept():
+def test_arguments_of_unknown_plugins_are_kept():
     document = rewritten("profiles: [{pluginConfig: [{name: Nonesuch, args: {a: [1, {b: c}]}}]}]")
     assert document["profiles"][0]["pluginConfig"][0] == {"name": "Nonesuch", "args": {"a": [1, {"b": "c"}]}}
 
 
-def test_what_flags_alone_run_can_be_written_and_read(tmp_path):
+def test_a_profile_made_from_flags_can_be_written_and_read(tmp_path):
     path = tmp_path / "written.yaml"
     profile = profile_of_all("mine", CATALOG)
-    path.write_text(written(KubeSchedulerConfiguration(profiles=[profile]), CATALOG))
+    path.write_text(to_yaml(KubeSchedulerConfiguration(profiles=[profile]), CATALOG))
     (again,) = read_configuration(path, [Limited, tier]).configuration.profiles
     assert again.schedulerName == "mine"
     assert {"Limited", "tier"} <= set(again.plugins.enabled_names())

@@ -1,4 +1,4 @@
-"""A small world for controllers and kubelets: an embedded cluster whose time the tests move, and a trivial binder."""
+"""A world for tests of controllers and kubelets: an embedded cluster on a manual clock, and a trivial binder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from bayplan.api.kinds import (
+    CONTROLLER_REVISION,
     CRON_JOB,
+    DAEMON_SET,
     DEPLOYMENT,
     JOB,
     NODE,
@@ -21,19 +23,22 @@ from bayplan.api.kinds import (
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STATEFUL_SET,
     STORAGE_CLASS,
     Kind,
 )
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
+from bayplan.devcluster.controllers.daemon_pods import target_node
+from bayplan.testing.virtual_time import VirtualTime
 
 PATIENCE = 15.0
-"""Seconds of the wall's clock until a test gives up."""
+"""Seconds of the event loop's time after which a wait fails."""
 
 
 class World:
-    """The cluster, what a test sees of it, and its time."""
+    """The cluster, the views of its informers, and its clock."""
 
     def __init__(self, cluster: DevCluster, clock: ManualClock) -> None:
         self.cluster = cluster
@@ -44,29 +49,29 @@ class World:
         self.binding = True
 
     def all(self, kind: Kind, **labels: str) -> list[Any]:
-        """The objects of a kind, as the cluster's own components see them, that have these labels."""
+        """The objects of a kind with these labels, in the view of the cluster's components."""
         wanted = {key.replace("_", "-"): value for key, value in labels.items()}.items()
         return [one for one in self.views[kind].objects.values() if wanted <= (one.metadata.labels or {}).items()]
 
     def one(self, kind: Kind, name: str) -> Any:
-        """An object of the default namespace, or of none."""
+        """An object in the default namespace or without a namespace."""
         return self.views[kind].get(f"default/{name}" if kind.namespaced else name)
 
     async def create(self, kind: Kind, document: dict[str, Any]) -> Any:
-        """Create an object, and wait until everybody sees it."""
+        """Create an object, and wait until the view has it."""
         created = await self.client.create(kind, document)
         await self.cluster.informers.of(kind).observe([created])
         return created
 
     async def patch(self, kind: Kind, name: str, patch: dict[str, Any]) -> Any:
-        """Change an object of the default namespace, or of none, and wait until everybody sees it."""
+        """Patch an object in the default namespace or without one, and wait until the view has it."""
         namespace = "default" if kind.namespaced else None
         changed = await self.client.patch(kind, name, patch, namespace, type=PatchType.STRATEGIC)
         await self.cluster.informers.of(kind).observe([changed])
         return changed
 
     async def until(self, check: Callable[[], Any], *, step: float = 0.0) -> Any:
-        """Wait until the check holds; `step` seconds of the cluster's time pass with each look."""
+        """Wait until the check succeeds. The cluster's clock advances by `step` seconds before each check."""
         async with asyncio.timeout(PATIENCE):
             while not (result := check()):
                 self.clock.advance(step)
@@ -74,18 +79,19 @@ class World:
         return result
 
     async def settle(self, seconds: float, *, step: float = 1.0) -> None:
-        """Let time pass, in steps between which everybody gets to work."""
+        """Advance the clock in steps, and let all components work after each."""
         for _ in range(int(seconds / step)):
             self.clock.advance(step)
             await asyncio.sleep(0.01)
 
     async def bind_pods(self) -> None:
-        """Bind every pod that has no node, to the nodes in turn, until cancelled."""
+        """Bind all unscheduled pods, to the node that they are made for or to the nodes in turn, until cancelled."""
         while True:
             for pod in self.all(POD):
                 if self.binding and not pod.spec.nodeName and pod.metadata.deletionTimestamp is None:
                     try:
-                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(self._nodes))
+                        node = target_node(pod) or next(self._nodes)
+                        await self.client.bind(pod.metadata.namespace, pod.metadata.name, node)
                     except ApiError as error:
                         if error.status not in {404, 409}:
                             raise
@@ -93,7 +99,9 @@ class World:
 
 
 WATCHED = (
+    CONTROLLER_REVISION,
     CRON_JOB,
+    DAEMON_SET,
     DEPLOYMENT,
     JOB,
     NODE,
@@ -104,14 +112,21 @@ WATCHED = (
     REPLICA_SET,
     RESOURCE_CLAIM,
     RESOURCE_CLAIM_TEMPLATE,
+    STATEFUL_SET,
     STORAGE_CLASS,
 )
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests of the world, which uses no sockets, on virtual time."""
+    uses_world = "world" in getattr(item, "fixturenames", ())
+    return {"virtual": VirtualTime} if uses_world else {"real": asyncio.new_event_loop}
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
     clock = ManualClock()
-    async with DevCluster(3, clock=clock) as cluster:
+    async with DevCluster(3, clock=clock, listen=False) as cluster:
         world = World(cluster, clock)
         await cluster.nodes_ready()
         binder = asyncio.create_task(world.bind_pods())

@@ -1,4 +1,4 @@
-"""Controllers and kubelets as the only other members of a cluster with a real kube-apiserver."""
+"""Controllers and kubelets with a real kube-apiserver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from bayplan.api.kinds import CONFIG_MAP, DEPLOYMENT, JOB, NAMESPACE, NODE, POD, REPLICA_SET
 from bayplan.client import ApiError, HttpClient, PatchType, load_kubeconfig
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.job_status import finished_condition
@@ -23,8 +23,8 @@ from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 
-# Over TLS the connection of a request that is cancelled says goodbye in its own time, and a test's loop may end before:
-# such connections are collected, and excused, at the end of each test.
+# Over TLS, the connection of a cancelled request closes later, maybe after the end of the test's event loop. Such
+# connections are collected at the end of each test, and their warnings are ignored.
 pytestmark = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 NODES = 3
@@ -45,7 +45,7 @@ def kubeconfig() -> Iterator[Any]:
 
 
 class Real:
-    """The cluster with its members running, and a trivial binder."""
+    """The cluster with its components, and a trivial binder."""
 
     def __init__(self, client: HttpClient) -> None:
         clock = RunningClock()
@@ -84,7 +84,7 @@ class Real:
                     try:
                         await self.client.bind(pod.metadata.namespace, pod.metadata.name, next(nodes))
                     except ApiError as error:
-                        if error.status not in {403, 404, 409}:  # 403: its namespace is going
+                        if error.status not in {403, 404, 409}:  # 403: its namespace is terminating
                             raise
             await asyncio.sleep(0.02)
 
@@ -131,7 +131,7 @@ async def test_nodes_become_ready_and_lose_their_taint(cluster: Real):
     await cluster.until(lambda: all(is_healthy(node) and not is_tainted(node, NOT_READY) for node in cluster.all(NODE)))
 
 
-async def test_a_deployment_rolls_out_and_goes_with_its_pods(cluster: Real):
+async def test_deployment_rolls_out_and_is_deleted_with_its_pods(cluster: Real):
     where = await namespace(cluster, "rollouts")
     await cluster.client.create(DEPLOYMENT, deployment(where))
     await cluster.until(lambda: cluster.all(DEPLOYMENT, where) and rolled_out(cluster.all(DEPLOYMENT, where)[0]))
@@ -146,7 +146,7 @@ async def test_a_deployment_rolls_out_and_goes_with_its_pods(cluster: Real):
     await cluster.until(lambda: not cluster.all(POD, where))
 
 
-async def test_orphans_stay(cluster: Real):
+async def test_orphans_are_kept(cluster: Real):
     where = await namespace(cluster, "orphans")
     await cluster.client.create(DEPLOYMENT, deployment(where, 1))
     await cluster.until(lambda: cluster.all(DEPLOYMENT, where) and rolled_out(cluster.all(DEPLOYMENT, where)[0]))
@@ -165,7 +165,7 @@ async def test_orphans_stay(cluster: Real):
         pytest.param({"activeDeadlineSeconds": 1, "parallelism": 0, "completions": 1}, "Failed", 0, id="too late"),
     ],
 )
-async def test_jobs_end_in_a_way_that_the_api_server_accepts(cluster: Real, spec, outcome, succeeded):
+async def test_api_server_accepts_the_status_of_finished_jobs(cluster: Real, spec, outcome, succeeded):
     where = await namespace(cluster, f"jobs-{outcome.lower()}-{succeeded}-{len(spec)}")
     await cluster.client.create(JOB, job(where, "work", **spec))
     await cluster.until(lambda: cluster.all(JOB, where) and finished_condition(cluster.all(JOB, where)[0]))
@@ -175,7 +175,7 @@ async def test_jobs_end_in_a_way_that_the_api_server_accepts(cluster: Real, spec
     assert not any(pod.metadata.finalizers for pod in cluster.all(POD, where))
 
 
-async def test_a_namespace_goes_with_all_that_is_in_it(cluster: Real):
+async def test_namespace_is_deleted_with_its_contents(cluster: Real):
     where = await namespace(cluster, "leaving")
     await cluster.client.create(CONFIG_MAP, {"metadata": {"name": "c"}}, where)
     await cluster.client.create(DEPLOYMENT, deployment(where, 2))

@@ -9,12 +9,12 @@ import pytest
 
 from bayplan.api.kinds import NODE, POD, SERVICE_ACCOUNT
 from bayplan.client import connect
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 
 
 @pytest.mark.parametrize("tls", [False, True])
-async def test_a_cluster_serves_clients_by_its_kubeconfig_and_ends_cleanly(tmp_path: Path, tls: bool):
+async def test_cluster_serves_clients_of_its_kubeconfig_and_stops_cleanly(tmp_path: Path, tls: bool):
     before = asyncio.all_tasks()
     async with DevCluster(2, tls=tls) as cluster:
         assert cluster.url.startswith("https:" if tls else "http:")
@@ -27,7 +27,7 @@ async def test_a_cluster_serves_clients_by_its_kubeconfig_and_ends_cleanly(tmp_p
     assert asyncio.all_tasks() == before
 
 
-async def test_the_clock_of_a_cluster_is_everybodys():
+async def test_all_components_share_the_clock():
     clock = ManualClock()
     async with DevCluster(1, clock=clock) as cluster:
         await cluster.nodes_ready()
@@ -36,7 +36,7 @@ async def test_the_clock_of_a_cluster_is_everybodys():
         assert {one.lastHeartbeatTime for one in node.status.conditions} == {clock.now()}
 
 
-async def test_every_namespace_has_its_service_account():
+async def test_every_namespace_has_a_service_account():
     async with DevCluster(0, clock=ManualClock()) as cluster:
         accounts = cluster.informers.of(SERVICE_ACCOUNT)
         complete = asyncio.Event()
@@ -49,7 +49,7 @@ async def test_every_namespace_has_its_service_account():
         await asyncio.wait_for(complete.wait(), 10)
 
 
-async def test_without_kubelets_pods_stay_as_they_are():
+async def test_pods_stay_unchanged_without_kubelets():
     async with DevCluster(3, clock=ManualClock(), kubelets=False) as cluster:
         await cluster.nodes_ready()
         assert (await cluster.client.list(NODE)).items == []
@@ -58,7 +58,7 @@ async def test_without_kubelets_pods_stay_as_they_are():
         assert (await cluster.client.get(POD, "p", "default")).status.phase == "Pending"
 
 
-async def test_a_port_that_is_taken_leaves_nothing_behind():
+async def test_port_in_use_leaves_nothing_behind():
     before = asyncio.all_tasks()
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await DevCluster(0, port=taken.getsockname()[1]).__aenter__()

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS
+from bayplan.api.kinds import CONFIG_MAP, NODE, POD, PRIORITY_CLASS, custom_kind
+from bayplan.clock import ManualClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.manifests import ManifestError
 
@@ -19,7 +18,7 @@ spec: {containers: [{name: c, image: i}]}
 """
 
 
-def test_all_documents_of_all_files_are_read_and_what_needs_no_namespace_comes_first(tmp_path: Path):
+def test_all_documents_are_read_and_objects_without_a_namespace_come_first(tmp_path: Path):
     (tmp_path / "one.yaml").write_text(
         f"# nothing\n---\n{POD_YAML}---\n\n---\n{POD_YAML.replace('name: a', 'name: b')}"
     )
@@ -65,7 +64,7 @@ def test_all_documents_of_all_files_are_read_and_what_needs_no_namespace_comes_f
         pytest.param("\x00", "not valid YAML", id="control characters"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, content: str | bytes, complaint: str):
+def test_error_names_the_location(tmp_path: Path, content: str | bytes, complaint: str):
     file = tmp_path / "bad.yaml"
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(ManifestError) as refusal:
@@ -76,14 +75,14 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path: Path, content: str | byt
     assert "\n" not in message
 
 
-def test_a_file_that_is_not_there_and_a_folder_without_manifests(tmp_path: Path):
+def test_missing_file_and_directory_without_manifests_are_errors(tmp_path: Path):
     with pytest.raises(ManifestError, match="No such file"):
         manifests.read([tmp_path / "absent.yaml"])
-    with pytest.raises(ManifestError, match=r"no file in this folder ends in \.yaml, \.yml, \.json"):
+    with pytest.raises(ManifestError, match=r"no file in this directory ends in \.yaml, \.yml, \.json"):
         manifests.read([tmp_path])
 
 
-async def test_objects_are_created_with_their_status_and_changed_where_they_exist(tmp_path: Path):
+async def test_objects_are_created_with_their_status_or_patched(tmp_path: Path):
     file = tmp_path / "all.yaml"
     file.write_text(
         POD_YAML + "status: {phase: Running}\n---\n"
@@ -98,7 +97,7 @@ async def test_objects_are_created_with_their_status_and_changed_where_they_exis
         assert (await cluster.client.get(CONFIG_MAP, "c", "default")).data == {"a": "two"}
 
 
-async def test_what_the_server_refuses_is_told_with_its_place(tmp_path: Path):
+async def test_error_of_the_server_names_the_location(tmp_path: Path):
     file = tmp_path / "bad.yaml"
     file.write_text(f"{POD_YAML}---\n{POD_YAML.replace('name: a', 'name: Not_A_Name')}")
     async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
@@ -128,18 +127,18 @@ QUEUE = (
 
 
 @pytest.mark.parametrize("scope", ["Namespaced", "Cluster"])
-async def test_objects_of_kinds_that_the_files_define(tmp_path: Path, scope: str):
+async def test_objects_of_custom_kinds_are_created(tmp_path: Path, scope: str):
     (tmp_path / "a-queue.yaml").write_text(QUEUE)
     (tmp_path / "definition.yaml").write_text(DEFINITION.replace("SCOPE", scope))
     queues = custom_kind("queues.v1.batch.example.com", namespaced=scope == "Namespaced")
     async with DevCluster(0, clock=ManualClock(), controllers=False, kubelets=False) as cluster:
-        for _ in range(2):  # the second time everything is there
+        for _ in range(2):  # the second time, everything exists
             await manifests.create(cluster.client, manifests.read([tmp_path]))
         queue = await cluster.client.get(queues, "fast", "default")
         assert (queue["spec"], queue["status"]) == ({"weight": 2}, {"length": 3})
 
 
-def test_a_kind_that_nobody_defines(tmp_path: Path):
+def test_undefined_kind_is_an_error(tmp_path: Path):
     (tmp_path / "queue.yaml").write_text(QUEUE)
     (tmp_path / "definition.yaml").write_text(DEFINITION.replace("SCOPE", "[]").replace("name: v1", "name: v2"))
     with pytest.raises(ManifestError, match=r"there is no kind Queue in batch.example.com/v1$"):

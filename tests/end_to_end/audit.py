@@ -1,4 +1,4 @@
-"""What the scheduler asked of a real API server, by the server's own audit log."""
+"""The requests of the scheduler to a real API server, from the server's audit log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICY = {
 
 
 class AuditLog:
-    """The log of a server that is started with `flags`; everybody else's requests are not in it."""
+    """The audit log of a server that is started with `flags`. It has only the scheduler's requests."""
 
     def __init__(self, folder: Path) -> None:
         self._log = folder / "audit.log"
@@ -29,25 +29,25 @@ class AuditLog:
 
     @property
     def end(self) -> int:
-        """Where the log ends now."""
+        """The current length of the log."""
         return self._log.stat().st_size if self._log.exists() else 0
 
-    def refused_since(self, place: int) -> set[Attributes]:
-        """What the scheduler asked for and may not, from a place in the log on."""
+    def denied_since(self, offset: int) -> set[Attributes]:
+        """The denied requests from an offset in the log on."""
         if not self._log.exists():
             return set()
         with self._log.open("rb") as file:
-            file.seek(place)
+            file.seek(offset)
             whole, _, _ = file.read().rpartition(b"\n")
         entries = map(json.loads, whole.splitlines())
-        return {_asked(each) for each in entries if _decision(each) == "forbid"}
+        return {_attributes(each) for each in entries if _decision(each) == "forbid"}
 
 
 def _decision(entry: dict[str, Any]) -> str:
     return str((entry.get("annotations") or {}).get("authorization.k8s.io/decision", ""))
 
 
-def _asked(entry: dict[str, Any]) -> Attributes:
+def _attributes(entry: dict[str, Any]) -> Attributes:
     of = entry.get("objectRef")
     if of is None:
         return Attributes(entry["verb"], path=entry["requestURI"])

@@ -1,4 +1,4 @@
-"""Claims on devices as tests see them, and what makes nodes offer devices."""
+"""Helpers for tests with devices: they observe resource claims, and publish devices of nodes."""
 
 from __future__ import annotations
 
@@ -12,21 +12,26 @@ from bayplan.devcluster.controllers.informers import Informer
 
 
 class Devices:
-    """Claims as they are and were, and what makes nodes offer devices."""
+    """Observes resource claims and their history, and publishes devices."""
 
     def __init__(self, cluster):
         self._cluster = cluster
         self.view = Informer(cluster.client, RESOURCE_CLAIM)
         self.users_seen = {}
-        """For how many a claim was reserved, in all its versions."""
-        self.taken_twice = []
+        """By claim: the number of its reservations in each of its versions."""
+        self.allocated_twice = []
         self.view.listen(self._note)
 
     def _note(self, _, claim):
         if claim is not None:
             self.users_seen.setdefault(claim.metadata.name, []).append(len(users(claim)))
-            others = {device for each in self.all if each.metadata.uid != claim.metadata.uid for device in given(each)}
-            self.taken_twice += others.intersection(given(claim))
+            others = {
+                device
+                for each in self.all
+                if each.metadata.uid != claim.metadata.uid
+                for device in allocated_devices(each)
+            }
+            self.allocated_twice += others.intersection(allocated_devices(claim))
 
     def one(self, name):
         return self.view.objects[f"default/{name}"]
@@ -47,7 +52,7 @@ class Devices:
         await self._cluster.client.create(kind, document, "default")
 
     async def clear(self):
-        """What an earlier test left on a server that outlives it."""
+        """Deletes what an earlier test left on a shared server."""
         for kind in (RESOURCE_CLAIM, RESOURCE_CLAIM_TEMPLATE, RESOURCE_SLICE, DEVICE_CLASS):
             await self._cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
         await self._cluster.witness.until(lambda: not self.all)
@@ -56,7 +61,7 @@ class Devices:
 
 @asynccontextmanager
 async def devices_of(cluster):
-    """With a class of devices, and no claims. No device may have been given to two claims at once in the end."""
+    """Creates a device class, and checks at the end that no device was allocated to two claims at once."""
     devices = Devices(cluster)
     following = asyncio.create_task(devices.view.run())
     try:
@@ -64,7 +69,7 @@ async def devices_of(cluster):
         await devices.clear()
         await cluster.client.create(DEVICE_CLASS, device_class())
         yield devices
-        assert not devices.taken_twice
+        assert not devices.allocated_twice
     finally:
         following.cancel()
         with suppress(asyncio.CancelledError):
@@ -75,7 +80,7 @@ def users(claim):
     return [user.name for user in (claim.status.reservedFor if claim.status else None) or ()]
 
 
-def given(claim):
-    """The devices of a claim, as pool/device."""
+def allocated_devices(claim):
+    """The devices allocated to a claim, as pool/device."""
     allocation = claim.status.allocation if claim.status else None
     return [f"{each.pool}/{each.device}" for each in allocation.devices.results] if allocation else []

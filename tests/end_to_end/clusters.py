@@ -1,6 +1,6 @@
 """The clusters that the end-to-end tests run on: the embedded API server, and a real kube-apiserver with etcd.
 
-Both enforce RBAC, and a scheduler has the account, the token and the rights there that the shipped manifests give it.
+Both enforce RBAC. A scheduler uses the account and the token from the shipped manifests, with its permissions.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from workloads import HOSTNAME, NAME, amounts
 
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, EVENT, LEASE, NODE, POD, Kind
 from bayplan.client import ClusterAccess, HttpClient, load_kubeconfig
+from bayplan.clock import RunningClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.controllers.controller import Controller
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import ALL, WORKLOADS, ControllerManager
@@ -34,18 +34,18 @@ from bayplan.testing.invariants import condition_of
 from bayplan.testing.witness import Witness
 
 ABRUPT = [
-    pytest.mark.usefixtures("_forgotten_connections"),
+    pytest.mark.usefixtures("_unclosed_connections"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
-"""For tests in which a server stops under load: asyncio forgets to close what it accepts at that very moment."""
+"""Marks tests that stop a server under load: asyncio does not close connections that it accepts at that moment."""
 
 ADMIN_TOKEN = "admins-token"
 
 
 class Cluster(ABC):
-    """One cluster, as a test sees it. `client` is an administrator's, straight to the server; so is the witness.
+    """A cluster. `client` and `witness` connect to the server directly, as an administrator.
 
-    `scheduler_kubeconfig` is that of the account that the shipped manifests make.
+    `scheduler_kubeconfig` is for the account in the shipped manifests.
     """
 
     client: HttpClient
@@ -53,34 +53,34 @@ class Cluster(ABC):
     scheduler_kubeconfig: Path
 
     def __init__(self) -> None:
-        self._let: list[tuple[Kind, str]] = []
+        self._granted: list[tuple[Kind, str]] = []
 
     @property
     @abstractmethod
-    def refused(self) -> set[Attributes]:
-        """What the scheduler asked for and may not."""
+    def denied(self) -> set[Attributes]:
+        """The requests of the scheduler that were denied."""
 
     @abstractmethod
     async def stop_server(self) -> None:
-        """The API server is gone, without a word to anybody; what it knows survives."""
+        """Stops the API server without notice. Its data survives."""
 
     @abstractmethod
     async def start_server(self) -> None:
-        """The API server is back, where it was before."""
+        """Starts the API server again, at the same address."""
 
     @property
     def access(self) -> ClusterAccess:
-        """How the scheduler gets to the server."""
+        """The scheduler's access to the server."""
         return load_kubeconfig(self.scheduler_kubeconfig)
 
     async def create(self, *pods: Mapping[str, Any]) -> None:
-        """Create pods, in this order, and have the witness see them."""
+        """Create pods in this order, and wait until the witness has seen them."""
         for one in pods:
             await self.client.create(POD, one)
         await self._seen(pods)
 
     async def create_fast(self, pods: Sequence[Mapping[str, Any]]) -> None:
-        """Create many pods, in no order, and have the witness see them."""
+        """Create many pods in any order, and wait until the witness has seen them."""
         gate = asyncio.Semaphore(20)
 
         async def create(one: Mapping[str, Any]) -> None:
@@ -92,25 +92,25 @@ class Cluster(ABC):
                 tasks.create_task(create(one))
         await self._seen(pods)
 
-    async def let(self, verbs: str, resource: str) -> None:
-        """Let the scheduler do more than it is shipped with rights for, as its administrator would for a plugin."""
+    async def grant(self, verbs: str, resource: str) -> None:
+        """Give the scheduler permissions beyond the shipped ones, as an administrator does for a plugin."""
         name, _, group = resource.partition(".")
         rule = {"apiGroups": [group], "resources": [name], "verbs": verbs.split()}
-        role = {"metadata": {"name": f"let-{uuid4()}"}, "rules": [rule]}
+        role = {"metadata": {"name": f"granted-{uuid4()}"}, "rules": [rule]}
         reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", **role["metadata"]}
         await self.client.create(CLUSTER_ROLE, role)
         await self.client.create(CLUSTER_ROLE_BINDING, {**role, "roleRef": reference, "subjects": [SUBJECT]})
-        self._let += [(kind, reference["name"]) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
+        self._granted += [(kind, reference["name"]) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
         for verb in verbs.split():
             await until_allowed(self.client, verb, resource)
 
     async def delete(self, name: str) -> None:
-        """A pod is gone at once, and the witness has seen it go."""
+        """Delete a pod immediately, and wait until the witness has seen it."""
         await self.client.delete(POD, name, "default", grace_period_seconds=0)
         await self.witness.until(lambda: f"default/{name}" not in self.witness.pods)
 
     async def add_nodes(self, count: int, cpu: str = "4", **others: str) -> list[str]:
-        """node-0 to node-(count-1)."""
+        """Add node-0 to node-(count-1)."""
         names = [f"node-{number}" for number in range(count)]
         for name in names:
             await self.add_node(name, cpu, **others)
@@ -125,7 +125,7 @@ class Cluster(ABC):
         taints: Iterable[Any] = (),
         **more: str,
     ) -> None:
-        """A node that is ready: a kubelet says so, and the node controller takes the taint of what is new away."""
+        """Add a node, and wait until its kubelet reports it ready and the node controller has removed its taint."""
         metadata = {"name": name, "labels": {HOSTNAME: name, **(labels or {})}}
         room = amounts(cpu, **more)
         status = {"capacity": room, "allocatable": room}
@@ -143,7 +143,7 @@ class Cluster(ABC):
 
     @asynccontextmanager
     async def controlled_by(self, *controllers: type[Controller]) -> AsyncIterator[None]:
-        """These controllers run meanwhile, beside those that run already."""
+        """Run these controllers in addition to those that run already."""
         informers = Informers(self.client)
         manager = ControllerManager(self.client, RunningClock(), controllers, informers=informers)
         async with _running(manager, informers):
@@ -156,40 +156,40 @@ class Cluster(ABC):
         return next((condition for condition in conditions if condition["type"] == "PodScheduled"), None)
 
     async def clear(self) -> None:
-        """Everything that a test leaves behind is gone."""
+        """Delete the objects that tests leave behind."""
         now = json.dumps({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}).encode()
         for kind in (POD, NODE, EVENT, LEASE):
             for namespace in ("default", "kube-system") if kind.namespaced else (None,):
                 await self.client.request("DELETE", kind.path(namespace), body=now)
 
-    async def take_back(self) -> None:
-        """The scheduler may do no more than it could at first."""
-        for kind, name in self._let:
+    async def revoke(self) -> None:
+        """Remove the permissions that `grant` gave."""
+        for kind, name in self._granted:
             await self.client.delete(kind, name)
-        self._let.clear()
+        self._granted.clear()
 
 
 class Embedded(Cluster):
-    """Bayplan's own API server, in this process. `asked` is what the scheduler asked of it.
+    """Bayplan's own API server, in this process. `requested` has the attributes of the scheduler's requests.
 
-    `deploy` makes the scheduler's account first.
+    Call `deploy` first; it creates the scheduler's account.
     """
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
         super().__init__()
         self.server = server
-        self.asked: set[Attributes] = set()
-        self._refused: set[Attributes] = set()
+        self.requested: set[Attributes] = set()
+        self._denied: set[Attributes] = set()
         self._folder = folder
         self.client = HttpClient(load_kubeconfig(self._kubeconfig("admin", ADMIN_TOKEN)))
-        server.access.audit.append(self._listen)
+        server.access.audit.append(self._record)
 
     @property
-    def refused(self) -> set[Attributes]:
-        return self._refused
+    def denied(self) -> set[Attributes]:
+        return self._denied
 
     async def deploy(self, *files: str) -> None:
-        """Apply files of deploy/, and have the scheduler use the account that they make."""
+        """Apply files of deploy/, and use their account for the scheduler."""
         await deploy(self.client, *files)
         self.scheduler_kubeconfig = self._kubeconfig(NAME, await token(self.client))
 
@@ -199,11 +199,11 @@ class Embedded(Cluster):
     async def start_server(self) -> None:
         await self.server.start()
 
-    def _listen(self, user: User, asked: Attributes, verdict: Verdict) -> None:
+    def _record(self, user: User, attributes: Attributes, verdict: Verdict) -> None:
         if user.name == ACCOUNT:
-            self.asked.add(asked)
+            self.requested.add(attributes)
             if not verdict.allowed:
-                self._refused.add(asked)
+                self._denied.add(attributes)
 
     def _kubeconfig(self, name: str, token: str) -> Path:
         document = {
@@ -224,41 +224,41 @@ class Real(Cluster):
         super().__init__()
         self._plane, self._audit = plane, audit
         self._began = audit.end
-        self._refused_before: set[Attributes] = set()
+        self._denied_before: set[Attributes] = set()
         self.client = HttpClient(load_kubeconfig(plane.admin))
         self.scheduler_kubeconfig = scheduler_kubeconfig
 
     @property
-    def refused(self) -> set[Attributes]:
-        return self._refused_before | self._audit.refused_since(self._began)
+    def denied(self) -> set[Attributes]:
+        return self._denied_before | self._audit.denied_since(self._began)
 
     async def stop_server(self) -> None:
         self._plane.stop_api_server(kill=True)
-        self._refused_before = self.refused
+        self._denied_before = self.denied
 
     async def start_server(self) -> None:
         await self._plane.start_api_server()
-        self._began = self._audit.end  # until it has read its roles, a server refuses what they allow
+        self._began = self._audit.end  # a server denies requests until it has read its roles
 
 
 @asynccontextmanager
 async def embedded(
     folder: Path, without: Sequence[type[Controller]] = (), *, files: Iterable[str] = (), **server_options: Any
 ) -> AsyncIterator[Embedded]:
-    """A cluster with what deploy/bayplan.yaml makes, and other files of deploy/; without these controllers.
+    """A cluster to which deploy/bayplan.yaml and other files of deploy/ are applied, without these controllers.
 
-    Raises AssertionError in the end if the scheduler asked for anything that it may not do.
+    Raises AssertionError at the end if a request of the scheduler was denied.
     """
-    async with unjudged(folder, without, files=files, **server_options) as cluster:
+    async with unchecked(folder, without, files=files, **server_options) as cluster:
         yield cluster
-    check_rights(cluster)
+    check_permissions(cluster)
 
 
 @asynccontextmanager
-async def unjudged(
+async def unchecked(
     folder: Path, without: Sequence[type[Controller]] = (), *, files: Iterable[str] = (), **server_options: Any
 ) -> AsyncIterator[Embedded]:
-    """The same, on which the scheduler may ask for anything: it is up to the test to look what was refused."""
+    """Like `embedded`, but without the check of denied requests."""
     async with ApiServer(tokens={ADMIN_TOKEN: ADMIN}, rbac=True, **server_options) as server:
         cluster = Embedded(server, folder)
         async with cluster.client, _alive(cluster, [one for one in WORKLOADS if one not in without]):
@@ -270,10 +270,10 @@ async def unjudged(
 async def real(
     plane: ControlPlane, scheduler_kubeconfig: Path, audit: AuditLog, without: Sequence[type[Controller]] = ()
 ) -> AsyncIterator[Real]:
-    """A control plane to which deploy/bayplan.yaml has been applied, emptied of what other tests left in it; without
-    these controllers.
+    """A control plane to which deploy/bayplan.yaml has been applied, without objects of other tests and without these
+    controllers.
 
-    Raises AssertionError in the end if the scheduler asked for anything that it may not do.
+    Raises AssertionError at the end if a request of the scheduler was denied.
     """
     cluster = Real(plane, scheduler_kubeconfig, audit)
     async with cluster.client:
@@ -282,24 +282,25 @@ async def real(
             yield cluster
         if "kube-apiserver" not in plane.running:
             await cluster.start_server()
-        await cluster.take_back()
-    check_rights(cluster)
+        await cluster.revoke()
+    check_permissions(cluster)
 
 
-def check_rights(cluster: Cluster) -> None:
-    """Raises AssertionError, which names the rights that the scheduler would have needed."""
-    lacking = sorted({right_to(asked) for asked in cluster.refused})
-    assert not lacking, f"the shipped rights lack {', '.join(lacking)}"
+def check_permissions(cluster: Cluster) -> None:
+    """Raises AssertionError with the permissions that the scheduler lacked."""
+    missing = sorted({permission_for(attributes) for attributes in cluster.denied})
+    assert not missing, f"the shipped permissions lack {', '.join(missing)}"
 
 
-def right_to(asked: Attributes) -> str:
-    """A request as the right to it, as in `create pods/binding`."""
-    return f"{asked.verb} {asked.combined}.{asked.group}" if asked.group else f"{asked.verb} {asked.combined}"
+def permission_for(attributes: Attributes) -> str:
+    """The permission for a request: `create pods/binding`."""
+    permission = f"{attributes.verb} {attributes.combined}"
+    return f"{permission}.{attributes.group}" if attributes.group else permission
 
 
 @asynccontextmanager
 async def _alive(cluster: Cluster, controllers: Sequence[type[Controller]]) -> AsyncIterator[None]:
-    """Controllers and kubelets for all nodes run, and a witness sees all."""
+    """Run controllers, the kubelets of all nodes, and a witness."""
     clock, informers = RunningClock(), Informers(cluster.client)
     kubelets = Kubelets(cluster.client, clock, informers=informers, adopt=True)
     manager = ControllerManager(cluster.client, clock, controllers, informers=informers)

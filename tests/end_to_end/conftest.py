@@ -15,21 +15,22 @@ from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.testing.control_plane import ASSETS, ControlPlane
 from bayplan.testing.proxy import FaultProxy
 
-# Over TLS the connection of a request that is cancelled says goodbye in its own time, and a test's loop may end before:
-# such connections are collected, and excused, at the end of each test.
+# A cancelled request over TLS closes its connection later, possibly after the test's event loop has ended. Such
+# connections are collected at the end of each test, and their warnings are ignored.
 REAL = [pytest.mark.apiserver, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
 @pytest.fixture(params=["embedded", pytest.param("apiserver", marks=REAL)])
 def backend(request):
-    """Nothing for the embedded API server; what `control_plane` gives for a real one."""
+    """None for the embedded API server; the value of `control_plane` for a real one."""
     return None if request.param == "embedded" else request.getfixturevalue("control_plane")
 
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory):
-    """One for all tests of a run, since starting it takes longer than most of them; the scheduler's kubeconfig for it,
-    and its audit log.
+    """A control plane with the scheduler's kubeconfig and the audit log.
+
+    All tests of a run share it, because it takes longer to start than most tests run.
     """
     if not os.environ.get(ASSETS):
         pytest.skip(f"{ASSETS} is not set: it names a folder with etcd and kube-apiserver")
@@ -44,7 +45,7 @@ def control_plane(tmp_path_factory):
 
 
 async def deploy_to(plane):
-    """Apply what is shipped. Returns a kubeconfig of the account that it makes."""
+    """Apply the shipped manifests. Returns a kubeconfig for their account."""
     async with HttpClient(load_kubeconfig(plane.admin)) as client:
         await deploy(client, "bayplan.yaml")
     return await plane.account_kubeconfig(NAME, NAMESPACE)
@@ -52,7 +53,7 @@ async def deploy_to(plane):
 
 @pytest.fixture
 async def cluster(request, backend, tmp_path):
-    """With all controllers, or without those that the test names by parametrizing this fixture."""
+    """A cluster with all controllers, except those that a test names by parametrizing this fixture."""
     without = getattr(request, "param", ())
     async with embedded(tmp_path, without) if backend is None else real(*backend, without) as cluster:
         yield cluster
@@ -62,7 +63,7 @@ async def cluster(request, backend, tmp_path):
 
 @pytest.fixture
 async def proxy(cluster):
-    """Between the scheduler and the server. `access` is the scheduler's, with the proxy for a server."""
+    """A proxy between the scheduler and the server. `access` is the scheduler's access through it."""
     target = cluster.access
     async with FaultProxy(target.server, tls=target.tls) as proxy:
         proxy.access = replace(target, server=proxy.url, tls=None)
@@ -70,14 +71,14 @@ async def proxy(cluster):
 
 
 @pytest.fixture
-def _forgotten_connections():
-    """See clusters.ABRUPT: they are collected while the test that left them behind is still there to answer for it."""
+def _unclosed_connections():
+    """Collects unclosed connections (see clusters.ABRUPT) before the test that left them ends."""
     yield
     gc.collect()
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests at full length are for `make soak`."""
+    """Skips the full-length tests, except in `make soak`."""
     if "soak" not in (config.option.markexpr or ""):
         for item in items:
             if item.get_closest_marker("soak"):

@@ -1,4 +1,4 @@
-"""Device classes, slices, claims and pods that claim devices, as documents that go over the wire as they are."""
+"""Device classes, slices, claims and pods that claim devices, as documents that are sent without changes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ RESOURCE = "example.com/gpu"
 
 
 def device_class(name: str = CLASS, **spec: Any) -> dict[str, Any]:
-    """All devices of the driver."""
+    """A class of all devices of the driver."""
     selectors = [{"cel": {"expression": f"device.driver == '{DRIVER}'"}}]
     return {"metadata": {"name": name}, "spec": {"selectors": selectors, **spec}}
 
 
 def resource_slice(node: str, *devices: str, name: str = "", count: int = 1) -> dict[str, Any]:
-    """What a node has. `count`: how many slices the node's pool is said to have."""
+    """The slice of a node. `count`: the stated number of slices in the node's pool."""
     pool = {"name": node, "generation": 1, "resourceSliceCount": count}
     offered = [{"name": each, "attributes": {"model": {"string": "a100"}}} for each in devices]
     return {
@@ -29,7 +29,7 @@ def resource_slice(node: str, *devices: str, name: str = "", count: int = 1) -> 
 
 
 def asking(expression: str = "", *, device_class_name: str = CLASS) -> dict[str, Any]:
-    """The spec of a claim on one device, perhaps of a certain kind."""
+    """The spec of a claim for one device, perhaps with a selector."""
     selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
     return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": device_class_name, **selectors}}]}}
 
@@ -43,7 +43,7 @@ def template(name: str = "t") -> dict[str, Any]:
 
 
 def claiming(name: str, *claims: str, templates: Sequence[str] = (), cpu: str = "100m", **spec: Any) -> dict[str, Any]:
-    """A pod with these claims, and with claims made of templates."""
+    """A pod with these claims, and with claims from templates."""
     references = [{"name": each, "resourceClaimName": each} for each in claims]
     references += [{"name": each, "resourceClaimTemplateName": each} for each in templates]
     document = pod(name, cpu, resourceClaims=references, terminationGracePeriodSeconds=1, **spec)

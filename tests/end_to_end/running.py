@@ -1,4 +1,4 @@
-"""Schedulers for the end-to-end tests: in this process, where waits can be set short, or as `bayplan run`."""
+"""Schedulers for the end-to-end tests: in this process, with short waits, or as `bayplan run`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["FAST", "BayplanRun", "bayplan_run", "running_scheduler"]
 
 
 class BayplanRun:
-    """`bayplan run` as a process of its own. `lines` are those of its standard error so far."""
+    """A `bayplan run` process. `lines` has its standard error so far."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
@@ -31,11 +31,11 @@ class BayplanRun:
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
 
-    def said(self, text: str) -> bool:
+    def logged(self, text: str) -> bool:
         return any(text in line for line in self.lines)
 
     async def ended(self, within: float = 20.0) -> int:
-        """Its exit status."""
+        """Waits for the process. Returns its exit status."""
         async with asyncio.timeout(within):
             status = await self._process.wait()
             await self._reading
@@ -49,7 +49,7 @@ class BayplanRun:
 
 @asynccontextmanager
 async def bayplan_run(*arguments: str | Path, environ: dict[str, str] | None = None) -> AsyncIterator[BayplanRun]:
-    """Start `bayplan run` with these arguments; whatever the test does, it is gone in the end."""
+    """Run `bayplan run` with these arguments, and kill it at the end."""
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).with_name("bayplan"),
         "run",

@@ -1,4 +1,4 @@
-"""What Bayplan ships to run in a cluster, applied to one as its administrator would: its account, and its rights."""
+"""Applies the shipped manifests to a cluster, with the scheduler's account and permissions."""
 
 from __future__ import annotations
 
@@ -18,22 +18,19 @@ FOLDER = Path(__file__).parents[2] / "deploy"
 NAMESPACE = "kube-system"
 ACCOUNT = service_account_name(NAMESPACE, NAME)
 SUBJECT = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
-"""The account as the API server calls it, and as bindings name it."""
-SIGNS = (
+"""The account as a user name, and as the subject of bindings."""
+EXAMPLES = (
     ("list", "nodes"),
     ("list", "storageclasses.storage.k8s.io"),
     ("update", "leases.coordination.k8s.io", NAME),
 )
-"""A right of each role that it has, which the others do not give."""
+"""A permission of each role of the account that the other roles do not grant."""
 REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
 @cache
 def manifests(file: str) -> tuple[Manifest, ...]:
-    """The objects of a file of deploy/.
-
-    Deployments have no pods: a test runs the scheduler itself, in their place.
-    """
+    """The objects of a file of deploy/. Deployments have no replicas, because tests run the scheduler themselves."""
     found = tuple(read([FOLDER / file]))
     for manifest in found:
         if manifest.kind == DEPLOYMENT:
@@ -42,28 +39,28 @@ def manifests(file: str) -> tuple[Manifest, ...]:
 
 
 async def deploy(client: HttpClient, *files: str) -> None:
-    """Apply files of deploy/, and wait until the account has the rights that deploy/bayplan.yaml gives it."""
+    """Apply files of deploy/, and wait until the permissions in deploy/bayplan.yaml are effective."""
     for file in files:
         await create(client, manifests(file))
-    for right in SIGNS:
-        await until_allowed(client, *right)
+    for permission in EXAMPLES:
+        await until_allowed(client, *permission)
 
 
 async def until_allowed(client: HttpClient, verb: str, resource: str, name: str = "") -> None:
-    """Wait until the server lets the account do something: it may take it a moment to heed what was granted."""
+    """Wait until the account has a permission, because a server may apply new roles with a delay."""
     combined, _, group = resource.partition(".")
     plural, _, subresource = combined.partition("/")
-    asked = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
+    attributes = {"verb": verb, "group": group, "resource": plural, "subresource": subresource}
     if name:
-        asked |= {"namespace": NAMESPACE, "name": name}
-    review = json.dumps({"spec": {"user": ACCOUNT, "resourceAttributes": asked}}).encode()
+        attributes |= {"namespace": NAMESPACE, "name": name}
+    review = json.dumps({"spec": {"user": ACCOUNT, "resourceAttributes": attributes}}).encode()
     async with asyncio.timeout(10):
         while not json.loads(await client.request("POST", REVIEWS, body=review))["status"]["allowed"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
 
 
 async def token(client: HttpClient, name: str = NAME, namespace: str = NAMESPACE) -> str:
-    """A token of a service account, the shipped one's if nobody says."""
+    """A token of a service account, by default the shipped one."""
     path = SERVICE_ACCOUNT.path(namespace, name, "token")
     answer = json.loads(await client.request("POST", path, body=b"{}"))
     return str(answer["status"]["token"])

@@ -1,4 +1,4 @@
-"""SIGUSR2: what a running scheduler knows, in its log."""
+"""SIGUSR2 dumps the cache and the queue of a running scheduler to its log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayplan.testing.invariants import check_invariants
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-async def test_a_signal_dumps_what_is_known_and_ends_nothing(form, cluster):
+async def test_signal_dumps_cache_and_queue(form, cluster):
     await cluster.add_node("a", cpu="1")
     arguments = ("--kubeconfig", cluster.scheduler_kubeconfig, f"--logging-format={form}")
     async with bayplan_run(*arguments) as run:
@@ -21,7 +21,9 @@ async def test_a_signal_dumps_what_is_known_and_ends_nothing(form, cluster):
         await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "a")
         await cluster.witness.until(lambda: cluster.witness.events_of("default/big", "FailedScheduling"))
         run.signal(signal.SIGUSR2)
-        await cluster.witness.until(lambda: run.said("comparison: 1 nodes and 2 pods of the API server: 0 differences"))
+        await cluster.witness.until(
+            lambda: run.logged("comparison: 1 nodes and 2 pods of the API server: 0 differences")
+        )
         lines = [json.loads(line)["msg"] if form == "json" else line.partition(" I ")[2] for line in run.lines]
         (node,) = (line for line in lines if line.startswith("dump: node a: requested cpu 500m,"))
         assert "pods: default/small (" in node

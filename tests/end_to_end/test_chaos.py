@@ -1,4 +1,4 @@
-"""Everything at once, at random: afterwards no pod is lost, none bound twice, and none waits that could go."""
+"""Random faults and changes: afterwards no pod is lost or bound twice, and no pending pod fits a node."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ FAULTS = [
 ]
 
 
-MOST_PODS = 80
-"""Beyond which the embedded server, in the same process, would be the one that is tested."""
+MAX_PODS = 80
+"""With more pods, the load on the embedded server, in the same process, would dominate the test."""
 
 
 class Chaos:
-    """Does one thing after the other to a cluster, its users, and the network between it and the scheduler."""
+    """Makes random changes to a cluster and to the network between it and the scheduler."""
 
     def __init__(self, cluster, proxy, seed):
         self.rng = random.Random(seed)
@@ -48,11 +48,11 @@ class Chaos:
         self._number = 0
 
     async def act(self):
-        things = [self.create, self.delete, self.resize, self.cordon, self.steal, self.fault, self.cut, self.blink]
-        await self.rng.choices(things, weights=[8, 3, 1, 1, 1, 3, 2, 1])[0]()
+        actions = [self.create, self.delete, self.resize, self.cordon, self.steal, self.fault, self.cut, self.blink]
+        await self.rng.choices(actions, weights=[8, 3, 1, 1, 1, 3, 2, 1])[0]()
 
     async def create(self):
-        if len(self._cluster.witness.pods) > MOST_PODS:
+        if len(self._cluster.witness.pods) > MAX_PODS:
             return await self.delete()
         some = [self._pod() for _ in range(self.rng.randint(1, 8))]
         return await self._cluster.create_fast(some)
@@ -72,15 +72,15 @@ class Chaos:
         await self._cluster.client.patch(NODE, name, {"spec": {"unschedulable": not on}})
 
     async def steal(self):
-        """Somebody else binds a pod of ours."""
-        waiting = [key for key in sorted(self._cluster.witness.pods) if not self._cluster.witness.node_of(key)]
-        if not waiting:
+        """Another client binds one of the scheduler's pods."""
+        pending = [key for key in sorted(self._cluster.witness.pods) if not self._cluster.witness.node_of(key)]
+        if not pending:
             return
-        key = self.rng.choice(waiting)
+        key = self.rng.choice(pending)
         try:
             await self._cluster.client.bind("default", key.removeprefix("default/"), "node-0")
         except ApiError as error:
-            if error.status != 409:  # 409: ours was quicker
+            if error.status != 409:  # 409: the scheduler was faster
                 raise
         else:
             self.foreign.add(key)
@@ -103,13 +103,13 @@ class Chaos:
         return pod(f"p-{self._number:04d}", self.rng.choice(["100m", "300m", "1", "1500m", "9"]), **more)
 
 
-def could_go(cluster):
-    """Waiting pods for whose cpu and host port some node has room."""
+def pods_that_fit(cluster):
+    """Errors for pending pods whose CPU request and host port fit a node."""
     free, ports = {}, {}
     for name, node in cluster.witness.nodes.items():
         if not node["spec"].get("unschedulable"):
             free[name], ports[name] = parse(node["status"]["allocatable"]["cpu"]), set()
-    waiting = []
+    pending = []
     for key, one in cluster.witness.pods.items():
         container = one["spec"]["containers"][0]
         cpu = parse(container["resources"]["requests"][CPU])
@@ -119,10 +119,10 @@ def could_go(cluster):
                 free[node] -= cpu
                 ports[node] |= port
         else:
-            waiting.append((key, cpu, port))
+            pending.append((key, cpu, port))
     return [
         f"{key} needs {cpu / NANO:g} cpu, {node} has {free[node] / NANO:g}"
-        for key, cpu, port in waiting
+        for key, cpu, port in pending
         for node in free
         if cpu <= free[node] and not port & ports[node]
     ]
@@ -142,11 +142,13 @@ async def test_chaos(cluster, proxy, seed, steps):
         for _ in range(steps):
             await chaos.act()
         proxy.faults.clear()
-        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME) and not told(cluster), within=40)
+        await cluster.witness.until(
+            lambda: waiting_or_bound(cluster.witness, NAME) and not has_fitting_pods(cluster), within=40
+        )
     check_invariants(cluster.witness, NAME, foreign=chaos.foreign)
 
 
-def told(cluster):
-    stuck = could_go(cluster)
+def has_fitting_pods(cluster):
+    stuck = pods_that_fit(cluster)
     assert not stuck, "; ".join(stuck[:5])
     return stuck

@@ -1,4 +1,4 @@
-"""What a running scheduler serves over HTTPS, on a cluster that reviews tokens."""
+"""The HTTPS endpoints of a running scheduler, on a cluster that reviews tokens."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def small(tmp_path):
         yield cluster
 
 
-class Asked:
-    """Endpoints, and a client that believes any certificate."""
+class Requests:
+    """Endpoints, and a client that does not verify certificates."""
 
     def __init__(self, scheduler: Scheduler, endpoints: Endpoints, session: aiohttp.ClientSession) -> None:
         self.scheduler = scheduler
@@ -53,11 +53,11 @@ class Asked:
         async with self._session.request(method, url, headers=headers, ssl=False) as response:
             return response.status, await response.text(), response.headers
 
-    async def says(self, path: str, status: int) -> bool:
+    async def has_status(self, path: str, status: int) -> bool:
         return (await self.get(path, {}))[0] == status
 
     async def metrics(self) -> dict[str, dict[frozenset, float]]:
-        """Every sample by name and labels."""
+        """All samples, by name and labels."""
         status, text, _ = await self.get("/metrics")
         assert status == 200
         samples: dict[str, dict[frozenset, float]] = {}
@@ -69,7 +69,7 @@ class Asked:
 
 async def until(holds) -> None:
     async with asyncio.timeout(10):
-        while not await holds():  # noqa: ASYNC110 - the answer is another thread's, and nothing tells when it changes
+        while not await holds():  # noqa: ASYNC110 - the state belongs to another thread, which sends no notification
             await asyncio.sleep(0.01)
 
 
@@ -79,22 +79,21 @@ def labels(**values: str) -> frozenset:
 
 @asynccontextmanager
 async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
-    async with HttpClient(cluster.access) as client, aiohttp.ClientSession() as session:
-        metrics = Metrics(sampled=1.0)
-        client._observer = metrics
+    metrics = Metrics(sampled=1.0)
+    async with HttpClient(cluster.access, observer=metrics) as client, aiohttp.ClientSession() as session:
         profiles = {NAME: lambda handle: default_profile(NAME, handle, plugins)}
         scheduler = Scheduler(
             client, lambda handle: {name: build(handle) for name, build in profiles.items()}, FAST, metrics=metrics
         )
         stop = asyncio.Event()
         with Endpoints(OPTIONS, scheduler, lambda: HttpClient(cluster.access), **more) as endpoints:
-            asked = Asked(scheduler, endpoints, session)
-            asked.stop = stop
+            requests = Requests(scheduler, endpoints, session)
+            requests.stop = stop
             async with asyncio.TaskGroup() as tasks:
                 if run:
                     tasks.create_task(scheduler.run(stop), name="scheduler under test")
                     await scheduler.synced.wait()
-                yield asked
+                yield requests
                 stop.set()
 
 
@@ -112,18 +111,18 @@ async def serving(cluster, *plugins: Plugin, run: bool = True, **more):
         pytest.param("/configz", TOKEN, 200, id="configuration with a token"),
         pytest.param("/flagz", {}, 403, id="flags without a token"),
         pytest.param("/statusz", {}, 403, id="status without a token"),
-        pytest.param("/healthz", {}, 200, id="health is open"),
-        pytest.param("/livez?verbose", {}, 200, id="liveness is open"),
-        pytest.param("/readyz", {}, 200, id="readiness is open"),
-        pytest.param("/livez/scheduling-loop", {}, 403, id="a single check tells more, and is not"),
-        pytest.param("/livez/scheduling-loop", TOKEN, 200, id="a single check with a token"),
-        pytest.param("/nowhere", {}, 403, id="nobody learns what is not there"),
-        pytest.param("/nowhere", TOKEN, 404, id="no such path"),
+        pytest.param("/healthz", {}, 200, id="health without a token"),
+        pytest.param("/livez?verbose", {}, 200, id="liveness without a token"),
+        pytest.param("/readyz", {}, 200, id="readiness without a token"),
+        pytest.param("/livez/scheduling-loop", {}, 403, id="single check without a token"),
+        pytest.param("/livez/scheduling-loop", TOKEN, 200, id="single check with a token"),
+        pytest.param("/nowhere", {}, 403, id="unknown path without a token"),
+        pytest.param("/nowhere", TOKEN, 404, id="unknown path with a token"),
     ],
 )
-async def test_who_is_let_in(small, path, headers, status) -> None:
-    async with serving(small) as asked:
-        got, text, answered = await asked.get(path, headers)
+async def test_endpoint_requires_permission(small, path, headers, status) -> None:
+    async with serving(small) as requests:
+        got, text, answered = await requests.get(path, headers)
     assert got == status, text
     if status in {401, 403}:
         assert answered["Content-Type"] == "application/json"
@@ -131,14 +130,14 @@ async def test_who_is_let_in(small, path, headers, status) -> None:
         assert f'"reason":"{"Unauthorized" if status == 401 else "Forbidden"}"' in text
 
 
-async def test_the_cluster_says_whose_client_certificates_are_believed(small, tmp_path) -> None:
+async def test_client_certificates_of_the_cluster_are_trusted(small, tmp_path) -> None:
     authority = Authority()
-    pair = authority.client("root", ("system:masters",))
+    pair = authority.client("root", "system:masters")
     (tmp_path / "client.pem").write_bytes(pair.key + pair.certificate)
     name = ObjectMeta(name="extension-apiserver-authentication", namespace="kube-system")
     found = ConfigMap(metadata=name, data={"client-ca-file": authority.certificate.decode()})
-    async with serving(small) as asked:
-        url = f"https://127.0.0.1:{asked.endpoints.port}/metrics"
+    async with serving(small) as requests:
+        url = f"https://127.0.0.1:{requests.endpoints.port}/metrics"
         tls = ssl.create_default_context()
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
         tls.load_cert_chain(tmp_path / "client.pem")
@@ -151,23 +150,26 @@ async def test_the_cluster_says_whose_client_certificates_are_believed(small, tm
         assert await status() == 403
         await small.client.create(CONFIG_MAP, found, "kube-system")
 
-        async def believed() -> bool:
+        async def trusted() -> bool:
             return await status() == 200
 
-        await until(believed)
+        await until(trusted)
 
 
-async def test_metrics_tell_what_happened(small) -> None:
+async def test_metrics_of_scheduling(small) -> None:
     await small.add_nodes(2, cpu="1")
-    async with serving(small) as asked:
+    async with serving(small) as requests:
         await small.create(*pods("web", 4, cpu="400m"), pod("huge", cpu="30"))
         await small.witness.until(lambda: sum("nodeName" in p["spec"] for p in small.witness.pods.values()) == 4)
 
         async def settled() -> bool:
-            return asked.scheduler.queue.pending_pods().unschedulable == 1 and not asked.scheduler.state.assumed_count
+            return (
+                requests.scheduler.queue.pending_pods().unschedulable == 1
+                and not requests.scheduler.state.assumed_count
+            )
 
         await until(settled)
-        found = await asked.metrics()
+        found = await requests.metrics()
 
     attempts = found["scheduler_schedule_attempts_total"]
     assert attempts[labels(result="scheduled", profile=NAME)] == 4
@@ -212,107 +214,107 @@ async def test_metrics_tell_what_happened(small) -> None:
 
 async def test_resources_of_pods(small) -> None:
     await small.add_nodes(1)
-    async with serving(small) as asked:
+    async with serving(small) as requests:
         await small.create({**pod("web", cpu="250m"), "spec": {**pod("web", cpu="250m")["spec"], "priority": None}})
         await small.witness.until(lambda: "nodeName" in small.witness.pods["default/web"]["spec"])
-        _, text, _ = await asked.get("/metrics/resources")
+        _, text, _ = await requests.get("/metrics/resources")
         expected = (
             'kube_pod_resource_request{namespace="default",node="node-0",pod="web",priority="0",resource="cpu",'
             f'scheduler="{NAME}",unit="cores"}} 0.25'
         )
         assert expected in text
-        asked.scheduler.metrics.leading["lease"] = lambda: False
-        status, text, _ = await asked.get("/metrics/resources")
-        assert (status, text) == (200, ""), "the leader tells of all pods, nobody else"
+        requests.scheduler.metrics.leading["lease"] = lambda: False
+        status, text, _ = await requests.get("/metrics/resources")
+        assert (status, text) == (200, ""), "only the leader reports pods"
 
 
 async def test_readiness(small) -> None:
-    async with serving(small, run=False) as asked:
-        status, text, _ = await asked.get("/readyz", {})
+    async with serving(small, run=False) as requests:
+        status, text, _ = await requests.get("/readyz", {})
         assert status == 500
         assert "[-]sched-handler-sync failed: reason withheld\n" in text
         assert text.endswith("readyz check failed\n")
-        assert (await asked.get("/livez", {}))[:2] == (200, "ok")
-        assert (await asked.get("/metrics"))[0] == 200, "there is something to tell before the scheduler runs"
-    async with serving(small) as asked:
-        status, text, _ = await asked.get("/readyz?verbose&exclude=ping&exclude=etcd", {})
+        assert (await requests.get("/livez", {}))[:2] == (200, "ok")
+        assert (await requests.get("/metrics"))[0] == 200, "metrics are served before the scheduler runs"
+    async with serving(small) as requests:
+        status, text, _ = await requests.get("/readyz?verbose&exclude=ping&exclude=etcd", {})
         assert status == 200
         assert text == (
             "[+]ping excluded: ok\n[+]shutdown ok\n[+]sched-handler-sync ok\n"
             'warn: some health checks cannot be excluded: no matches for "etcd"\nreadyz check passed\n'
         )
-        asked.stop.set()
-        await until(lambda: asked.says("/readyz", 500))
-        assert "[-]shutdown failed" in (await asked.get("/readyz", {}))[1]
-        assert (await asked.get("/livez", {}))[0] == 200
+        requests.stop.set()
+        await until(lambda: requests.has_status("/readyz", 500))
+        assert "[-]shutdown failed" in (await requests.get("/readyz", {}))[1]
+        assert (await requests.get("/livez", {}))[0] == 200
 
 
-class Led:
-    """A leadership that is as a test has it."""
+class ControlledLeadership:
+    """A leadership that the test controls."""
 
     def __init__(self) -> None:
         self.acquired, self.lost = asyncio.Event(), asyncio.Event()
-        self.has_it = False
+        self.is_leader = False
 
     def leads(self) -> bool:
-        return self.has_it
+        return self.is_leader
 
 
-async def test_whoever_lost_the_lease_is_not_well(small) -> None:
-    leadership = Led()
-    async with serving(small, leadership=leadership) as asked:
-        assert await asked.says("/healthz", 200), "it waits for the lease"
+async def test_lost_lease_is_unhealthy(small) -> None:
+    leadership = ControlledLeadership()
+    async with serving(small, leadership=leadership) as requests:
+        assert await requests.has_status("/healthz", 200), "waiting for the lease is healthy"
         leadership.acquired.set()
-        leadership.has_it = True
-        assert await asked.says("/healthz", 200)
-        leadership.has_it = False
-        assert await asked.says("/healthz", 500)
-        assert await asked.says("/readyz", 500)
-        assert (await asked.get("/healthz/leaderElection"))[1] == "internal server error: the lease was lost\n"
+        leadership.is_leader = True
+        assert await requests.has_status("/healthz", 200)
+        leadership.is_leader = False
+        assert await requests.has_status("/healthz", 500)
+        assert await requests.has_status("/readyz", 500)
+        assert (await requests.get("/healthz/leaderElection"))[1] == "internal server error: the lease was lost\n"
 
 
 class Blocker(Plugin):
-    """Holds the event loop until it is let go."""
+    """Blocks the event loop until it is released."""
 
     name = "Blocker"
 
     def __init__(self) -> None:
-        self.began, self.let_go = threading.Event(), threading.Event()
+        self.began, self.released = threading.Event(), threading.Event()
 
     def filter(self, cycle, pod, node):
         self.began.set()
-        self.let_go.wait(20)
+        self.released.wait(20)
 
 
-async def test_a_plugin_that_blocks_fails_the_liveness_check_and_is_named(small, caplog) -> None:
+async def test_blocking_plugin_fails_the_liveness_check(small, caplog) -> None:
     blocker, seen = Blocker(), {}
     await small.add_nodes(1)
 
-    async def look(asked: Asked) -> None:
-        """From another loop: that of the scheduler and of this test is blocked."""
+    async def look(requests: Requests) -> None:
+        """Runs in another event loop, because the scheduler and the test share a blocked one."""
         async with aiohttp.ClientSession() as session:
-            outside = Asked(asked.scheduler, asked.endpoints, session)
-            await until(lambda: outside.says("/livez", 500))
+            outside = Requests(requests.scheduler, requests.endpoints, session)
+            await until(lambda: outside.has_status("/livez", 500))
             seen["livez"] = await outside.get("/livez", {})
             seen["readyz"] = await outside.get("/readyz", {})
             seen["metrics"] = await outside.metrics()
 
-    def observe(asked: Asked) -> None:
+    def observe(requests: Requests) -> None:
         try:
             assert blocker.began.wait(10)
             with asyncio.Runner() as runner:
-                runner.run(look(asked))
+                runner.run(look(requests))
         finally:
-            blocker.let_go.set()
+            blocker.released.set()
 
-    async with serving(small, blocker) as asked:
-        # A token that was reviewed before is known: the embedded API server shares the blocked loop.
-        before = await asked.metrics()
-        observing = threading.Thread(target=observe, args=(asked,))
+    async with serving(small, blocker) as requests:
+        # Cache the review of the token, because the embedded API server shares the blocked event loop.
+        before = await requests.metrics()
+        observing = threading.Thread(target=observe, args=(requests,))
         observing.start()
         await small.create(pod("web"))
         await asyncio.to_thread(observing.join)
-        await until(lambda: asked.says("/livez", 200))
+        await until(lambda: requests.has_status("/livez", 200))
 
     assert before["bayplan_event_loop_blocked_seconds"][labels()] == 0
     status, text, _ = seen["livez"]
@@ -321,7 +323,7 @@ async def test_a_plugin_that_blocks_fails_the_liveness_check_and_is_named(small,
     assert seen["readyz"][0] == 200
     assert seen["metrics"]["bayplan_event_loop_blocked_seconds"][labels()] > 0
     assert seen["metrics"]["bayplan_event_loop_blocks_total"] == {labels(culprit="plugin Blocker in Filter"): 1}
-    assert seen["metrics"]["scheduler_cache_size"][labels(type="nodes")] == 1, "what was seen last"
+    assert seen["metrics"]["scheduler_cache_size"][labels(type="nodes")] == 1, "the last value"
     assert re.search("scheduling-loop: plugin Blocker in Filter has been blocking the event loop for", caplog.text)
 
 
@@ -331,7 +333,7 @@ def free_port() -> int:
         return taken.getsockname()[1]
 
 
-async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
+async def test_command_serves_by_its_flags(small, free_port) -> None:
     arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={free_port}")
     election = ("--leader-elect", f"--leader-elect-resource-name={NAME}")
     async with aiohttp.ClientSession() as session, bayplan_run(*arguments, *election) as run:
@@ -368,7 +370,7 @@ async def test_the_command_serves_what_its_flags_say(small, free_port) -> None:
         assert await get("/livez", {}) == (0, "")
 
 
-async def test_a_port_that_is_taken_is_said_before_anything_runs(small) -> None:
+async def test_port_in_use_is_reported_at_start(small) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
@@ -382,25 +384,25 @@ async def test_a_port_that_is_taken_is_said_before_anything_runs(small) -> None:
     ]
 
 
-async def test_what_it_runs_with(small) -> None:
+async def test_configuration_and_flags_are_served(small) -> None:
     configuration = {"kind": "KubeSchedulerConfiguration", "parallelism": 16}
     flags = {"secure-port": "10259", "v": "2"}
-    async with serving(small, configuration=lambda: configuration, flags=flags) as asked:
-        _, text, _ = await asked.get("/configz")
+    async with serving(small, configuration=lambda: configuration, flags=flags) as requests:
+        _, text, _ = await requests.get("/configz")
         assert text == '{"componentconfig":{"kind":"KubeSchedulerConfiguration","parallelism":16}}'
-        _, text, _ = await asked.get("/flagz")
+        _, text, _ = await requests.get("/flagz")
         assert text.startswith("\nbayplan flagz\nWarning: This endpoint is not meant to be machine parseable")
         assert text.endswith("\nsecure-port=10259\nv=2\n")
-        _, text, _ = await asked.get(
+        _, text, _ = await requests.get(
             "/flagz", {**TOKEN, "Accept": "application/json;v=v1beta1;g=config.k8s.io;as=Flagz"}
         )
         assert '"kind":"Flagz","apiVersion":"config.k8s.io/v1beta1"' in text
         assert '"flags":{"secure-port":"10259","v":"2"}' in text
-        _, text, _ = await asked.get("/statusz")
+        _, text, _ = await requests.get("/statusz")
         assert "Emulation version: 1.36\n" in text
         assert " /metrics " in text
-        _, text, _ = await asked.get("/statusz", {**TOKEN, "Accept": "application/json"})
+        _, text, _ = await requests.get("/statusz", {**TOKEN, "Accept": "application/json"})
         assert '"uptimeSeconds":' in text
-        status, text, _ = await asked.get("/metrics", method="DELETE")
+        status, text, _ = await requests.get("/metrics", method="DELETE")
         assert status == 405
         assert '"reason":"MethodNotAllowed"' in text

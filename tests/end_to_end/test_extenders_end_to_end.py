@@ -1,4 +1,4 @@
-"""A scheduler with HTTP extenders on a cluster: they filter, prioritize, preempt and bind, and may fail."""
+"""A scheduler with HTTP extenders that filter, prioritize, preempt and bind, and may fail."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ async def on_node(cluster, name, node):
     await cluster.witness.until(lambda: cluster.witness.node_of(f"default/{name}") == node)
 
 
-def without_what_varies(obj):
-    """An object without what servers add after the scheduler saw it, and what client-go's informers drop."""
+def comparable(obj):
+    """An object without the fields that are added later, and those that client-go's informers drop."""
     metadata = {key: value for key, value in obj["metadata"].items() if key not in {"managedFields", "resourceVersion"}}
     return {"metadata": metadata, "spec": obj["spec"]}
 
@@ -55,15 +55,15 @@ async def test_filter_and_prioritize(cluster):
     assert [node["metadata"]["name"] for node in scored["Nodes"]["items"]] == ["node-1", "node-2"]
     created = json.loads(await cluster.client.request("GET", POD.path("default", "web")))
     del created["spec"]["nodeName"]
-    assert without_what_varies(filtered["Pod"]) == without_what_varies(created)
+    assert comparable(filtered["Pod"]) == comparable(created)
     node = json.loads(await cluster.client.request("GET", NODE.path(None, "node-1")))
     sent = next(each for each in filtered["Nodes"]["items"] if each["metadata"]["name"] == "node-1")
-    assert without_what_varies(sent) == without_what_varies(node)
+    assert comparable(sent) == comparable(node)
     assert not {"kind", "apiVersion"} & {*sent, *filtered["Pod"]}
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_that_an_extender_turns_down_says_so_and_is_tried_again_after_any_event(cluster):
+async def test_pod_rejected_by_an_extender_is_retried_after_any_event(cluster):
     await cluster.add_nodes(2)
     refused = {"NodeNames": [], "FailedNodes": {"node-0": "too hot"}, "FailedAndUnresolvableNodes": {"node-1": "lost"}}
     answers = {"filter": lambda question: refused if len(question["NodeNames"]) < 3 else {"NodeNames": ["node-9"]}}
@@ -73,7 +73,7 @@ async def test_a_pod_that_an_extender_turns_down_says_so_and_is_tried_again_afte
         note = cluster.witness.events_of("default/web", "FailedScheduling")[0]["note"]
         assert note.startswith("0/2 nodes are available: 1 lost, 1 too hot.")
         condition = await cluster.condition("web")
-        while condition is None:  # written beside the event, and perhaps later
+        while condition is None:  # may be written after the event
             condition = await cluster.condition("web")
         assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
         await cluster.add_node("node-9")
@@ -88,15 +88,15 @@ async def test_bind(cluster):
         await cluster.client.bind(
             question["PodNamespace"], question["PodName"], question["Node"], uid=question["PodUID"]
         )
-        return {"Error": "" if question["PodName"] == "told" else "lost my mind"}
+        return {"Error": "" if question["PodName"] == "replied" else "lost"}
 
     async with StubExtender(bind=bind) as stub:
         async with running_scheduler(cluster.access, extenders=[configured(stub)]) as scheduler:
-            await cluster.create(pod("told"), pod("untold"))
-            for name in ("told", "untold"):
+            await cluster.create(pod("replied"), pod("lost"))
+            for name in ("replied", "lost"):
                 await on_node(cluster, name, "node-0")
                 await cluster.witness.until(lambda key=f"default/{name}": cluster.witness.events_of(key, "Scheduled"))
-            assert scheduler.bound == 2, "what was carried out counts, whatever was answered"
+            assert scheduler.bound == 2, "an effective binding counts, regardless of the reply"
         assert len(stub.questions("bind")) == 2
     check_invariants(cluster.witness, NAME)
 
@@ -127,16 +127,16 @@ async def test_preempt(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_what_happens_while_an_extender_thinks(cluster):
+async def test_changes_during_an_extender_call(cluster):
     await cluster.add_nodes(2)
     asked, answer = asyncio.Event(), asyncio.Event()
 
-    async def think(question):
+    async def slow_filter(question):
         asked.set()
         await answer.wait()
         return {"NodeNames": question["NodeNames"][:1]}
 
-    async with StubExtender(filter=think) as stub:
+    async with StubExtender(filter=slow_filter) as stub:
         async with running_scheduler(cluster.access, extenders=[configured(stub, httpTimeout="30s")]) as scheduler:
             await cluster.create(pod("web"))
             await asked.wait()
@@ -144,7 +144,7 @@ async def test_what_happens_while_an_extender_thinks(cluster):
             await cluster.client.delete(NODE, taken)
             await cluster.create(pod("gone"), pod("stays"))
             await cluster.delete("gone")
-            assert scheduler.state.nodes.live.sum() == 2, "the cluster stands still"
+            assert scheduler.state.nodes.live.sum() == 2, "the state does not change"
             answer.set()
             (left,) = {"node-0", "node-1"} - {taken}
             await on_node(cluster, "web", left)
@@ -154,7 +154,7 @@ async def test_what_happens_while_an_extender_thinks(cluster):
 
 
 @pytest.mark.parametrize("ignorable", [True, False], ids=["ignorable", "not ignorable"])
-async def test_an_extender_that_fails(cluster, ignorable):
+async def test_failing_extender(cluster, ignorable):
     await cluster.add_nodes(2)
     async with (
         StubExtender(filter=500) as stub,

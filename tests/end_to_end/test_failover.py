@@ -1,4 +1,4 @@
-"""Two instances, one of which decides: leaders are killed and stopped, and every pod is bound exactly once."""
+"""Two instances with leader election: leaders are killed and stopped, and every pod is bound exactly once."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def instance(cluster):
 
 
 async def leader(instances):
-    """The instance that says that it leads; there is one sooner or later."""
+    """Waits for an instance that leads, and returns it."""
     async with asyncio.timeout(20):
         while True:
             for each in instances:
-                if each.said(LEADS):
+                if each.logged(LEADS):
                     return each
             await asyncio.sleep(0.05)
 
 
 @pytest.mark.timeout(200)
-async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_times(cluster):
+async def test_pods_are_bound_once_while_leaders_are_killed(cluster):
     for number in range(12):
         await cluster.add_node(f"n{number}", cpu="16")
     witness = cluster.witness
@@ -62,7 +62,7 @@ async def test_1000_pods_are_bound_exactly_once_while_the_leader_is_killed_five_
     check_invariants(witness, NAME)
 
 
-async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
+async def test_stopped_leader_releases_the_lease(cluster):
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as first:
         await leader([first])
@@ -77,7 +77,7 @@ async def test_a_leader_that_is_asked_to_stop_hands_over_at_once(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
+async def test_frozen_leader_exits_without_writing(cluster):
     await cluster.add_node("a", cpu="16")
     async with instance(cluster) as frozen:
         await leader([frozen])
@@ -87,7 +87,7 @@ async def test_a_leader_that_was_frozen_writes_nothing_and_ends(cluster):
             await cluster.create(*pods("p", 20))
             frozen.signal(signal.SIGCONT)
             assert await frozen.ended() == 1
-            assert frozen.said("the lease was lost: another instance may decide now")
+            assert frozen.logged("the lease was lost: another instance may lead now")
             await cluster.witness.until(lambda: all(map(cluster.witness.node_of, cluster.witness.pods)))
             lease = await cluster.client.get(LEASE, NAME, "kube-system")
             assert lease.spec.leaseTransitions == 1

@@ -1,4 +1,4 @@
-"""Gangs on the embedded cluster: two that each need all of it, their PodGroups and what these say, and bad days."""
+"""Gangs on the embedded cluster: competing gangs, the status of their PodGroups, and faults."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from clusters import embedded
 from running import FAST
 from workloads import NAME, pod
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, PRIORITY_CLASS, custom_kind
 from bayplan.client import HttpClient
 from bayplan.config import load_configuration
 from bayplan.config.profiles import build_profile
@@ -29,9 +28,9 @@ ROUNDS = 20
 
 @pytest.fixture
 async def cluster(tmp_path):
-    """One with PodGroups."""
+    """A cluster with PodGroups."""
     async with embedded(tmp_path, files=["podgroup-crd.yaml"]) as cluster:
-        await told(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
+        await watch_until(cluster.client, CUSTOM_RESOURCE_DEFINITION, established)
         yield cluster
 
 
@@ -40,8 +39,8 @@ def established(definition):
     return any((each.type, each.status) == ("Established", "True") for each in conditions)
 
 
-async def told(client, kind, condition):
-    """Watch the only object of a kind until a condition holds of it. Returns what was seen of it."""
+async def watch_until(client, kind, condition):
+    """Watch the only object of a kind until it meets a condition. Returns its versions."""
     seen = []
     async with asyncio.timeout(30), aclosing(client.watch(kind, bookmarks=False)) as events:
         async for event in events:
@@ -68,12 +67,12 @@ async def coscheduler(access):
                 stop.set()
 
 
-def group(name, least, **spec):
+def group(name, min_member, **spec):
     return {
         "apiVersion": KIND.api_version,
         "kind": "PodGroup",
         "metadata": {"name": name},
-        "spec": {"minMember": least, **spec},
+        "spec": {"minMember": min_member, **spec},
     }
 
 
@@ -89,7 +88,7 @@ def bound(cluster, names):
 
 
 def reasons(cluster, names):
-    """What the conditions of pods that wait say."""
+    """The messages of the conditions of pending pods."""
     for name in names:
         status = cluster.witness.pods[f"default/{name}"]["status"]
         yield next(
@@ -97,17 +96,17 @@ def reasons(cluster, names):
         )
 
 
-async def test_red_and_blue_each_need_all_of_the_cluster(cluster):
+async def test_competing_gangs_run_one_at_a_time(cluster):
     await cluster.add_nodes(4, cpu="1")
     rng = random.Random(7)
     async with coscheduler(cluster.access) as scheduler:
         for number in range(ROUNDS):
-            await one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng)
+            await run_competing_gangs(cluster, scheduler, number, rng)
     check_invariants(cluster.witness, NAME)
 
 
-async def one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng):
-    """Whatever the order of arrival. The one that waits holds nothing; when the other is gone, it is its turn."""
+async def run_competing_gangs(cluster, scheduler, number, rng):
+    """Creates two gangs in random order: one runs, and the other holds no resources until the first is deleted."""
     gangs = {f"{color}-{number}": [f"{color}-{number}-{index}" for index in range(4)] for color in ("red", "blue")}
     for gang in gangs:
         await cluster.client.create(KIND, group(gang, 4))
@@ -131,7 +130,7 @@ async def one_runs_and_the_other_waits_whole(cluster, scheduler, number, rng):
         await cluster.delete(name)
 
 
-async def test_a_gang_waits_for_its_members_and_for_room(cluster):
+async def test_gang_waits_for_members_and_resources(cluster):
     await cluster.add_nodes(2, cpu="1")
     names = ["one", "two", "three"]
     arriving = list(members("crew", names))
@@ -148,7 +147,7 @@ async def test_a_gang_waits_for_its_members_and_for_room(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_group_that_comes_after_its_pods(cluster):
+async def test_group_created_after_its_pods(cluster):
     await cluster.add_nodes(2, cpu="1")
     async with coscheduler(cluster.access):
         await cluster.create(*members("late", ["one", "two"]))
@@ -159,7 +158,7 @@ async def test_a_group_that_comes_after_its_pods(cluster):
         await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
 
 
-async def test_a_gang_of_labels_alone(cluster):
+async def test_gang_by_labels(cluster):
     await cluster.add_nodes(2, cpu="1")
     labels = {LIGHTWEIGHT_LABEL: "green", MIN_AVAILABLE_LABEL: "2"}
     first, second = members("green", ["one", "two"], labels=labels)
@@ -170,7 +169,7 @@ async def test_a_gang_of_labels_alone(cluster):
         await cluster.witness.until(lambda: len(bound(cluster, ["one", "two"])) == 2)
 
 
-async def test_a_gang_preempts_whole_or_not_at_all(cluster):
+async def test_gang_preempts_for_all_members_or_none(cluster):
     await cluster.add_nodes(2, cpu="2")
     await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": "low"}, "value": -10})
     low = {"priorityClassName": "low", "terminationGracePeriodSeconds": 1}
@@ -191,7 +190,7 @@ async def test_a_gang_preempts_whole_or_not_at_all(cluster):
         assert bound(cluster, large) == []
 
 
-async def test_a_group_says_what_has_become_of_it(cluster):
+async def test_group_status_has_its_phase(cluster):
     await cluster.add_nodes(2, cpu="1")
     job = {
         "apiVersion": "batch/v1",
@@ -208,9 +207,9 @@ async def test_a_group_says_what_has_become_of_it(cluster):
     }
     async with coscheduler(cluster.access):
         await cluster.client.create(KIND, group("crew", 2))
-        await told(cluster.client, KIND, in_phase("Pending"))
+        await watch_until(cluster.client, KIND, in_phase("Pending"))
         await cluster.client.create(JOB, job, "default")
-        seen = await told(cluster.client, KIND, in_phase("Finished"))
+        seen = await watch_until(cluster.client, KIND, in_phase("Finished"))
     last = seen[-1]["status"]
     assert last["occupiedBy"] == "default/crew"
     assert last["scheduleStartTime"].endswith("Z")

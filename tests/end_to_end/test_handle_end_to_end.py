@@ -1,4 +1,4 @@
-"""What plugins do through their handle: look objects up, let waiting pods go, activate others, write to the server."""
+"""The plugin handle: lookups, pods waiting in Permit, activation, and writes to the server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from running import running_scheduler
 from workloads import NAME, pod
 
 from bayplan import Action, ClusterEvent, EventHint, Hint
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD
+from bayplan.api.kinds import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, POD, custom_kind
 from bayplan.client import ApiError
 from bayplan.framework.interface import Plugin, PostFilterResult, Wait
 from bayplan.framework.status import Status
@@ -18,7 +17,7 @@ from bayplan.testing.invariants import check_invariants
 
 
 class Crew(Plugin):
-    """Pods of one crew are bound together: a whole gang in a few lines."""
+    """Pods of one crew are bound together: gang scheduling in a few lines."""
 
     name = "Crew"
 
@@ -68,9 +67,9 @@ def plan(size, name="red"):
     return {"metadata": {"name": name}, "data": {"size": str(size)}}
 
 
-async def test_a_gang_in_a_few_lines(cluster):
-    await cluster.let("list watch", "configmaps")
-    await cluster.let("patch", "pods")
+async def test_plugin_schedules_gangs(cluster):
+    await cluster.grant("list watch", "configmaps")
+    await cluster.grant("patch", "pods")
     await cluster.add_node("a", cpu="1")
     witness = cluster.witness
     async with running_scheduler(cluster.access, Crew) as scheduler:
@@ -89,7 +88,7 @@ async def test_a_gang_in_a_few_lines(cluster):
 
 
 class Dispatcher(Plugin):
-    """Pods wait for a word that no event brings."""
+    """Pods wait until they are activated, without an event."""
 
     name = "Dispatcher"
 
@@ -105,7 +104,7 @@ class Dispatcher(Plugin):
         return None if self.word else "no word yet"
 
 
-async def test_a_plugin_activates_pods_that_wait(cluster):
+async def test_plugin_activates_pending_pods(cluster):
     await cluster.add_node("a", cpu="1")
     built = []
 
@@ -123,10 +122,10 @@ async def test_a_plugin_activates_pods_that_wait(cluster):
         await cluster.witness.until(lambda: cluster.witness.node_of("default/p"))
 
 
-class Complains(Plugin):
-    """What no node takes is told so in an annotation, by a point that cannot wait."""
+class Annotates(Plugin):
+    """Annotates unschedulable pods, from an extension point that cannot await."""
 
-    name = "Complains"
+    name = "Annotates"
 
     def __init__(self, handle):
         self.handle = handle
@@ -139,11 +138,11 @@ class Complains(Plugin):
         return PostFilterResult(Status.unschedulable("complained"))
 
 
-async def test_a_plugin_has_something_done_beside_decisions(cluster):
-    await cluster.let("patch", "pods")
+async def test_plugin_writes_in_the_background(cluster):
+    await cluster.grant("patch", "pods")
     await cluster.add_node("a", cpu="1")
     witness = cluster.witness
-    async with running_scheduler(cluster.access, Complains):
+    async with running_scheduler(cluster.access, Annotates):
         await cluster.create(pod("large", "2"), pod("small", "100m"))
         await witness.until(
             lambda: witness.pods["default/large"]["metadata"].get("annotations") == {"complaint": "none of 1 nodes"}
@@ -152,7 +151,7 @@ async def test_a_plugin_has_something_done_beside_decisions(cluster):
     check_invariants(witness, NAME)
 
 
-async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
+async def test_kind_requested_too_late_is_rejected(cluster):
     built = []
 
     class Late(Dispatcher):
@@ -161,12 +160,12 @@ async def test_a_kind_that_was_not_asked_for_in_time_is_refused(cluster):
             built.append(self)
 
     async with running_scheduler(cluster.access, Late):
-        with pytest.raises(RuntimeError, match="secrets are not watched: ask the handle for them in __init__"):
+        with pytest.raises(RuntimeError, match=r"secrets are not watched: call handle\.objects in"):
             built[0].handle.objects("Secret")
 
 
 def definition(group):
-    """Of racks: the tests share a server, and a group of its own each."""
+    """The definition of racks, in a group per test, because tests share a server."""
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     return {
         "metadata": {"name": f"racks.{group}"},
@@ -180,7 +179,7 @@ def definition(group):
 
 
 class Racks(Plugin):
-    """A pod waits until its rack is powered, which a custom resource tells."""
+    """A pod waits until its rack is powered, according to a custom resource."""
 
     name = "Racks"
 
@@ -200,14 +199,14 @@ class Racks(Plugin):
 
 
 @pytest.mark.parametrize("group", ["early.example.com", "late.example.com"])
-async def test_custom_resources_are_looked_up_and_their_events_help(cluster, group):
+async def test_custom_resources_are_read_and_their_events_requeue_pods(cluster, group):
     kind = custom_kind(f"racks.v1.{group}", namespaced=False)
 
     class OfGroup(Racks):
         def __init__(self, handle):
             super().__init__(kind, handle)
 
-    await cluster.let("list watch", kind.resource)
+    await cluster.grant("list watch", kind.resource)
     await cluster.add_node("a", cpu="1")
     client, witness = cluster.client, cluster.witness
     if group.startswith("early"):
@@ -226,7 +225,7 @@ async def test_custom_resources_are_looked_up_and_their_events_help(cluster, gro
 
 
 async def once_served(request):
-    """The answer to a request, once the server knows its kind: that takes a moment after the definition."""
+    """The reply to a request, once the server serves its kind."""
     async with asyncio.timeout(15):
         while True:
             try:

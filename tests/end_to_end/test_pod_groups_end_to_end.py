@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes' own with `bayplan run`, as its feature gates have them: gangs, racks, and preemption."""
+"""Kubernetes' own PodGroups with `bayplan run` and its feature gates: gangs, topology constraints, and preemption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE = f"{GANGS},WorkloadAwarePreemption=true"
 
 @pytest.fixture
 async def cluster(tmp_path):
-    """One whose server has PodGroups."""
+    """A cluster whose server has PodGroups."""
     async with embedded(tmp_path, alpha=True) as cluster:
         yield cluster
 
@@ -33,9 +33,9 @@ async def scheduler(cluster, gates):
         yield running
 
 
-async def create_group(cluster, name, least, topology=None, **spec):
+async def create_group(cluster, name, min_count, topology=None, **spec):
     constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
-    spec = {"schedulingPolicy": {"gang": {"minCount": least}}, **constraints, **spec}
+    spec = {"schedulingPolicy": {"gang": {"minCount": min_count}}, **constraints, **spec}
     await cluster.client.create(POD_GROUP, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
 
@@ -44,14 +44,14 @@ def members(group, count, cpu="1", **spec):
 
 
 def bound(cluster, group):
-    """The nodes of a group's pods, by name."""
+    """The nodes of a group's bound pods, by pod."""
     pods = (key.partition("/")[2] for key in cluster.witness.pods)
     nodes = {name: cluster.witness.node_of(f"default/{name}") for name in pods if name.startswith(f"{group}-")}
     return {name: node for name, node in nodes.items() if node}
 
 
-async def says(cluster, group, *words):
-    """Watch the groups until the condition of one says this: status, reason, message."""
+async def until_condition(cluster, group, *words):
+    """Watch groups until the condition of one has this status, reason and message."""
     async with asyncio.timeout(30), aclosing(cluster.client.watch(POD_GROUP, "default", bookmarks=False)) as events:
         async for event in events:
             found = event.object
@@ -62,7 +62,7 @@ async def says(cluster, group, *words):
                 return
 
 
-async def test_two_groups_that_each_need_all_of_the_cluster(cluster):
+async def test_competing_groups_run_one_at_a_time(cluster):
     await cluster.add_nodes(4, cpu="1")
     for name in ("red", "blue"):
         await create_group(cluster, name, 4)
@@ -70,19 +70,19 @@ async def test_two_groups_that_each_need_all_of_the_cluster(cluster):
         await cluster.create_fast([*members("red", 4), *members("blue", 4)])
         await cluster.witness.until(lambda: any(len(bound(cluster, name)) == 4 for name in ("red", "blue")))
         first, second = sorted(("red", "blue"), key=lambda name: -len(bound(cluster, name)))
-        await says(cluster, first, "True", "Scheduled")
+        await until_condition(cluster, first, "True", "Scheduled")
         lacking = "0/4 nodes are available: 4 Insufficient cpu."
-        told = f"gang {second}: 0 of 4 members fit; the next one: {lacking}"
-        await says(cluster, second, "False", "Unschedulable", told)
+        message = f"gang {second}: 0 of 4 members fit; the next one: {lacking}"
+        await until_condition(cluster, second, "False", "Unschedulable", message)
         assert bound(cluster, second) == {}
         for name in bound(cluster, first):
             await cluster.delete(name)
         await cluster.witness.until(lambda: len(bound(cluster, second)) == 4)
-        await says(cluster, second, "True", "Scheduled")
+        await until_condition(cluster, second, "True", "Scheduled")
     check_invariants(cluster.witness, NAME)
 
 
-async def test_members_that_come_one_by_one(cluster):
+async def test_members_are_created_one_by_one(cluster):
     await cluster.add_nodes(2, cpu="2")
     async with scheduler(cluster, GANGS):
         one, two, three, late = members("crew", 4)
@@ -96,11 +96,11 @@ async def test_members_that_come_one_by_one(cluster):
         await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 3)
         await cluster.create(late)
         await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
-        await says(cluster, "crew", "True", "Scheduled", "")
+        await until_condition(cluster, "crew", "True", "Scheduled", "")
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_group_stays_in_one_rack(cluster):
+async def test_group_is_placed_in_one_rack(cluster):
     racks = {"a-0": "a", "a-1": "a", "b-0": "b", "b-1": "b"}
     for name, rack in racks.items():
         await cluster.add_node(name, cpu="1" if name == "a-1" else "2", labels={"rack": rack})
@@ -111,20 +111,20 @@ async def test_a_group_stays_in_one_rack(cluster):
         await cluster.witness.until(lambda: len(bound(cluster, "crew")) == 4)
         assert {racks[node] for node in bound(cluster, "crew").values()} == {"b"}
         await cluster.create_fast(members("more", 4))
-        told = (
+        message = (
             "gang more: 3 of 4 members fit in a, the best of 2 placements; "
             "the next one: 0/2 nodes are available: 2 Insufficient cpu."
         )
-        await says(cluster, "more", "False", "Unschedulable", told)
+        await until_condition(cluster, "more", "False", "Unschedulable", message)
         assert bound(cluster, "more") == {}
         await cluster.add_node("a-2", cpu="1", labels={"rack": "a"})
         await cluster.witness.until(lambda: len(bound(cluster, "more")) == 4)
         assert {"a-0", "a-1", "a-2"} == set(bound(cluster, "more").values())
-        await says(cluster, "more", "True", "Scheduled")
+        await until_condition(cluster, "more", "True", "Scheduled")
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_group_makes_room_for_one_of_higher_priority_and_goes_whole(cluster):
+async def test_group_is_preempted_as_a_whole(cluster):
     await cluster.add_nodes(2, cpu="2")
     for name, value in (("low", -10), ("high", 10)):
         await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})

@@ -1,4 +1,4 @@
-"""Pods of high priority take the place of others, as kube-scheduler does it: effects, budgets, and nobody held up."""
+"""Preemption as in kube-scheduler: effects, disruption budgets, and no delay of other pods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def classed(name, cpu, priority, **spec):
 
 @pytest.fixture
 async def cluster(cluster):
-    """With three priority classes."""
+    """A cluster with three priority classes."""
     for name, value in (("low", 1), ("middle", 10), ("high", 100)):
         try:
             await cluster.client.create(PRIORITY_CLASS, {"metadata": {"name": name}, "value": value})
@@ -44,12 +44,12 @@ async def on_node(cluster, *names, node=None):
     await cluster.witness.until(there)
 
 
-def said_of(cluster, name, field):
-    """All values that a status field had, in order."""
+def values_of(cluster, name, field):
+    """All values of a status field, in order."""
     return [version["status"].get(field) for version in cluster.witness.versions(f"default/{name}")]
 
 
-async def test_a_preemptor_ends_running_in_the_place_of_its_victim(cluster):
+async def test_preemptor_runs_on_the_node_of_its_victim(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create(classed("fits", "800m", "low"))
@@ -58,10 +58,10 @@ async def test_a_preemptor_ends_running_in_the_place_of_its_victim(cluster):
         await cluster.create(classed("vip", "800m", "high"))
         uids["preemptor"] = cluster.witness.pods["default/vip"]["metadata"]["uid"]
         await on_node(cluster, "vip")
-        await cluster.witness.until(lambda: said_of(cluster, "vip", "phase")[-1] == "Running")
+        await cluster.witness.until(lambda: values_of(cluster, "vip", "phase")[-1] == "Running")
         await cluster.witness.until(lambda: cluster.witness.events_of("default/vip", "Scheduled"))
-    assert "a" in said_of(cluster, "vip", "nominatedNodeName"), "while the victim went"
-    assert said_of(cluster, "vip", "nominatedNodeName")[-1] is None
+    assert "a" in values_of(cluster, "vip", "nominatedNodeName"), "while the victim terminated"
+    assert values_of(cluster, "vip", "nominatedNodeName")[-1] is None
     disrupted = condition_of(cluster.witness.versions("default/fits")[-1], "DisruptionTarget")
     assert disrupted.pop("lastTransitionTime")
     assert disrupted == {
@@ -79,10 +79,10 @@ async def test_a_preemptor_ends_running_in_the_place_of_its_victim(cluster):
 
 
 def recorded(name, reason, preemptor=""):
-    """An event that kube-scheduler left, as we should."""
+    """An event recorded from kube-scheduler, in the form that is expected here."""
     event = next(one for one in EFFECTS["events"] if one["regarding"]["name"] == name and one["reason"] == reason)
     return {
-        **without_what_varies(event),
+        **comparable(event),
         "note": event["note"].replace("<uid>", preemptor),
         "reportingController": NAME,
     }
@@ -91,18 +91,17 @@ def recorded(name, reason, preemptor=""):
 def events_of(cluster, key, reason):
     fields = EFFECTS["events"][0]
     return [
-        without_what_varies({field: event.get(field) for field in fields})
-        for event in cluster.witness.events_of(key, reason)
+        comparable({field: event.get(field) for field in fields}) for event in cluster.witness.events_of(key, reason)
     ]
 
 
-def without_what_varies(event):
+def comparable(event):
     regarding = {key: value for key, value in event["regarding"].items() if key not in {"uid", "resourceVersion"}}
     kept = {key: value for key, value in event.items() if key not in {"eventTime", "reportingInstance", "series"}}
     return {**kept, "regarding": regarding}
 
 
-async def test_budgets_decide_who_goes(cluster):
+async def test_disruption_budgets_decide_the_victims(cluster):
     await cluster.add_node("a", cpu="1")
     await cluster.add_node("b", cpu="1")
     async with running_scheduler(cluster.access):
@@ -120,7 +119,7 @@ async def test_budgets_decide_who_goes(cluster):
     await cluster.client.delete(POD_DISRUPTION_BUDGET, "db", "default")
 
 
-async def test_slow_deletes_hold_nobody_up(cluster, proxy):
+async def test_slow_deletion_delays_no_other_pod(cluster, proxy):
     await cluster.add_node("a", cpu="1")
     await cluster.add_node("b", cpu="8")
     async with running_scheduler(proxy.access):
@@ -132,9 +131,9 @@ async def test_slow_deletes_hold_nobody_up(cluster, proxy):
         others = pods("other", 40)
         await cluster.create_fast(others)
         await on_node(cluster, *(one["metadata"]["name"] for one in others))
-        assert slow.hits == 1, "the first delete is still under way"
+        assert slow.hits == 1, "the first delete has not finished"
         assert "default/low-0" in cluster.witness.pods
-        assert len(cluster.witness.events_of("default/vip", "FailedScheduling")) == 1, "it was held back meanwhile"
+        assert len(cluster.witness.events_of("default/vip", "FailedScheduling")) == 1, "it is not attempted meanwhile"
         await on_node(cluster, "vip", node="a")
     check_invariants(cluster.witness, NAME)
 
@@ -142,7 +141,7 @@ async def test_slow_deletes_hold_nobody_up(cluster, proxy):
 ON_A = {"kubernetes.io/hostname": "a"}
 
 
-async def test_a_preemptor_is_tried_again_when_a_victim_cannot_be_evicted(cluster, proxy):
+async def test_preemptor_is_retried_when_eviction_fails(cluster, proxy):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(proxy.access):
         await cluster.create(classed("low", "800m", "low"))
@@ -156,7 +155,7 @@ async def test_a_preemptor_is_tried_again_when_a_victim_cannot_be_evicted(cluste
 
 
 class Waits(Plugin):
-    """Lets pods wait in Permit, but for a vip."""
+    """Makes all pods but `vip` wait in Permit."""
 
     name = "Waits"
 
@@ -164,10 +163,10 @@ class Waits(Plugin):
         return None if pod.name == "vip" else Wait(60.0)
 
 
-class Works(Plugin):
-    """Works for ever before pods are bound, but for a vip."""
+class NeverEnds(Plugin):
+    """Never finishes PreBind of any pod but `vip`."""
 
-    name = "Works"
+    name = "NeverEnds"
 
     async def pre_bind(self, cycle, pod, node_name):
         if pod.name != "vip":
@@ -178,14 +177,14 @@ class Works(Plugin):
     ("plugin", "why"),
     [
         pytest.param(Waits(), "preempted", id="permit"),
-        pytest.param(Works(), "preempted by DefaultPreemption", id="pre-bind"),
+        pytest.param(NeverEnds(), "preempted by DefaultPreemption", id="pre-bind"),
     ],
 )
-async def test_victims_that_are_not_bound_yet_are_turned_down_and_not_deleted(cluster, plugin, why):
+async def test_victims_in_the_binding_cycle_are_rejected_not_deleted(cluster, plugin, why):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, plugin):
         await cluster.create(classed("early", "800m", "low"))
-        await cluster.witness.until(lambda: "a" in said_of(cluster, "early", "nominatedNodeName"))
+        await cluster.witness.until(lambda: "a" in values_of(cluster, "early", "nominatedNodeName"))
         await cluster.create(classed("vip", "800m", "high"))
         await on_node(cluster, "vip")
         await cluster.witness.until(lambda: cluster.witness.events_of("default/early", "Preempted"))
@@ -205,9 +204,9 @@ async def test_lower_nominations_on_the_node_are_cleared(cluster, proxy):
         await on_node(cluster, "low")
         slow = proxy.inject("DELETE", PODS, times=2, delay=1.0)
         await cluster.create(classed("middle", "800m", "middle"))
-        await cluster.witness.until(lambda: slow.hits and "a" in said_of(cluster, "middle", "nominatedNodeName"))
+        await cluster.witness.until(lambda: slow.hits and "a" in values_of(cluster, "middle", "nominatedNodeName"))
         await cluster.create(classed("vip", "800m", "high"))
-        await cluster.witness.until(lambda: said_of(cluster, "middle", "nominatedNodeName")[-1] is None)
+        await cluster.witness.until(lambda: values_of(cluster, "middle", "nominatedNodeName")[-1] is None)
         await on_node(cluster, "vip")
     assert cluster.witness.node_of("default/middle") == ""
     check_invariants(cluster.witness, NAME)

@@ -1,4 +1,4 @@
-"""What others do to a pod, or to a node, while Bayplan is between its decision and the binding."""
+"""Other clients change a pod or a node between the decision and the binding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayplan.testing.invariants import check_invariants, waiting_or_bound
 
 
 class Barrier(Plugin):
-    """Holds pods back between decision and binding, until `open` is set."""
+    """Delays pods between decision and binding until `open` is set."""
 
     name = "Barrier"
 
@@ -32,7 +32,7 @@ def barrier():
     return Barrier()
 
 
-async def test_a_pod_is_deleted_before_it_is_bound(cluster, barrier):
+async def test_pod_is_deleted_before_binding(cluster, barrier):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, barrier):
         await cluster.create(pod("gone", "800m"), pod("next", "800m"))
@@ -46,7 +46,7 @@ async def test_a_pod_is_deleted_before_it_is_bound(cluster, barrier):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_is_replaced_by_one_of_the_same_name_before_it_is_bound(cluster, barrier):
+async def test_pod_is_recreated_before_binding(cluster, barrier):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, barrier):
         await cluster.create(pod("same", "800m"))
@@ -60,7 +60,7 @@ async def test_a_pod_is_replaced_by_one_of_the_same_name_before_it_is_bound(clus
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_is_bound_by_somebody_else_before_it_is_bound(cluster, barrier):
+async def test_pod_is_bound_by_another_client_before_binding(cluster, barrier):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, barrier):
         await cluster.create(pod("taken", "800m"))
@@ -76,7 +76,7 @@ async def test_a_pod_is_bound_by_somebody_else_before_it_is_bound(cluster, barri
     check_invariants(cluster.witness, NAME, foreign={"default/taken"})
 
 
-async def test_a_node_vanishes_before_a_pod_is_bound_to_it(cluster, barrier):
+async def test_node_is_deleted_before_binding(cluster, barrier):
     await cluster.add_node("a")
     async with running_scheduler(cluster.access, barrier) as scheduler:
         await cluster.create(pod("late"))
@@ -84,7 +84,7 @@ async def test_a_node_vanishes_before_a_pod_is_bound_to_it(cluster, barrier):
         await cluster.client.delete(NODE, "a")
         await cluster.witness.until(lambda: scheduler.state.table.live_count == 0)
         barrier.open.set()
-        # The API server binds a pod to any name; the pod garbage collector then takes it away.
+        # The API server binds a pod to any name; the pod garbage collector then deletes it.
         await cluster.witness.until(lambda: cluster.witness.versions("default/late")[-1]["spec"].get("nodeName") == "a")
         await cluster.add_node("b")
         await cluster.create(*pods("p", 5))
@@ -92,7 +92,7 @@ async def test_a_node_vanishes_before_a_pod_is_bound_to_it(cluster, barrier):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_node_vanishes_with_its_pods_and_comes_back_smaller(cluster):
+async def test_node_is_deleted_with_its_pods_and_recreated_smaller(cluster):
     await cluster.add_node("a", cpu="2")
     async with running_scheduler(cluster.access):
         await cluster.create(*pods("first", 4, "500m"))
@@ -113,7 +113,7 @@ async def test_a_node_vanishes_with_its_pods_and_comes_back_smaller(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_two_schedulers_of_one_name_bind_every_pod_once(cluster):
+async def test_two_schedulers_with_one_name_bind_every_pod_once(cluster):
     await cluster.add_nodes(5)
     async with running_scheduler(cluster.access) as one, running_scheduler(cluster.access) as other:
         for wave in range(3):

@@ -1,4 +1,4 @@
-"""`bayplan run` as a process: what it says when it cannot start, how it stops, and how it goes on after a restart."""
+"""`bayplan run` as a process: start-up errors, signals, and restarts."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def kubeconfig(path, server, user=None, **cluster):
     return path
 
 
-async def refusal(*arguments, **environ):
-    """The one line that `bayplan run` says before it ends with status 2."""
+async def startup_error(*arguments, **environ):
+    """The only line that `bayplan run` logs before it exits with status 2."""
     async with bayplan_run(*arguments, environ=environ) as run:
         assert await run.ended() == 2
     assert len(run.lines) == 1, run.lines
@@ -38,87 +38,87 @@ async def refusal(*arguments, **environ):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
-        pytest.param(None, "cannot be read: No such file or directory", id="missing"),
+        pytest.param(None, "cannot read the kubeconfig: No such file or directory", id="missing"),
         pytest.param(b"\xff\xfe\x00", "is not YAML", id="binary"),
         pytest.param(b"a: [1", "is not YAML", id="not YAML"),
-        pytest.param(b"- 1", "", id="a list"),
+        pytest.param(b"- 1", "", id="list"),
         pytest.param(b"", "no current-context is set", id="empty"),
         pytest.param(b"current-context: gone", "gone", id="no such context"),
         pytest.param(b"contexts: 3\ncurrent-context: x", "contexts", id="wrong type"),
     ],
 )
-async def test_a_kubeconfig_that_is_no_good(content, said, tmp_path):
+async def test_invalid_kubeconfig(content, message, tmp_path):
     path = tmp_path / "kubeconfig"
     if content is not None:
         path.write_bytes(content)
-    line = await refusal("--kubeconfig", path)
+    line = await startup_error("--kubeconfig", path)
     assert line.startswith("bayplan run: ")
     assert str(path) in line
-    assert said in line
+    assert message in line
 
 
-async def test_a_kubeconfig_that_is_a_folder(tmp_path):
-    assert str(tmp_path) in await refusal("--kubeconfig", tmp_path)
+async def test_kubeconfig_is_a_folder(tmp_path):
+    assert str(tmp_path) in await startup_error("--kubeconfig", tmp_path)
 
 
-async def test_no_kubeconfig_at_all(tmp_path):
-    line = await refusal(HOME=str(tmp_path))
-    assert "no kubeconfig: give a file, or set KUBECONFIG" in line
+async def test_missing_kubeconfig(tmp_path):
+    line = await startup_error(HOME=str(tmp_path))
+    assert "no kubeconfig: pass a file, set KUBECONFIG" in line
 
 
-async def test_a_context_that_does_not_exist(cluster):
-    line = await refusal("--kubeconfig", cluster.scheduler_kubeconfig, "--context", "production")
+async def test_unknown_context(cluster):
+    line = await startup_error("--kubeconfig", cluster.scheduler_kubeconfig, "--context", "production")
     assert "production" in line
     assert str(cluster.scheduler_kubeconfig) in line
 
 
-async def test_a_token_that_is_not_accepted_any_more(cluster):
+async def test_rejected_token(cluster):
     document = json.loads(cluster.scheduler_kubeconfig.read_text())
     document["users"][0]["user"] = {"token": "expired"}
     path = cluster.scheduler_kubeconfig.with_name("expired.yaml")
     path.write_text(json.dumps(document))
-    line = await refusal("--kubeconfig", path)
+    line = await startup_error("--kubeconfig", path)
     assert "401 Unauthorized" in line
     assert str(path) in line
 
 
-async def test_a_user_who_may_not_do_anything(control_plane):
+async def test_user_without_permissions(control_plane):
     plane, *_ = control_plane
-    line = await refusal("--kubeconfig", plane.user("nobody"))
-    assert 'the API server does not let us list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
+    line = await startup_error("--kubeconfig", plane.user("nobody"))
+    assert 'cannot list nodes: 403 Forbidden: nodes is forbidden: User "nobody"' in line
 
 
-async def test_a_certificate_that_is_not_trusted(tmp_path):
+async def test_untrusted_certificate(tmp_path):
     theirs, ours = Authority(), Authority()
     async with tls_server(theirs, tmp_path) as port:
         authority = {"certificate-authority-data": _base64(ours.certificate)}
         path = kubeconfig(tmp_path / "kubeconfig", f"https://localhost:{port}", **authority)
-        line = await refusal("--kubeconfig", path)
+        line = await startup_error("--kubeconfig", path)
     assert f"https://localhost:{port}" in line
     assert "the server's certificate is not trusted" in line
     assert str(path) in line
 
 
-async def test_a_server_that_refuses(tmp_path):
+async def test_connection_refused(tmp_path):
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     server.close()
     await server.wait_closed()
-    line = await refusal("--kubeconfig", kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{port}"))
+    line = await startup_error("--kubeconfig", kubeconfig(tmp_path / "kubeconfig", f"http://127.0.0.1:{port}"))
     assert "cannot reach the API server" in line
     assert f"http://127.0.0.1:{port}" in line
     assert "connection refused" in line
 
 
 @pytest.mark.parametrize(
-    ("source", "said"),
+    ("source", "message"),
     [
         pytest.param(None, "no such file", id="missing"),
         pytest.param("def f(:", "line 1: invalid syntax", id="syntax error"),
         pytest.param("1 / 0", "line 1: ZeroDivisionError: division by zero", id="raises"),
-        pytest.param("x = 1", "no plugin in it", id="no plugin in it"),
+        pytest.param("x = 1", "has no plugin: expected", id="no plugin in it"),
         pytest.param(
             "from bayplan import filter_plugin\n@filter_plugin\ndef f(a, b, c, d): ...",
             "filter plugin 'f': is called with (pod, node)",
@@ -126,16 +126,16 @@ async def test_a_server_that_refuses(tmp_path):
         ),
     ],
 )
-async def test_a_plugin_file_that_is_no_good(source, said, tmp_path):
+async def test_invalid_plugin_file(source, message, tmp_path):
     path = tmp_path / "policy.py"
     if source is not None:
         path.write_text(source)
-    line = await refusal("--plugin", path, "--kubeconfig", tmp_path / "not-looked-at-yet")
+    line = await startup_error("--plugin", path, "--kubeconfig", tmp_path / "not-looked-at-yet")
     assert str(path) in line
-    assert said in line
+    assert message in line
 
 
-async def test_a_policy_in_a_file_decides(cluster, tmp_path):
+async def test_policy_file_decides(cluster, tmp_path):
     await cluster.add_nodes(3)
     await cluster.add_node("control", labels={"tier": "control"})
     policy = tmp_path / "policy.py"
@@ -203,7 +203,7 @@ profiles:
 """
 
 
-async def test_two_profiles_of_one_configuration_decide_each_in_its_way(cluster, tmp_path):
+async def test_profiles_of_a_configuration_decide_independently(cluster, tmp_path):
     await cluster.add_nodes(2)
     config, policy = tmp_path / "config.yaml", tmp_path / "policy.py"
     config.write_text(TWO_PROFILES.format(kubeconfig=cluster.scheduler_kubeconfig))
@@ -219,11 +219,14 @@ async def test_two_profiles_of_one_configuration_decide_each_in_its_way(cluster,
     assert cluster.witness.node_of("default/apart") not in nodes
     assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
     assert run.lines == [
-        f"bayplan run: warning: plugin 'nowhere' is in no profile of {config}: enable it in plugins.multiPoint"
+        (
+            f"bayplan run: warning: plugin 'nowhere' is not enabled in any profile of {config}: "
+            "enable it in plugins.multiPoint"
+        )
     ]
 
 
-async def test_an_article_of_2021_runs(cluster, tmp_path):
+async def test_configuration_of_2021_works(cluster, tmp_path):
     await cluster.add_node("a")
     config, policy = tmp_path / "sample.yaml", tmp_path / "sample.py"
     config.write_text(
@@ -247,12 +250,12 @@ async def test_an_article_of_2021_runs(cluster, tmp_path):
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
     assert cluster.witness.node_of("default/ordinary")
     assert "no samples" in (await cluster.condition("sample"))["message"]
-    assert [line.partition(" is read as")[0] for line in run.lines] == [
+    assert [line.partition(" is converted to")[0] for line in run.lines] == [
         f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
     ]
 
 
-async def test_all_faults_of_a_configuration_are_told_in_one_run(tmp_path):
+async def test_all_errors_of_a_configuration_are_reported(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\n"
@@ -285,16 +288,16 @@ def with_extender(path, extender):
     return path
 
 
-async def test_an_extender_that_cannot_be_trusted(tmp_path):
+async def test_untrusted_extender_certificate(tmp_path):
     tls = {"caFile": "/nowhere/ca.pem"}
     path = with_extender(tmp_path / "c.yaml", {"urlPrefix": "https://localhost", "filterVerb": "f", "tlsConfig": tls})
-    assert await refusal("--config", path) == (
+    assert await startup_error("--config", path) == (
         f'{path}: extenders[0].tlsConfig.caFile: Invalid value: "/nowhere/ca.pem": cannot be read: No such file or '
         "directory"
     )
 
 
-async def test_extenders_of_a_configuration_are_asked(cluster, tmp_path):
+async def test_extenders_of_a_configuration_are_called(cluster, tmp_path):
     await cluster.add_nodes(2)
     gpu = "example.com/gpu"
     hungry = pod("hungry")
@@ -314,33 +317,33 @@ async def test_extenders_of_a_configuration_are_asked(cluster, tmp_path):
         assert [question["Pod"]["metadata"]["name"] for question in stub.questions("filter")] == ["hungry"]
 
 
-async def test_a_server_without_a_kubeconfig_is_asked_without_credentials(cluster):
-    line = await refusal("--master", cluster.access.server, HOME="/nonexistent")
-    assert "the API server does not let us list nodes" in line or "certificate is not trusted" in line
+async def test_server_flag_without_kubeconfig_uses_no_credentials(cluster):
+    line = await startup_error("--master", cluster.access.server, HOME="/nonexistent")
+    assert "cannot list nodes" in line or "certificate is not trusted" in line
 
 
-async def test_in_json_every_line_about_a_pod_has_it_as_a_field(cluster):
+async def test_json_log_has_pods_as_fields(cluster):
     await cluster.add_node("a")
     arguments = ("--kubeconfig", cluster.scheduler_kubeconfig, "--logging-format=json", "-v=10")
     async with bayplan_run(*arguments) as run:
         await cluster.create(pod("small"), pod("big", "100"))
-        await cluster.witness.until(lambda: run.said("pod default/small bound to node a"))
-        await cluster.witness.until(lambda: run.said("pod default/big waits: "))
-    told = [(line.get("pod"), line.get("node"), line["v"], line["msg"]) for line in map(json.loads, run.lines)]
+        await cluster.witness.until(lambda: run.logged("pod default/small bound to node a"))
+        await cluster.witness.until(lambda: run.logged("pod default/big is pending: "))
+    lines = [(line.get("pod"), line.get("node"), line["v"], line["msg"]) for line in map(json.loads, run.lines)]
     small, big = ({"name": name, "namespace": "default"} for name in ("small", "big"))
-    assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in told
-    assert (small, {"name": "a"}, 10, "pod default/small: only node a is feasible") in told
-    assert (big, None, 4, "pod default/big: NodeResourcesFit turned down node a: Insufficient cpu") in told
-    assert [each for each in told if "default/" in each[3] and each[0] is None] == []
+    assert (small, {"name": "a"}, 2, "pod default/small bound to node a") in lines
+    assert (small, {"name": "a"}, 10, "pod default/small: only node a is feasible") in lines
+    assert (big, None, 4, "pod default/big: NodeResourcesFit rejected node a: Insufficient cpu") in lines
+    assert [each for each in lines if "default/" in each[3] and each[0] is None] == []
 
 
-async def test_it_says_what_happens_to_every_pod_if_asked(cluster):
+async def test_verbose_log_has_the_outcome_of_every_pod(cluster):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig, "-v") as run:
         await cluster.create(pod("small"), pod("big", "100"))
-        await cluster.witness.until(lambda: run.said("pod default/small bound to node a"))
+        await cluster.witness.until(lambda: run.logged("pod default/small bound to node a"))
         await cluster.witness.until(
-            lambda: run.said("pod default/big waits: 0/1 nodes are available: 1 Insufficient cpu.")
+            lambda: run.logged("pod default/big is pending: 0/1 nodes are available: 1 Insufficient cpu.")
         )
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as run:
         await cluster.create(pod("another"))
@@ -349,7 +352,7 @@ async def test_it_says_what_happens_to_every_pod_if_asked(cluster):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
-async def test_a_restart_in_the_middle_of_200_pods(cluster, number):
+async def test_restart_while_200_pods_are_scheduled(cluster, number):
     await cluster.add_nodes(10)
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as first:
         creating = asyncio.create_task(cluster.create_fast(pods("early", 100)))
@@ -367,7 +370,7 @@ async def test_a_restart_in_the_middle_of_200_pods(cluster, number):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_the_first_signal_lets_bindings_finish(cluster, proxied_kubeconfig, proxy):
+async def test_first_signal_finishes_bindings(cluster, proxied_kubeconfig, proxy):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         proxy.inject("POST", "/binding$", delay=1.0)
@@ -375,31 +378,31 @@ async def test_the_first_signal_lets_bindings_finish(cluster, proxied_kubeconfig
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
         assert await run.ended() == 0
-    assert run.said("stopping: waiting for what is being bound")
+    assert run.logged("stopping after in-flight bindings have finished")
     await cluster.witness.until(lambda: cluster.witness.events_of("default/last", "Scheduled"))
     check_invariants(cluster.witness, NAME)
 
 
-async def test_the_second_signal_ends_it_at_once(cluster, proxied_kubeconfig, proxy):
+async def test_second_signal_exits_immediately(cluster, proxied_kubeconfig, proxy):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         proxy.inject("POST", "/binding$", hang=True)
         await cluster.create(pod("late"))
         await cluster.witness.until(lambda: proxy.count("POST", "/binding$"))
         run.signal(signal.SIGTERM)
-        await cluster.witness.until(lambda: run.said("stopping: waiting for what is being bound"))
+        await cluster.witness.until(lambda: run.logged("stopping after in-flight bindings have finished"))
         run.signal(signal.SIGTERM)
         assert await run.ended(within=2) != 0
     assert not any("Traceback" in line for line in run.lines)
 
 
-async def test_a_server_that_goes_away_is_no_reason_to_end(cluster, proxied_kubeconfig, proxy):
+async def test_outage_of_the_server_does_not_end_the_process(cluster, proxied_kubeconfig, proxy):
     await cluster.add_node("a")
     async with bayplan_run("--kubeconfig", proxied_kubeconfig) as run:
         await cluster.create(pod("before"))
         await cluster.witness.until(lambda: cluster.witness.node_of("default/before"))
         await proxy.down()
-        await cluster.witness.until(lambda: run.said("connection refused"))
+        await cluster.witness.until(lambda: run.logged("connection refused"))
         await proxy.up()
         await cluster.create(pod("after"))
         await cluster.witness.until(lambda: cluster.witness.node_of("default/after"))
@@ -411,7 +414,7 @@ async def test_a_server_that_goes_away_is_no_reason_to_end(cluster, proxied_kube
 
 @pytest.fixture
 def proxied_kubeconfig(cluster, proxy):
-    """The scheduler's, with the proxy for a server."""
+    """The scheduler's kubeconfig, with the proxy as the server."""
     document = json.loads(cluster.scheduler_kubeconfig.read_text())
     document["clusters"][0]["cluster"] = {"server": proxy.url}
     path = cluster.scheduler_kubeconfig.with_name("proxied.yaml")

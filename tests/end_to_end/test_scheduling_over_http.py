@@ -17,7 +17,7 @@ TAINT = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
 TOLERATION = {"key": "dedicated", "operator": "Exists"}
 
 
-async def test_pods_go_where_they_may(cluster):
+async def test_pods_are_placed_on_feasible_nodes(cluster):
     await cluster.add_node("fast", labels={"disk": "ssd"})
     await cluster.add_node("plain", labels={"disk": "spinning"})
     await cluster.add_node("tainted", taints=[TAINT])
@@ -51,7 +51,7 @@ async def test_pods_go_where_they_may(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_that_waits_says_why_and_goes_when_it_can(cluster):
+async def test_pending_pod_has_a_condition_and_is_scheduled_later(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create(pod("fits"), pod("vip", cpu="2"))
@@ -92,13 +92,13 @@ async def test_a_pod_that_waits_says_why_and_goes_when_it_can(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_whose_claim_is_missing_says_so_as_recorded(cluster):
+async def test_pod_with_a_missing_claim_has_the_recorded_condition(cluster):
     await cluster.add_node("a", cpu="1")
     claims = [{"name": "data", "persistentVolumeClaim": {"claimName": "none"}}]
     async with running_scheduler(cluster.access):
         await cluster.create(pod("no-claim", volumes=claims))
         await cluster.witness.until(lambda: cluster.witness.events_of("default/no-claim", "FailedScheduling"))
-        # The condition may be written after the event is.
+        # The condition may be written after the event.
         await cluster.witness.until(lambda: cluster.witness.pods["default/no-claim"]["status"].get("conditions"))
         condition = await cluster.condition("no-claim")
     recorded = dict(EFFECTS["conditions"]["no-claim"][0])
@@ -107,7 +107,7 @@ async def test_a_pod_whose_claim_is_missing_says_so_as_recorded(cluster):
     assert condition == recorded
 
 
-async def test_pods_of_other_schedulers_are_left_alone(cluster):
+async def test_pods_of_other_schedulers_are_ignored(cluster):
     await cluster.add_node("a")
     async with running_scheduler(cluster.access):
         await cluster.create(
@@ -121,7 +121,7 @@ async def test_pods_of_other_schedulers_are_left_alone(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_gated_pod_waits_for_its_gate_and_costs_no_attempt(cluster):
+async def test_gated_pod_is_not_attempted(cluster):
     await cluster.add_node("a")
     async with running_scheduler(cluster.access) as scheduler:
         await cluster.create(pod("gated", schedulingGates=[{"name": "example.com/quota"}]), pod("free"))
@@ -137,7 +137,7 @@ async def test_a_gated_pod_waits_for_its_gate_and_costs_no_attempt(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_nodes_fill_up_to_the_last_pod_and_room_is_taken_again(cluster):
+async def test_freed_resources_are_used_again(cluster):
     await cluster.add_nodes(4, cpu="1")
     async with running_scheduler(cluster.access):
         await cluster.create_fast(pods("p", 50, "100m"))
@@ -155,22 +155,22 @@ async def test_nodes_fill_up_to_the_last_pod_and_room_is_taken_again(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_the_same_failure_again_becomes_a_series_and_no_new_condition(cluster):
+async def test_repeated_failure_becomes_an_event_series(cluster):
     await cluster.add_node("a", cpu="1")
     async with running_scheduler(cluster.access, settings=replace(FAST, unschedulable_timeout=0.2)) as scheduler:
         await cluster.create(pod("big", cpu="2"))
         await cluster.witness.until(lambda: scheduler.decisions >= 8)
     events = cluster.witness.events_of("default/big", "FailedScheduling")
-    # The condition makes a new version of the pod, and an event regards one version.
+    # The condition creates a new version of the pod, and an event refers to one version.
     assert len(events) == len({event["regarding"]["resourceVersion"] for event in events}) == 2
     assert events[1]["series"]["count"] >= 2
-    created, told = cluster.witness.versions("default/big")
-    assert (condition_of(created), condition_of(told)["reason"]) == (None, "Unschedulable")
+    created, updated = cluster.witness.versions("default/big")
+    assert (condition_of(created), condition_of(updated)["reason"]) == (None, "Unschedulable")
     check_invariants(cluster.witness, NAME)
 
 
 @pytest.fixture(autouse=True)
-def _silence_of_the_log(caplog):
-    """No test here gives the scheduler a reason to complain."""
+def _no_warnings(caplog):
+    """No test of this module makes the scheduler log warnings."""
     yield
     assert [record.getMessage() for record in caplog.records if record.name.startswith("bayplan.service")] == []

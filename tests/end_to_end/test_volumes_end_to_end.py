@@ -1,4 +1,4 @@
-"""Pods with volumes, from nothing to Running: the scheduler, the controllers of volumes and kubelets together."""
+"""Pods with volumes, up to Running: the scheduler with the volume controllers and kubelets."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 
 
 @pytest.fixture(autouse=True)
-async def _tidy(cluster):
+async def _cleanup(cluster):
     yield
-    await tidy(cluster)
+    await cleanup(cluster)
 
 
-async def tidy(cluster):
-    """Nothing of a test's storage is left behind, not even on a server that the tests share."""
+async def cleanup(cluster):
+    """Deletes a test's storage objects, because tests may share a server."""
     await cluster.client.request("DELETE", POD.path("default"), params={"gracePeriodSeconds": 0})
     for kind in (PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME, STORAGE_CLASS, CSI_STORAGE_CAPACITY):
         await cluster.client.request("DELETE", kind.path("default" if kind.namespaced else None))
@@ -53,7 +53,7 @@ async def tidy(cluster):
 
 
 async def seen(cluster, kind, condition):
-    """The objects of a kind, by name, as soon as the condition holds of them."""
+    """Waits until the objects of a kind meet a condition. Returns them by name."""
     found = {}
     page = await cluster.client.list(kind)
     found = {one.metadata.name: one for one in page.items}
@@ -67,7 +67,7 @@ async def seen(cluster, kind, condition):
 
 
 async def run(cluster, *names, within=20):
-    """All of these pods run; says where."""
+    """Waits until these pods run. Returns their nodes."""
 
     def where():
         pods = [cluster.witness.pods[f"default/{name}"] for name in names]
@@ -79,7 +79,7 @@ async def run(cluster, *names, within=20):
 
 
 async def bound(cluster, name):
-    """A claim, which is bound, and its volume, which says so too."""
+    """Waits until a claim is bound. Returns it with its volume, which is bound too."""
     claims = await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda found: found[name].status.phase == "Bound")
     volume_name = claims[name].spec.volumeName
     volumes = await seen(cluster, PERSISTENT_VOLUME, lambda found: found[volume_name].status.phase == "Bound")
@@ -92,14 +92,14 @@ def annotations(one):
 
 
 def reached_from(found):
-    """The values by which the one node affinity of a volume names its nodes."""
+    """The values in the only node affinity term of a volume."""
     [term] = found.spec.nodeAffinity.required.nodeSelectorTerms
     [expression] = term.matchExpressions
     return (expression.key, expression.values)
 
 
 async def create(cluster, *objects):
-    """Classes, volumes and claims."""
+    """Creates classes, volumes and claims."""
     for one in objects:
         spec = one.get("spec", {})
         kind = PERSISTENT_VOLUME if "capacity" in spec else PERSISTENT_VOLUME_CLAIM if spec else STORAGE_CLASS
@@ -107,12 +107,12 @@ async def create(cluster, *objects):
 
 
 async def add_zones(cluster, *zones):
-    """node-<zone> in each."""
+    """Adds node-<zone> in each zone."""
     for zone in zones:
         await cluster.add_node(f"node-{zone}", labels={ZONE: zone})
 
 
-async def test_a_late_claim_gets_the_local_volume_and_the_pod_goes_there(cluster):
+async def test_late_claim_gets_the_local_volume_and_its_node(cluster):
     await cluster.add_nodes(3)
     await create(cluster, local_class("local"), volume("v", "local", node="node-2"), claim("c", "local"))
     async with running_scheduler(cluster.access):
@@ -123,7 +123,7 @@ async def test_a_late_claim_gets_the_local_volume_and_the_pod_goes_there(cluster
     check_invariants(cluster.witness, NAME)
 
 
-async def test_each_of_many_pods_gets_a_local_volume_of_its_own(cluster):
+async def test_many_pods_get_distinct_local_volumes(cluster):
     names = await cluster.add_nodes(3)
     await create(cluster, local_class("local"))
     for number in range(9):
@@ -137,7 +137,7 @@ async def test_each_of_many_pods_gets_a_local_volume_of_its_own(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_late_volume_is_made_in_an_allowed_zone_for_the_node_that_was_chosen(cluster):
+async def test_late_volume_is_provisioned_in_the_zone_of_the_node(cluster):
     await add_zones(cluster, "z1", "z2", "z3")
     await create(cluster, storage_class("made", late=True, **allowed(ZONE, "z2")), claim("c", "made"))
     async with running_scheduler(cluster.access):
@@ -149,7 +149,7 @@ async def test_a_late_volume_is_made_in_an_allowed_zone_for_the_node_that_was_ch
     check_invariants(cluster.witness, NAME)
 
 
-async def test_an_immediate_claim_decides_where_its_pod_goes(cluster):
+async def test_immediate_claim_decides_the_node_of_its_pod(cluster):
     await add_zones(cluster, "z1", "z2", "z3")
     await create(cluster, storage_class("made", **allowed(ZONE, "z3")))
     async with running_scheduler(cluster.access):
@@ -163,7 +163,7 @@ async def test_an_immediate_claim_decides_where_its_pod_goes(cluster):
 
 
 @pytest.mark.parametrize("late", [pytest.param(False, id="immediate"), pytest.param(True, id="late")])
-async def test_a_generic_ephemeral_volume_comes_and_goes_with_its_pod(cluster, late):
+async def test_generic_ephemeral_volume_is_created_and_deleted_with_its_pod(cluster, late):
     await cluster.add_nodes(2)
     await create(cluster, storage_class("made", late=late))
     async with running_scheduler(cluster.access):
@@ -193,7 +193,7 @@ async def test_pods_on_different_nodes_share_a_claim(cluster, late):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_pod_waits_with_all_its_claims_for_the_one_that_is_missing(cluster):
+async def test_pod_waits_for_its_missing_claim(cluster):
     await add_zones(cluster, "z1", "z2")
     await create(
         cluster,
@@ -220,13 +220,13 @@ ANSWERS = [
     pytest.param({"status": 403}, id="403"),
     pytest.param({"status": 500}, id="500"),
     pytest.param({"drop_answer": True}, id="carried out, connection lost"),
-    pytest.param({"hang": True}, id="never answered"),
+    pytest.param({"hang": True}, id="no reply"),
 ]
 
 
-@pytest.mark.parametrize("refused", ["/persistentvolumes/v$", "/persistentvolumeclaims/new$"])
+@pytest.mark.parametrize("failing", ["/persistentvolumes/v$", "/persistentvolumeclaims/new$"])
 @pytest.mark.parametrize("what", ANSWERS)
-async def test_what_cannot_be_written_of_a_claim_is_tried_again(cluster, proxy, refused, what):
+async def test_failed_writes_of_claims_are_retried(cluster, proxy, failing, what):
     await cluster.add_nodes(2)
     await create(
         cluster,
@@ -237,7 +237,7 @@ async def test_what_cannot_be_written_of_a_claim_is_tried_again(cluster, proxy, 
         claim("new", "made"),
     )
     async with running_scheduler(proxy.access, request_timeout=0.5):
-        fault = proxy.inject("PATCH", refused, times=1 if "drop_answer" in what else 3, **what)
+        fault = proxy.inject("PATCH", failing, times=1 if "drop_answer" in what else 3, **what)
         await cluster.create(pod("p", **using("mine", "new")))
         assert await run(cluster, "p") == {"p": "node-1"}
     assert fault.hits == fault.times
@@ -246,7 +246,7 @@ async def test_what_cannot_be_written_of_a_claim_is_tried_again(cluster, proxy, 
     check_invariants(cluster.witness, NAME)
 
 
-async def test_while_claims_cannot_be_written_their_pod_takes_nothing_from_others(cluster, proxy):
+async def test_pod_with_failing_claims_releases_its_resources(cluster, proxy):
     await cluster.add_node("a", cpu="1")
     await create(cluster, local_class("local"), volume("v", "local", node="a"), claim("c", "local"))
     async with running_scheduler(proxy.access):
@@ -256,7 +256,7 @@ async def test_while_claims_cannot_be_written_their_pod_takes_nothing_from_other
         await cluster.create(pod("plain", "800m"))
         assert await run(cluster, "plain") == {"plain": "a"}
         assert not cluster.witness.node_of("default/first")
-        # The volume that was set aside in vain is there for another claim, too.
+        # The volume that was assumed for the failed attempt is available for another claim.
         await cluster.delete("first")
         await cluster.delete("plain")
         await cluster.client.delete(PERSISTENT_VOLUME_CLAIM, "c", "default")
@@ -269,8 +269,8 @@ async def test_while_claims_cannot_be_written_their_pod_takes_nothing_from_other
     check_invariants(cluster.witness, NAME)
 
 
-def impatient(handle):
-    """A profile that waits but a second for claims to be bound."""
+def short_bind_timeout(handle):
+    """A profile that waits one second for claims to be bound."""
     binding = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 1}}
     profile = {"schedulerName": NAME, "pluginConfig": [binding]}
     version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -278,10 +278,10 @@ def impatient(handle):
 
 
 @pytest.mark.parametrize("cluster", [(CsiProvisioner,)], indirect=True, ids=["without provisioner"])
-async def test_a_volume_that_takes_too_long_gives_its_pods_room_to_others_and_its_pod_runs_in_the_end(cluster):
+async def test_pod_waiting_for_a_slow_volume_releases_its_resources(cluster):
     await cluster.add_node("a", cpu="1")
     await create(cluster, storage_class("made", late=True), claim("c", "made"))
-    async with running_scheduler(cluster.access, build_profiles=impatient):
+    async with running_scheduler(cluster.access, build_profiles=short_bind_timeout):
         await cluster.create(pod("first", "800m", **using("c")))
         claims = await seen(cluster, PERSISTENT_VOLUME_CLAIM, lambda found: SELECTED_NODE in annotations(found["c"]))
         assert annotations(claims["c"])[SELECTED_NODE] == "a"
@@ -293,11 +293,11 @@ async def test_a_volume_that_takes_too_long_gives_its_pods_room_to_others_and_it
         await cluster.delete("plain")
         async with cluster.controlled_by(CsiProvisioner):
             assert await run(cluster, "first") == {"first": "a"}
-            await tidy(cluster)
+            await cleanup(cluster)
     check_invariants(cluster.witness, NAME)
 
 
-async def test_a_provisioner_that_gives_up_has_its_pod_tried_elsewhere(cluster):
+async def test_failed_provisioning_moves_the_pod(cluster):
     await add_zones(cluster, "z1", "z2")
     for zone, capacity in (("z1", "1Mi"), ("z2", "1Mi")):
         where = {"metadata": {"name": zone, "namespace": "default"}, "nodeTopology": {"matchLabels": {ZONE: zone}}}
@@ -314,7 +314,7 @@ async def test_a_provisioner_that_gives_up_has_its_pod_tried_elsewhere(cluster):
     check_invariants(cluster.witness, NAME)
 
 
-async def test_on_a_bad_day_every_pod_runs_where_its_volumes_are(cluster, proxy):
+async def test_pods_run_where_their_volumes_are_despite_faults(cluster, proxy):
     names = await cluster.add_nodes(4)
     await create(cluster, local_class("local"), storage_class("made", late=True, **allowed(HOSTNAME, *names)))
     for number in range(12):

@@ -1,4 +1,4 @@
-"""Pods and nodes for the end-to-end tests, as documents: they go over the wire as a user would write them."""
+"""Pods and nodes for the end-to-end tests, as documents that a user might write."""
 
 from __future__ import annotations
 

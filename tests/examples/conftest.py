@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from playground import Playground
 
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.kubelet import make_node
 from bayplan.testing.witness import Witness
@@ -11,7 +11,7 @@ from bayplan.testing.witness import Witness
 
 @pytest.fixture
 async def playground(tmp_path):
-    """Four nodes: one of the control plane, one for cron jobs, two of no tier. A minute passes in two seconds."""
+    """A cluster with a control plane node, a node for cron jobs and two others. A minute takes two seconds."""
     nodes = [
         make_node("node-control", labels={"tier": "control"}),
         make_node("node-cronjob", labels={"tier": "cronjob"}),

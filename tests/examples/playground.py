@@ -1,4 +1,4 @@
-"""The examples run as users run them: as processes of their own, against a cluster on a socket."""
+"""Runs the examples as users do: in separate processes, against a cluster on a socket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KIND_OF = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
 class Playground:
-    """A cluster with its witness, and a way to run examples on it."""
+    """A cluster, a witness of its objects, and a way to run examples on it."""
 
     def __init__(self, cluster: DevCluster, witness: Witness, kubeconfig: Path) -> None:
         self.cluster = cluster
@@ -34,7 +34,7 @@ class Playground:
 
     @asynccontextmanager
     async def running(self, *command: str) -> AsyncIterator[Output]:
-        """The process runs; it must still do so in the end, and must not have shown a traceback."""
+        """Run a process. It must still be running at the end, without having printed a traceback."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
@@ -49,8 +49,8 @@ class Playground:
         reading = asyncio.create_task(output.read(process.stdout))
         try:
             yield output
-            assert process.returncode is None, f"it has ended:\n{output}"
-            assert "Traceback" not in str(output), f"it has complained:\n{output}"
+            assert process.returncode is None, f"the process exited:\n{output}"
+            assert "Traceback" not in str(output), f"the process failed:\n{output}"
         finally:
             with suppress(ProcessLookupError):
                 process.terminate()
@@ -74,12 +74,12 @@ class Output:
 
 
 def environment() -> dict[str, str]:
-    """Ours, without a kubeconfig that the user of this machine may have."""
+    """This process's environment, without the user's kubeconfig."""
     return {name: value for name, value in os.environ.items() if name != "KUBECONFIG"} | {"PYTHONUNBUFFERED": "1"}
 
 
 def manifest(name: str, scheduler_name: str) -> list[dict[str, Any]]:
-    """The objects of one of the manifests, for another scheduler."""
+    """Return the objects of a manifest, with another scheduler name."""
     text = (EXAMPLES / "manifests" / name).read_text(encoding="utf-8")
     assert "schedulerName: bayplan-scheduler\n" in text
     return list(yaml.safe_load_all(text.replace("bayplan-scheduler", scheduler_name)))

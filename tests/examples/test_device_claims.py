@@ -5,13 +5,13 @@ from collections import Counter
 from playground import EXAMPLES, Playground
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
+from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.testing.witness import Witness
 
 
-async def test_every_device_has_a_pod_and_the_fourth_pod_waits_for_one(tmp_path):
+async def test_fourth_pod_waits_until_a_device_is_released(tmp_path):
     async with DevCluster(3, clock=RunningClock(30)) as cluster, Witness(cluster.client) as witness:
         await cluster.nodes_ready()
         await manifests.create(cluster.client, manifests.read([EXAMPLES / "manifests" / "device_claims.yaml"]))
@@ -31,6 +31,6 @@ async def test_every_device_has_a_pod_and_the_fourth_pod_waits_for_one(tmp_path)
                 if claim.status.allocation is not None
             )
             assert chosen == ["gpu/any", "gpu/large", "gpu/large"]
-            [gone, *_] = [key for key in witness.pods if witness.node_of(key) == "node-1"]
-            await cluster.client.delete(POD, gone.removeprefix("default/"), "default")
-            await witness.until(lambda: gone not in witness.pods and phases() == full)
+            [deleted, *_] = [key for key in witness.pods if witness.node_of(key) == "node-1"]
+            await cluster.client.delete(POD, deleted.removeprefix("default/"), "default")
+            await witness.until(lambda: deleted not in witness.pods and phases() == full)

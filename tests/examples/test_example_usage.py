@@ -10,7 +10,7 @@ SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-async def test_a_kubeconfig_that_is_not_there_is_one_clear_line(script, tmp_path):
+async def test_missing_kubeconfig_is_a_one_line_error(script, tmp_path):
     missing = tmp_path / "nowhere"
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -28,5 +28,5 @@ async def test_a_kubeconfig_that_is_not_there_is_one_clear_line(script, tmp_path
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_its_docstring_says_how_to_run_it(script):
+def test_docstring_shows_how_to_run_the_script(script):
     assert f"python examples/{script.name} --kubeconfig" in script.read_text(encoding="utf-8")

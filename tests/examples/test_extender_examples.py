@@ -1,4 +1,4 @@
-"""The extender of the examples, as its own manifests start it, asked as the stock scheduler asks."""
+"""The extender examples, started as in their manifests, with requests recorded from the stock kube-scheduler."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ POD = {
 
 @pytest.fixture
 async def playground(tmp_path):
-    """Nodes with the names of those that the recorded questions are about."""
+    """A cluster with the nodes of the recorded requests."""
     async with DevCluster([make_node(name) for name in "abc"]) as cluster, Witness(cluster.client) as witness:
         await cluster.nodes_ready()
         kubeconfig = tmp_path / "kubeconfig"
@@ -45,7 +45,7 @@ async def playground(tmp_path):
 
 
 def arguments():
-    """What the Deployment starts the extender with, with the files where they are and a free port."""
+    """Return the extender's arguments in the Deployment, with local files and a free port."""
     container = next(
         each for each in DEPLOYMENT["spec"]["template"]["spec"]["containers"] if each["name"] == "extender"
     )
@@ -56,8 +56,8 @@ def arguments():
     ]
 
 
-class Asked:
-    """An extender, asked by the verbs of its scheduler's configuration."""
+class ExtenderClient:
+    """Sends requests to the paths in the scheduler's configuration."""
 
     def __init__(self, url, session, extender):
         self._url = url
@@ -73,25 +73,25 @@ class Asked:
 
 @asynccontextmanager
 async def running(playground, *command):
-    """The extender runs and knows the cluster; yields what it says, and a way to ask it."""
+    """Run the extender until it knows the cluster. Yields its output and a client."""
     async with playground.running("-m", "bayplan", *command) as output, aiohttp.ClientSession() as session:
         witness = playground.witness
         url = (await witness.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]
         await witness.until(lambda: "know 3 nodes" in output)
-        yield output, Asked(url, session, load_configuration(CONFIGURATION).extenders[0])
+        yield output, ExtenderClient(url, session, load_configuration(CONFIGURATION).extenders[0])
 
 
-async def test_it_says_what_its_scheduler_is_configured_with(playground):
+async def test_printed_configuration_matches_the_example(playground):
     async with running(playground, *arguments()) as (output, _):
         printed = re.search(r"^extenders:\n(?:[- ] .*\n)+", str(output), re.MULTILINE)
-    [mine] = yaml.safe_load(printed[0])["extenders"]
+    [printed_extender] = yaml.safe_load(printed[0])["extenders"]
     [configured] = yaml.safe_load(CONFIGURATION.read_text())["extenders"]
-    assert mine.pop("urlPrefix").startswith("http://127.0.0.1:")
+    assert printed_extender.pop("urlPrefix").startswith("http://127.0.0.1:")
     assert configured.pop("urlPrefix") == "http://127.0.0.1:8888"
-    assert mine == configured
+    assert printed_extender == configured
 
 
-async def test_it_answers_what_the_stock_scheduler_was_recorded_to_ask(playground):
+async def test_responses_to_recorded_requests(playground):
     async with running(playground, *arguments()) as (output, ask):
         for exchange in EXCHANGES:
             verb, request = exchange["verb"], exchange["request"]
@@ -114,7 +114,7 @@ async def test_it_answers_what_the_stock_scheduler_was_recorded_to_ask(playgroun
                 await playground.witness.until(lambda line=line: line in output)
 
 
-async def test_it_binds(playground):
+async def test_bind_request_binds_the_pod(playground):
     async with running(playground, *arguments()) as (output, ask):
         await playground.create(POD)
         pod = await playground.witness.until(lambda: playground.witness.pods.get("default/web"))
@@ -127,7 +127,7 @@ async def test_it_binds(playground):
 
 
 @pytest.mark.parametrize("policy", sorted(FOLDER.glob("*_policy.py")), ids=lambda policy: policy.stem)
-async def test_each_policy_runs_as_its_docstring_says(playground, policy):
+async def test_policy_runs_as_in_its_docstring(playground, policy):
     command = re.findall(r"^    bayplan (extender .*)$", policy.read_text(encoding="utf-8"), re.MULTILINE)[0]
     assert len(load_plugins([str(policy)])) == 1
     words = command.replace("examples/extender/", f"{FOLDER}/").split()
@@ -135,15 +135,15 @@ async def test_each_policy_runs_as_its_docstring_says(playground, policy):
         assert await ask("prioritize", EXCHANGES[1]["request"])
 
 
-async def test_the_manifests_are_accepted(playground):
+async def test_manifests_are_accepted(playground):
     await playground.create(*MANIFESTS)
     await playground.witness.until(lambda: len(playground.witness.pods) == 1)
     assert [each["kind"] for each in MANIFESTS if (each["apiVersion"], each["kind"]) not in KIND_OF] == []
 
 
 @pytest.mark.kubectl
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
-async def test_kubectl_puts_them_together(playground):
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
+async def test_kustomization_contains_the_files(playground):
     process = await asyncio.create_subprocess_exec(
         "kubectl",
         "--kubeconfig",
@@ -154,8 +154,8 @@ async def test_kubectl_puts_them_together(playground):
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    said = (await asyncio.wait_for(process.communicate(), 60))[0].decode()
-    assert process.returncode == 0, said
+    output = (await asyncio.wait_for(process.communicate(), 60))[0].decode()
+    assert process.returncode == 0, output
     listed = await playground.cluster.client.list(KIND_OF["v1", "ConfigMap"], "kube-system")
     maps = {each.metadata.name: each.data for each in listed.items}
     deployment = await playground.cluster.client.get(

@@ -21,18 +21,18 @@ async def test_pods_go_to_available_nodes(playground):
     assert {witness.node_of(key) for key in witness.pods} <= {"node-b", "node-cronjob"}
 
 
-async def test_an_error_of_the_server_is_logged_and_the_loop_goes_on(playground):
+async def test_server_errors_are_logged_and_the_loop_continues(playground):
     witness = playground.witness
     playground.cluster.server.faults.add(Fault(verb="create", subresource="binding", answer=500, times=2))
     playground.cluster.server.faults.add(Fault(verb="list", resource="nodes", answer=403, times=1, message="not today"))
     await playground.create(*manifest("nginx.yaml", "polling-scheduler"))
     async with playground.running(str(EXAMPLE), "--interval", "0.1") as output:
         await witness.until(lambda: len(witness.pods) == 3 and all(map(witness.node_of, witness.pods)))
-        assert "this round came to nothing: 403: not today" in output
+        assert "round failed: 403: not today" in output
         assert "500" in output
 
 
-async def test_both_choices_can_be_replaced(playground):
+async def test_both_choice_functions_can_be_replaced(playground):
     witness = playground.witness
     scheduler = runpy.run_path(str(EXAMPLE))["PollingScheduler"](
         playground.cluster.client,
@@ -45,7 +45,7 @@ async def test_both_choices_can_be_replaced(playground):
     await witness.until(lambda: [witness.node_of(key) for key in witness.pods] == ["node-b"] * 3)
 
 
-async def test_choosing_nothing_leaves_the_pod_waiting(playground):
+async def test_pod_stays_pending_when_no_node_is_chosen(playground):
     witness = playground.witness
     scheduler = runpy.run_path(str(EXAMPLE))["PollingScheduler"](
         playground.cluster.client, choose_node=lambda _pod, _available: None

@@ -5,7 +5,7 @@ import re
 from playground import EXAMPLES, manifest
 
 
-async def test_it_places_the_pods_of_the_deployment_and_tells_so(playground):
+async def test_pods_of_a_deployment_are_bound_with_an_event_and_a_log_line(playground):
     witness = playground.witness
     await playground.create(*manifest("nginx.yaml", "random-scheduler"))
     async with playground.running(str(EXAMPLES / "random_scheduler.py")) as output:
@@ -19,9 +19,9 @@ async def test_it_places_the_pods_of_the_deployment_and_tells_so(playground):
         assert re.search(r"priorities: \{'node-[a-z]+': \d+", str(output))
 
 
-async def test_a_pod_of_another_scheduler_is_not_its_business(playground):
+async def test_pods_of_another_scheduler_are_ignored(playground):
     witness = playground.witness
-    other, mine = manifest("nginx.yaml", "somebody-else")[0], manifest("nginx.yaml", "random-scheduler")[0]
+    other, mine = manifest("nginx.yaml", "another-scheduler")[0], manifest("nginx.yaml", "random-scheduler")[0]
     other["metadata"]["name"] = "other"
     await playground.create(other, mine)
     async with playground.running(str(EXAMPLES / "random_scheduler.py")) as output:

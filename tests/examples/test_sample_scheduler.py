@@ -20,29 +20,29 @@ WAYS = [
 
 
 @pytest.mark.parametrize("command", WAYS)
-async def test_it_tells_of_every_pod_of_its_scheduler_and_of_no_other(playground, command):
+async def test_plugin_logs_pods_of_its_scheduler_only(playground, command):
     witness = playground.witness
-    other = manifest("nginx.yaml", "somebody-else")[0]
+    other = manifest("nginx.yaml", "another-scheduler")[0]
     other["metadata"]["name"] = "other"
     await playground.create(other, *manifest("nginx.yaml", "sample-scheduler"))
     async with playground.running(*command) as output:
         await witness.until(lambda: sum(map(bool, map(witness.node_of, witness.pods))) == 3)
         bound = {key: witness.node_of(key) for key in witness.pods if witness.node_of(key)}
         for key, node in bound.items():
-            await witness.until(lambda told=f"pod {key} is bound to {node}\n": told in output)
+            await witness.until(lambda line=f"pod {key} is bound to {node}\n": line in output)
             assert f"pre filter called for pod {key}\n" in output
         assert "default/other" not in output
         assert "favoriteColor='#326CE5', favoriteNumber=7, thanksTo='thockin'" in output
 
 
-def test_the_configuration_enables_it_at_two_points():
+def test_configuration_enables_the_plugin_at_two_points():
     (profile,) = load_configuration(EXAMPLES / "sample-scheduler-config.yaml").profiles
     assert profile.schedulerName == "sample-scheduler"
     for point in ("preFilter", "postBind"):
         assert [plugin.name for plugin in getattr(profile.plugins, point).enabled] == ["sample"]
 
 
-def test_it_keeps_the_contract():
+def test_plugin_keeps_the_contract():
     (plugin,) = load_plugins([EXAMPLE])
-    check_contract(plugin, skip=["exercise"])  # it has nothing against any pod
+    check_contract(plugin, skip=["exercise"])  # it rejects nothing
     assert runpy.run_path(EXAMPLE)["SampleArguments"]().thanksTo == ""

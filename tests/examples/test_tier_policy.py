@@ -37,7 +37,7 @@ async def test_pods_stay_on_their_tier(playground, command):
         assert placed("nginx") <= {"node-a", "node-b"}
 
 
-async def test_a_pod_that_no_node_takes_waits_with_the_reason(playground):
+async def test_unschedulable_pod_stays_pending_with_the_reasons(playground):
     witness = playground.witness
     async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(pod("leader", nodeSelector={"tier": "control"}))
@@ -47,7 +47,7 @@ async def test_a_pod_that_no_node_takes_waits_with_the_reason(playground):
     assert event["note"].startswith(f"0/4 nodes are available: {reasons}")
 
 
-async def test_chance_decides_among_the_rest(playground):
+async def test_other_pods_are_spread_randomly(playground):
     witness = playground.witness
     async with playground.running("-m", "bayplan", "run", "--secure-port=0", "--plugin", POLICY):
         await playground.create(*(pod(f"pod-{number}") for number in range(20)))

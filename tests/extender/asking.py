@@ -1,4 +1,4 @@
-"""An extender that serves in this process, and a scheduler's way to ask it."""
+"""An extender in this process, and a client that sends requests like a scheduler."""
 
 from __future__ import annotations
 
@@ -10,48 +10,50 @@ from typing import Any
 
 import aiohttp
 
-from bayplan.client import InProcessClient
+from bayplan.client import Client
 from bayplan.config import parse_configuration
 from bayplan.config.types import API_VERSION, KIND
-from bayplan.extender.plugins import plugins_alone, plugins_of
+from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.extender.plugins import profile_of_plugins, profiles_of
 from bayplan.extender.running import RunningExtender, ServerSettings, running_extender
 from bayplan.framework.functions import filter_plugin
+from bayplan.testing.in_memory import make_client
 
 TIME = "2026-01-01T00:00:00Z"
 
 
 class Extender:
-    """What a scheduler sees of an extender."""
+    """An extender, as a scheduler sees it."""
 
     def __init__(self, running: RunningExtender, session: aiohttp.ClientSession) -> None:
         self.running = running
         self._session = session
 
     async def send(self, method: str, path: str, body: bytes | None = None, **options: Any) -> tuple[int, str, Any]:
-        """Status, text and headers of an answer."""
+        """Send a request. Returns the status, text and headers of the response."""
         data = None if body is None else io.BytesIO(body)
         async with self._session.request(method, self.running.server.url + path, data=data, **options) as answer:
             return answer.status, await answer.text(), answer.headers
 
     async def ask(self, verb: str, **args: Any) -> Any:
-        """The answer, as a scheduler reads it: nothing but status 200 will do."""
+        """The response to a request, which must have status 200."""
         status, text, headers = await self.send("POST", f"/{verb}", json.dumps(args).encode())
         assert status == 200, text
         assert headers["Content-Type"].startswith("application/json")
         return json.loads(text)
 
     async def fail(self, verb: str, **args: Any) -> tuple[int, str]:
-        """Status and text of an answer that a scheduler takes for a failure."""
+        """The status and text of a response that is an error for a scheduler."""
         status, text, _ = await self.send("POST", f"/{verb}", json.dumps(args).encode())
         assert status != 200
         return status, text
 
     async def filter(self, *names: str, **args: Any) -> Any:
-        """The answer to a question about names of nodes."""
+        """The response to a filter request with names of nodes."""
         return await self.ask("filter", **{"Pod": pod(), "Nodes": None, "NodeNames": list(names), **args})
 
     async def filter_whole(self, *nodes: dict[str, Any], **args: Any) -> Any:
-        """The answer to a question about whole nodes."""
+        """The response to a filter request with whole nodes."""
         return await self.ask("filter", **{"Pod": pod(), "Nodes": {"metadata": {}, "items": nodes}, **args})
 
     async def scores(self, *nodes: dict[str, Any], **args: Any) -> dict[str, int]:
@@ -63,18 +65,18 @@ class Extender:
 @asynccontextmanager
 async def serving(
     *plugins: Any,
-    client: InProcessClient | None = None,
+    client: Client | None = None,
     configuration: dict[str, Any] | None = None,
     synced: bool = True,
     **settings: Any,
 ) -> AsyncIterator[Extender]:
-    """An extender with these plugins; with a client, it knows the cluster when it is entered."""
+    """An extender with these plugins. With a client, it has synced with the cluster when the context is entered."""
 
     def build(handle):
         if configuration is None:
-            return plugins_alone(plugins, handle)
+            return profile_of_plugins(plugins, handle)
         document = {"apiVersion": API_VERSION, "kind": KIND, **configuration}
-        return plugins_of(parse_configuration(document), plugins, handle)
+        return profiles_of(parse_configuration(document), plugins, handle)
 
     async with (
         running_extender(build, client, ServerSettings(**settings)) as running,
@@ -109,12 +111,9 @@ def pod(name: str = "web", *, on: str | None = None, cpu: str = "1", **spec: Any
     }
 
 
-def cluster(*names: str, pods: tuple[dict[str, Any], ...] = ()) -> InProcessClient:
+def cluster(*names: str, pods: tuple[dict[str, Any], ...] = ()) -> InMemoryClient:
     """A client of a cluster with these nodes and pods."""
-    nodes = [node(name) for name in names]
-    for each in nodes:
-        del each["metadata"]["resourceVersion"]
-    return InProcessClient([*nodes, *pods])
+    return make_client(*(node(name) for name in names), *pods)
 
 
 @filter_plugin

@@ -1,4 +1,4 @@
-"""`bayplan extender` as a process of its own."""
+"""`bayplan extender` as a process."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from pathlib import Path
 
 
 class Command:
-    """`bayplan extender` as a process of its own, with the lines that it has said."""
+    """`bayplan extender` as a process, with its output."""
 
     def __init__(self, process):
         self.process = process
-        self.said = ""
-        self.complained = ""
+        self.output = ""
+        self.errors = ""
         self._reading = asyncio.gather(self._read(), self._read_errors())
 
     async def _read(self):
         async for line in self.process.stdout:
-            self.said += line.decode()
+            self.output += line.decode()
 
     async def _read_errors(self):
         async for line in self.process.stderr:
-            self.complained += line.decode()
+            self.errors += line.decode()
 
     async def ended(self):
-        """Its exit status."""
+        """Wait for its exit status."""
         async with asyncio.timeout(20):
             await self.process.wait()
             await self._reading
@@ -36,18 +36,18 @@ class Command:
 
     async def until(self, condition):
         async with asyncio.timeout(20):
-            while not (found := condition()):  # noqa: ASYNC110 - what a process says is no event
+            while not (found := condition()):  # noqa: ASYNC110 - output of a process has no event
                 await asyncio.sleep(0.02)
             return found
 
     async def serving(self):
-        """Where it serves, when it has said all."""
-        return (await self.until(lambda: re.search(r"urlPrefix: (\S+)(?s:.)*nodeCacheCapable", self.said)))[1]
+        """Wait for its output, and return its URL."""
+        return (await self.until(lambda: re.search(r"urlPrefix: (\S+)(?s:.)*nodeCacheCapable", self.output)))[1]
 
     @property
     def snippet(self):
-        """What it says is to be put into the configuration of the scheduler in front."""
-        return self.said[self.said.index("extenders:") :]
+        """The part for the configuration of the other scheduler."""
+        return self.output[self.output.index("extenders:") :]
 
 
 @asynccontextmanager

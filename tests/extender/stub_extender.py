@@ -1,4 +1,4 @@
-"""An extender on loopback that answers as told, for the tests of those who ask extenders."""
+"""An extender on loopback with scripted responses, for tests of the client."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any, Self
 from aiohttp import web
 
 HANG_UP = object()
-"""An answer: the connection is closed without one."""
+"""A response: close the connection."""
 NEVER = object()
-"""An answer: none, for as long as the extender lives."""
+"""A response: none, until the extender ends."""
 
 
 class StubExtender:
-    """Notes what it is asked. `answers` by verb: a value for JSON, bytes for a body, a number for a status.
+    """Records its requests. `answers` are responses by verb: a value for JSON, bytes for a body, a number for a status.
 
-    A tuple stands for answers one after the other, the last of them for ever. A function is called with the question,
-    and awaited if need be, and what it returns is one of those. Without `keep_alive` every connection is closed after
-    its answer. `users` are those who asked, by their certificates.
+    A tuple has one response per request; the last one is repeated. A function is called with the request, awaited if it
+    is asynchronous, and returns one of these. Without `keep_alive`, connections are closed after each response. `users`
+    are the names in the client certificates.
     """
 
     def __init__(self, tls: ssl.SSLContext | None = None, *, keep_alive: bool = True, **answers: Any) -> None:

@@ -1,4 +1,4 @@
-"""Extenders as a client asks them: who is asked about what, what answers mean, and what becomes of bad ones."""
+"""The client for extenders: which ones it calls, how it interprets responses, and how it handles errors."""
 
 from __future__ import annotations
 
@@ -68,17 +68,19 @@ def never(why="never"):
     ("fields", "answer", "left", "refused"),
     [
         pytest.param({}, RESULT, "bc", {}, id="names"),
-        pytest.param({}, {"nodenames": ["b"], "else": 1}, "b", {}, id="names in another case, and unknown fields"),
+        pytest.param({}, {"nodenames": ["b"], "else": 1}, "b", {}, id="names in another case and unknown fields"),
         pytest.param({}, {"NodeNames": ["c", "a"]}, "ca", {}, id="in another order"),
-        pytest.param({}, {"NodeNames": []}, "", {}, id="none left"),
-        pytest.param({}, {"NodeNames": ["b", "b"]}, "b", {}, id="twice"),
-        pytest.param({}, {}, "", {}, id="nothing said is none left"),
-        pytest.param({}, b"null", "", {}, id="null is none left"),
-        pytest.param({}, {"NodeNames": None, "Nodes": named("a")}, "a", {}, id="nodes where names were asked for"),
-        pytest.param({}, {"NodeNames": ["b"], "Nodes": named("a")}, "b", {}, id="names first, where asked for"),
+        pytest.param({}, {"NodeNames": []}, "", {}, id="no nodes"),
+        pytest.param({}, {"NodeNames": ["b", "b"]}, "b", {}, id="duplicates"),
+        pytest.param({}, {}, "", {}, id="an empty result means no nodes"),
+        pytest.param({}, b"null", "", {}, id="null means no nodes"),
+        pytest.param({}, {"NodeNames": None, "Nodes": named("a")}, "a", {}, id="nodes in response to names"),
+        pytest.param(
+            {}, {"NodeNames": ["b"], "Nodes": named("a")}, "b", {}, id="names override nodes in response to names"
+        ),
         pytest.param({"nodeCacheCapable": False}, {"Nodes": named("a", "c")}, "ac", {}, id="nodes"),
         pytest.param({"nodeCacheCapable": False}, {"Nodes": {"items": None}}, "", {}, id="no nodes"),
-        pytest.param({"nodeCacheCapable": False}, RESULT, "", {}, id="names where nodes were asked for do not count"),
+        pytest.param({"nodeCacheCapable": False}, RESULT, "", {}, id="names in response to nodes are ignored"),
         pytest.param(
             {},
             {**RESULT, "FailedNodes": {"a": "no", "x": "?"}, "FailedAndUnresolvableNodes": {"y": "never"}},
@@ -91,9 +93,9 @@ def never(why="never"):
             {"FailedNodes": {"a": "no", "b": "no"}, "FailedAndUnresolvableNodes": {"a": "never"}},
             "",
             {"a": never(), "b": no()},
-            id="what nothing helps comes first",
+            id="unresolvable overrides failed",
         ),
-        pytest.param({"filterVerb": ""}, 500, "abc", {}, id="one that does not filter"),
+        pytest.param({"filterVerb": ""}, 500, "abc", {}, id="an extender that does not filter"),
     ],
 )
 async def test_filter(cluster, fields, answer, left, refused):
@@ -105,60 +107,60 @@ async def test_filter(cluster, fields, answer, left, refused):
 
 FAILURES = [
     pytest.param(500, "failed {verb} with extender at URL {url}/{verb}, code 500", id="500"),
-    pytest.param(204, "failed {verb} with extender at URL {url}/{verb}, code 204", id="any status but 200"),
-    pytest.param(HANG_UP, "extender at URL {url}/{verb}: it closed the connection", id="hangs up"),
-    pytest.param(NEVER, "extender at URL {url}/{verb}: no answer within 0.2 s", id="no answer in time"),
-    pytest.param(b"<html>", "extender at URL {url}/{verb}: the answer cannot be read: not JSON", id="no JSON"),
-    pytest.param(b"", "extender at URL {url}/{verb}: the answer cannot be read", id="nothing"),
-    pytest.param(b'"yes"', "extender at URL {url}/{verb}: the answer cannot be read: body: Expected", id="other JSON"),
+    pytest.param(204, "failed {verb} with extender at URL {url}/{verb}, code 204", id="another status than 200"),
+    pytest.param(HANG_UP, "extender at URL {url}/{verb}: it closed the connection", id="closed connection"),
+    pytest.param(NEVER, "extender at URL {url}/{verb}: no response within 0.2 s", id="timeout"),
+    pytest.param(b"<html>", "extender at URL {url}/{verb}: invalid response: not JSON", id="not JSON"),
+    pytest.param(b"", "extender at URL {url}/{verb}: invalid response", id="empty body"),
+    pytest.param(b'"yes"', "extender at URL {url}/{verb}: invalid response: body: Expected", id="another JSON type"),
 ]
 
 
-def in_trouble(told, stub, verb):
-    return told.format(verb=verb, url=stub.url)
+def in_trouble(message, stub, verb):
+    return message.format(verb=verb, url=stub.url)
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         *FAILURES,
-        pytest.param({"NodeNames": ["b"], "Error": "out of order"}, "out of order", id="says so"),
+        pytest.param({"NodeNames": ["b"], "Error": "out of order"}, "out of order", id="an error in the result"),
         pytest.param(
             {"NodeNames": ["z"]},
             'extender "{url}" claims a filtered node "z" which is not found in the input node list',
-            id="a node that was not asked about",
+            id="an unknown node name",
         ),
         pytest.param(
             {"Nodes": named("z")},
             'extender "{url}" claims a filtered node "z" which is not found in the input node list',
-            id="a whole node that was not asked about",
+            id="an unknown whole node",
         ),
-        pytest.param({"Nodes": {"items": [7]}}, "{url}: a node in the answer cannot be read", id="a node that is none"),
-        pytest.param({"NodeNames": "b"}, "{url}/filter: the answer cannot be read: NodeNames", id="no list"),
+        pytest.param({"Nodes": {"items": [7]}}, "{url}: invalid node in the response", id="an invalid node"),
+        pytest.param({"NodeNames": "b"}, "{url}/filter: invalid response: NodeNames", id="not a list"),
     ],
 )
-async def test_a_filter_that_fails_fails_the_attempt_unless_it_may_be_ignored(cluster, caplog, answer, told):
+async def test_a_failed_filter_fails_the_attempt_unless_the_extender_is_ignorable(cluster, caplog, answer, message):
     async with StubExtender(filter=answer) as stub, StubExtender(filter=RESULT) as other:
         failing = configured(stub, httpTimeout="200ms")
         with pytest.raises(ExtenderError) as caught:
             await asked(filtering(cluster), failing, configured(other))
-        assert in_trouble(told, stub, "filter") in str(caught.value)
+        assert in_trouble(message, stub, "filter") in str(caught.value)
         assert other.asked == []
         failing.ignorable = True
         result = await asked(filtering(cluster), failing, configured(other))
         assert list(result.left) == ["b", "c"]
         assert other.questions("filter")[0]["NodeNames"] == ["a", "b", "c"]
-    assert f"extender {stub.url} is passed over in filter" in caplog.text
+    assert f"ignoring extender {stub.url} in filter" in caplog.text
 
 
-async def test_nobody_there(cluster):
+async def test_an_extender_that_cannot_be_reached(cluster):
     async with StubExtender(filter=RESULT) as stub:
         extender = configured(stub)
     with pytest.raises(ExtenderError, match=r"extender at URL http://.*/filter: cannot be reached: "):
         await asked(filtering(cluster), extender)
 
 
-async def test_each_extender_gets_what_those_before_left_and_ignorable_ones_come_last(cluster):
+async def test_each_extender_gets_the_remaining_nodes_and_ignorable_ones_come_last(cluster):
     async with (
         StubExtender(filter={"NodeNames": ["c"], "FailedNodes": {"b": "last"}}) as ignorable,
         StubExtender(filter={"NodeNames": ["c", "b"], "FailedNodes": {"a": "first"}}) as first,
@@ -178,7 +180,7 @@ async def test_each_extender_gets_what_those_before_left_and_ignorable_ones_come
     assert result.refused == {"a": no("first"), "b": no("last")}
 
 
-async def test_nobody_is_asked_about_no_nodes(cluster):
+async def test_extenders_are_not_called_without_nodes(cluster):
     async with StubExtender(filter={"NodeNames": []}) as first, StubExtender(filter=RESULT) as second:
         result = await asked(filtering(cluster), configured(first), configured(second))
     assert (list(result.left), second.asked) == ([], [])
@@ -189,13 +191,13 @@ async def test_nobody_is_asked_about_no_nodes(cluster):
     [
         pytest.param([{"Host": "a", "Score": 3}, {"Host": "b", "Score": 10}], 1, {"a": 30, "b": 100}, id="scaled"),
         pytest.param([{"Host": "a", "Score": 3}], 7, {"a": 210}, id="weighted"),
-        pytest.param([{"host": "a", "score": 1}, {}], 1, {"a": 10, "": 0}, id="in another case, and empty"),
-        pytest.param([{"Host": "z", "Score": 1}], 1, {"z": 10}, id="of an unknown node"),
-        pytest.param([{"Host": "a", "Score": 1}, {"Host": "a", "Score": 2}], 1, {"a": 30}, id="twice adds up"),
+        pytest.param([{"host": "a", "score": 1}, {}], 1, {"a": 10, "": 0}, id="another case and empty fields"),
+        pytest.param([{"Host": "z", "Score": 1}], 1, {"z": 10}, id="an unknown node"),
+        pytest.param([{"Host": "a", "Score": 1}, {"Host": "a", "Score": 2}], 1, {"a": 30}, id="duplicates are added"),
         pytest.param([{"Host": "a", "Score": -5}], 1, {"a": -50}, id="below 0"),
         pytest.param([{"Host": "a", "Score": 1000}], 1, {"a": 10000}, id="above 10"),
-        pytest.param([{"Host": "a", "Score": 2**62}], 1, {"a": -(2**63)}, id="beyond what Go multiplies"),
-        pytest.param([{"Host": "a", "Score": 2**63}], 1, {}, id="beyond what Go reads"),
+        pytest.param([{"Host": "a", "Score": 2**62}], 1, {"a": -(2**63)}, id="overflow of int64"),
+        pytest.param([{"Host": "a", "Score": 2**63}], 1, {}, id="beyond int64"),
         pytest.param([{"Host": "a", "Score": 1.5}], 1, {}, id="a fraction"),
         pytest.param([], 1, {}, id="none"),
         pytest.param(b"null", 1, {}, id="null"),
@@ -206,15 +208,15 @@ async def test_prioritize(cluster, answer, weight, scores):
         assert await asked(scoring(cluster), configured(stub, weight=weight)) == scores
 
 
-@pytest.mark.parametrize(("answer", "told"), FAILURES)
-async def test_a_prioritize_that_fails_adds_nothing(cluster, caplog, answer, told):
+@pytest.mark.parametrize(("answer", "message"), FAILURES)
+async def test_a_failed_prioritize_adds_nothing(cluster, caplog, answer, message):
     async with StubExtender(prioritize=answer) as stub, StubExtender(prioritize=[{"Host": "a", "Score": 1}]) as other:
         extenders = configured(stub, httpTimeout="200ms"), configured(other)
         assert await asked(scoring(cluster), *extenders) == {"a": 10}
-    assert in_trouble(told, stub, "prioritize") in caplog.text
+    assert in_trouble(message, stub, "prioritize") in caplog.text
 
 
-async def test_all_prioritize_at_once(cluster):
+async def test_prioritize_calls_all_extenders_concurrently(cluster):
     together = asyncio.Barrier(3)
 
     async def answer(question):
@@ -236,7 +238,7 @@ async def test_all_prioritize_at_once(cluster):
         pytest.param(
             {"b": {"Pods": [{"UID": "default-on-b"}]}, "a": {"Pods": [{"UID": "default-on-a"}]}},
             [("b", ["on-b"], 0), ("a", ["on-a"], 0)],
-            id="in its order",
+            id="in the order of the response",
         ),
         pytest.param({"c": {"Pods": [{"UID": "default-on-c"}]}}, [("c", ["on-c"], 0)], id="another node"),
         pytest.param({}, [], id="none"),
@@ -250,28 +252,28 @@ async def test_preempt(cluster, answer, left):
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         *FAILURES,
         pytest.param(
             {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "ghost"}]}}},
             "extender: {url} claims to preempt pod (UID: ghost) on node: a, but the pod is not found on that node",
-            id="a pod that is not there",
+            id="an unknown pod",
         ),
         pytest.param(
             {"NodeNameToMetaVictims": {"z": {"Pods": []}}},
             'extender {url} wants to preempt on node "z", which does not exist',
-            id="a node that does not exist",
+            id="an unknown node",
         ),
     ],
 )
-async def test_a_preempt_that_fails(cluster, answer, told):
+async def test_a_failed_preempt(cluster, answer, message):
     question = preempting(cluster)
     async with StubExtender(preempt=answer) as stub:
         failing = configured(stub, httpTimeout="200ms")
         with pytest.raises(ExtenderError) as caught:
             await asked(question, failing)
-        assert in_trouble(told, stub, "preempt") in str(caught.value)
+        assert in_trouble(message, stub, "preempt") in str(caught.value)
         failing.ignorable = True
         assert await asked(question, failing) == question.candidates
 
@@ -287,7 +289,7 @@ async def test_a_candidate_without_victims(cluster, victims):
     assert [each.node_name for each in left] == ["b"]
 
 
-async def test_each_extender_gets_the_candidates_that_those_before_left(cluster):
+async def test_each_extender_gets_the_remaining_candidates(cluster):
     question = preempting(cluster)
     kept = {"b": {"Pods": [{"UID": question.candidates[1].victims[0].uid}], "NumPDBViolations": 0}}
     async with (
@@ -308,15 +310,16 @@ async def test_bind():
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [*FAILURES, pytest.param({"Error": "out of order"}, "out of order", id="says so")]
+    ("answer", "message"),
+    [*FAILURES, pytest.param({"Error": "out of order"}, "out of order", id="an error in the result")],
 )
-async def test_a_bind_that_fails_is_sent_once(answer, told):
+async def test_a_failed_bind_is_not_retried(answer, message):
     async with StubExtender(bind=answer) as stub:
         failing = configured(stub, httpTimeout="200ms")
         async with HttpExtenders([failing]) as client:
             with pytest.raises(ExtenderError) as caught:
                 await client.bind(POD, "a")
-        assert in_trouble(told, stub, "bind") in str(caught.value)
+        assert in_trouble(message, stub, "bind") in str(caught.value)
         assert stub.verbs() == ["bind"]
         failing.ignorable = True
         async with HttpExtenders([failing]) as client:
@@ -333,10 +336,10 @@ def wanting(**resources):
 @pytest.mark.parametrize(
     ("pod", "interested"),
     [
-        pytest.param(make_pod("p", cpu="1"), False, id="none of it"),
+        pytest.param(make_pod("p", cpu="1"), False, id="no managed resource"),
         pytest.param(wanting(requests={"example.com/gpu": "1"}), True, id="requests"),
         pytest.param(wanting(limits={"example.com/gpu": "1"}), True, id="limits"),
-        pytest.param(wanting(requests={"example.com/other": "1"}), False, id="something like it"),
+        pytest.param(wanting(requests={"example.com/other": "1"}), False, id="another resource"),
         pytest.param(
             make_pod("p", spec={"initContainers": [{"name": "i", "resources": {"limits": {"example.com/gpu": "1"}}}]}),
             True,
@@ -360,17 +363,17 @@ async def test_managed_resources(cluster, pod, interested):
     [
         pytest.param({"filterVerb": "f"}, True, True, id="filter"),
         pytest.param({"prioritizeVerb": "p"}, True, True, id="prioritize"),
-        pytest.param({"filterVerb": "f", "nodeCacheCapable": True}, True, False, id="with nodes of its own"),
+        pytest.param({"filterVerb": "f", "nodeCacheCapable": True}, True, False, id="filter with nodeCacheCapable"),
         pytest.param({"preemptVerb": "p"}, True, False, id="preempt"),
         pytest.param({"bindVerb": "b"}, False, False, id="bind"),
     ],
 )
-def test_what_is_needed_of_a_cycle(fields, have_a_say, want_nodes):
+def test_which_extenders_a_cycle_needs(fields, have_a_say, want_nodes):
     client = HttpExtenders([Extender(urlPrefix="http://127.0.0.1:1", **fields)])
     assert (client.have_a_say(POD), client.want_nodes) == (have_a_say, want_nodes)
 
 
-async def test_a_connection_is_kept_and_a_broken_one_replaced(cluster):
+async def test_connections_are_reused_and_broken_ones_replaced(cluster):
     answers = RESULT, RESULT, HANG_UP, RESULT
     async with StubExtender(filter=answers) as stub, HttpExtenders([configured(stub)]) as client:
         for _ in range(3):
@@ -379,20 +382,20 @@ async def test_a_connection_is_kept_and_a_broken_one_replaced(cluster):
     assert len(stub.connections) == 2
 
 
-async def test_trouble_is_told_once_until_it_is_over(cluster, caplog):
+async def test_an_error_is_logged_once_until_the_extender_works_again(cluster, caplog):
     answers = 500, 500, [], 500
     async with StubExtender(prioritize=answers) as stub, HttpExtenders([configured(stub)]) as client:
         for _ in range(4):
             await client.answer(scoring(cluster))
-    told = [record.message.partition(stub.url)[2] for record in caplog.records if record.levelname == "WARNING"]
-    assert [text.partition(":")[0] for text in told] == [
-        " is passed over in prioritize",
-        " answers again in prioritize",
-        " is passed over in prioritize",
+    messages = [record.message.partition(stub.url)[2] for record in caplog.records if record.levelname == "WARNING"]
+    assert [text.partition(":")[0] for text in messages] == [
+        " in prioritize",
+        " works again in prioritize",
+        " in prioritize",
     ]
 
 
-async def test_whole_objects_are_sent_with_what_is_not_known_here():
+async def test_whole_objects_are_sent_with_unknown_fields():
     document = {
         "kind": "Pod",
         "apiVersion": "v1",

@@ -1,4 +1,4 @@
-"""What kube-scheduler and an extender said to each other: asked alike, this client says and concludes the same."""
+"""Recorded exchanges of kube-scheduler and an extender: this client sends and concludes the same."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ EXCHANGES = [
 
 
 def from_server(kind, sent):
-    """The JSON from which kube-scheduler made what it sent."""
+    """The JSON that kube-scheduler's request was made from."""
     metadata = {**sent["metadata"], "managedFields": [{"manager": "kubectl"}]}
     return json.dumps({"kind": kind, "apiVersion": "v1", **sent, "metadata": metadata}).encode()
 
 
 def state_of(request):
-    """A cluster with the nodes and pods that are spoken of."""
+    """A cluster with the nodes and pods of the exchange."""
     state = ClusterState()
     names = request.get("NodeNames") or request.get("NodeNameToMetaVictims") or request.get("NodeNameToVictims") or ()
     sent = request["Nodes"]["items"] if request.get("Nodes") else [{"metadata": {"name": name}} for name in names]

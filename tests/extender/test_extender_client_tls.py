@@ -1,4 +1,4 @@
-"""TLS towards extenders: who is trusted, who we are, and configurations that cannot work."""
+"""TLS with extenders: trusted CAs, client certificates, and invalid configurations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-OURS, OTHERS = Authority(), Authority("somebody else")
+OURS, OTHERS = Authority(), Authority()
 
 
 def data(pem):
@@ -37,7 +37,7 @@ def written(folder, name, content):
 
 @pytest.fixture
 def serving(tmp_path):
-    """Makes the context of a server named `host`, which asks for certificates of our authority if told to."""
+    """Makes the context of a server named `host`. With `clients`, it requires certificates from our CA."""
 
     def context(host="127.0.0.1", *, clients=False):
         pair = OURS.server(host)
@@ -74,11 +74,11 @@ CA = data(OURS.certificate)
 @pytest.mark.parametrize(
     ("tls", "host"),
     [
-        pytest.param({}, "127.0.0.1", id="anybody, as no authority is given"),
-        pytest.param({"insecure": True, "https": False}, "127.0.0.1", id="anybody, as it says"),
-        pytest.param({"caData": CA}, "127.0.0.1", id="an authority"),
-        pytest.param({"caData": CA, "https": False}, "127.0.0.1", id="an authority, whatever enableHTTPS says"),
-        pytest.param({"caData": CA, "serverName": "ext.example"}, "ext.example", id="by another name"),
+        pytest.param({}, "127.0.0.1", id="any certificate, without a CA"),
+        pytest.param({"insecure": True, "https": False}, "127.0.0.1", id="any certificate, with insecure"),
+        pytest.param({"caData": CA}, "127.0.0.1", id="a CA"),
+        pytest.param({"caData": CA, "https": False}, "127.0.0.1", id="a CA without enableHTTPS"),
+        pytest.param({"caData": CA, "serverName": "ext.example"}, "ext.example", id="another server name"),
     ],
 )
 async def test_trusted(serving, tls, host):
@@ -87,21 +87,23 @@ async def test_trusted(serving, tls, host):
 
 
 @pytest.mark.parametrize(
-    ("tls", "told"),
+    ("tls", "message"),
     [
-        pytest.param({"https": False}, "its certificate is not trusted", id="an authority that the system lacks"),
-        pytest.param({"https": False, "serverName": "x"}, "its certificate is not trusted", id="the same by name"),
-        pytest.param({"caData": data(OTHERS.certificate)}, "its certificate is not trusted", id="another authority"),
-        pytest.param({"caData": CA, "serverName": "ext.example"}, "mismatch", id="another name"),
+        pytest.param({"https": False}, "its certificate is not trusted", id="a CA that the system doesn't trust"),
+        pytest.param(
+            {"https": False, "serverName": "x"}, "its certificate is not trusted", id="the same with a server name"
+        ),
+        pytest.param({"caData": data(OTHERS.certificate)}, "its certificate is not trusted", id="another CA"),
+        pytest.param({"caData": CA, "serverName": "ext.example"}, "mismatch", id="a wrong name"),
     ],
 )
-async def test_not_trusted(serving, tls, told):
+async def test_not_trusted(serving, tls, message):
     async with StubExtender(serving(), filter=ANSWER) as stub:
-        with pytest.raises(ExtenderError, match=told):
+        with pytest.raises(ExtenderError, match=message):
             await left_by(configured(stub, **tls))
 
 
-async def test_an_authority_in_a_file_counts_less_than_data(serving, tmp_path):
+async def test_ca_data_overrides_a_ca_file(serving, tmp_path):
     ours, others = (written(tmp_path, f"{n}.pem", each.certificate) for n, each in enumerate((OURS, OTHERS)))
     async with StubExtender(serving(), filter=ANSWER) as stub:
         assert await left_by(configured(stub, caFile=ours)) == ["a"]
@@ -120,7 +122,7 @@ async def test_a_client_certificate(serving, tmp_path):
             await left_by(configured(stub, caData=CA))
 
 
-async def test_a_client_certificate_is_read_again_when_its_files_change(serving, tmp_path, caplog):
+async def test_a_client_certificate_is_reloaded_when_its_files_change(serving, tmp_path, caplog):
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
 
     def replace(path, content):
@@ -150,12 +152,14 @@ PAIR = OURS.client("bayplan")
 
 
 @pytest.mark.parametrize(
-    ("tls", "told"),
+    ("tls", "message"),
     [
-        pytest.param({"insecure": True, "caData": CA}, "extenders[0].tlsConfig.insecure: Forbidden: ", id="both"),
-        pytest.param({"caData": "?"}, "extenders[0].tlsConfig.caData: expected base64", id="no base64"),
-        pytest.param({"caData": data(b"x")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="no PEM"),
-        pytest.param({"caData": data(b"\xff")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="no text"),
+        pytest.param(
+            {"insecure": True, "caData": CA}, "extenders[0].tlsConfig.insecure: Forbidden: ", id="insecure with a CA"
+        ),
+        pytest.param({"caData": "?"}, "extenders[0].tlsConfig.caData: expected base64", id="not base64"),
+        pytest.param({"caData": data(b"x")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="not PEM"),
+        pytest.param({"caData": data(b"\xff")}, "extenders[0].tlsConfig.caData: no certificates in PEM", id="not text"),
         pytest.param(
             {"caFile": "/nowhere/ca.pem"},
             'extenders[0].tlsConfig.caFile: Invalid value: "/nowhere/ca.pem": cannot be read: No such file',
@@ -164,16 +168,16 @@ PAIR = OURS.client("bayplan")
         pytest.param(
             {"certData": data(PAIR.certificate), "keyData": data(OURS.client("x").key)},
             "extenders[0].tlsConfig.certData: no certificate in PEM with its key",
-            id="not its key",
+            id="another key",
         ),
     ],
 )
-def test_what_cannot_work_is_told_at_once(tls, told):
+def test_invalid_settings_are_rejected(tls, message):
     with pytest.raises(ConfigurationError) as caught:
         HttpExtenders([Extender(urlPrefix="https://127.0.0.1:1", tlsConfig=ExtenderTLSConfig(**tls))])
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_half_a_client_certificate_is_not_sent(caplog):
+def test_a_client_certificate_without_a_key_is_not_sent(caplog):
     HttpExtenders([Extender(tlsConfig=ExtenderTLSConfig(certData=data(PAIR.certificate)))])
-    assert "extenders[0].tlsConfig: a client certificate needs both" in caplog.text
+    assert "extenders[0].tlsConfig: not sending a client certificate" in caplog.text

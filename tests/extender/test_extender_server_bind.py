@@ -1,4 +1,4 @@
-"""What `bind` does and answers."""
+"""The verb bind."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 from asking import cluster, no_c, pod, serving
 
 from bayplan import SKIP, Plugin
-from bayplan.api.kinds import EVENT, POD
-from bayplan.client import ApiError, TransportError
+from bayplan.api.kinds import CORE_EVENT, POD
+from bayplan.devcluster.apiserver import Fault
+from bayplan.testing.in_memory import load, stored
 
 pytestmark = pytest.mark.feature("Serving as an extender: bind")
 
@@ -18,7 +19,7 @@ BINDING = "binding default/web to a: "
 
 
 class Labels(Plugin):
-    """Says where it binds, and leaves it to the next."""
+    """Records the node, and skips."""
 
     name = "Labels"
     seen: list[str]
@@ -70,25 +71,26 @@ async def test_a_pod_is_bound(client, plugin):
         assert Labels.seen == ["bind default/web to a", "bound default/web to a"]
 
 
-async def test_whoever_asks_twice_is_told_twice_that_all_is_well(client):
+async def test_a_repeated_request_succeeds_again(client):
     async with serving(no_c, client=client) as extender:
         for _ in range(2):
             assert await extender.ask("bind", **ARGS) == {"Error": ""}
         answer = await extender.ask("bind", **ARGS | {"Node": "b"})
-    assert answer["Error"] == 'binding default/web to b: 409 Conflict: pods "web" is already assigned to node "a"'
+    why = 'Operation cannot be fulfilled on pods/binding "web": pod web is already assigned to node "a"'
+    assert answer["Error"] == f"binding default/web to b: 409 Conflict: {why}"
 
 
-async def test_a_pod_that_is_not_known_yet_is_read():
+async def test_an_unknown_pod_is_read():
     client = cluster("a")
-    client.fail("list", POD, TransportError("down", sent=False), times=1000)
+    client.server.faults.add(Fault(verb="list", resource="pods", drop="before"))
     async with serving(no_c, client=client, synced=False) as extender:
-        await client.create(POD, pod())
+        load(client.server, pod())
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
         assert await bound_to(client) == "a"
 
 
-async def test_an_answer_that_is_lost_is_looked_for(client):
-    client.fail("bind", POD, TransportError("reset", sent=True), carried_out=True)
+async def test_after_a_lost_response_the_pod_is_read(client):
+    client.server.faults.add(Fault(subresource="binding", drop="after", times=1))
     async with serving(no_c, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
 
@@ -96,12 +98,20 @@ async def test_an_answer_that_is_lost_is_looked_for(client):
 @pytest.mark.parametrize(
     ("failure", "error"),
     [
-        pytest.param(ApiError(403, "Forbidden", "you may not"), "403 Forbidden: you may not", id="not allowed"),
-        pytest.param(TransportError("reset", sent=True), "reset", id="no answer"),
+        pytest.param(
+            {"answer": 403, "reason": "Forbidden", "message": "you may not"},
+            "403 Forbidden: you may not",
+            id="forbidden",
+        ),
+        pytest.param(
+            {"drop": "before"},
+            "POST /api/v1/namespaces/default/pods/web/binding: the server closed the connection",
+            id="no response",
+        ),
     ],
 )
-async def test_the_server_will_not(client, failure, error):
-    client.fail("bind", POD, failure)
+async def test_errors_of_the_api_server(client, failure, error):
+    client.server.faults.add(Fault(subresource="binding", **failure))
     async with serving(no_c, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": BINDING + error}
     assert await bound_to(client) is None
@@ -111,24 +121,24 @@ async def test_the_server_will_not(client, failure, error):
     ("plugin", "args", "error"),
     [
         pytest.param(no_c, {"PodName": "gone"}, 'pods "gone" not found', id="no such pod"),
-        pytest.param(no_c, {"PodUID": "other"}, "pod default/web has uid uid-web now, not other", id="another pod"),
+        pytest.param(no_c, {"PodUID": "other"}, "pod default/web has uid uid-web, not other", id="another pod"),
         pytest.param(no_c, {"Node": ""}, "the request has no Node", id="no node"),
         pytest.param(no_c, {"PodName": ""}, "the request has no PodName", id="no name"),
         pytest.param(no_c, {"PodNamespace": None}, "the request has no PodNamespace", id="no namespace"),
-        pytest.param(no_c, {"PodName": "../../nodes"}, "cannot be the name of an object", id="a path"),
+        pytest.param(no_c, {"PodName": "../../nodes"}, "is not a valid name of an object", id="a path"),
         pytest.param(no_c, {"PodName": 1}, "PodName: Expected `str`, got `int`", id="wrong type"),
-        pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin refuses"),
-        pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin fails"),
+        pytest.param(Refuses, {}, "plugin Refuses: not this one", id="a plugin that rejects"),
+        pytest.param(Breaks, {}, "plugin Breaks failed in Bind: ValueError: no such rack", id="a plugin that fails"),
     ],
 )
-async def test_whatever_goes_wrong_is_in_the_answer(client, plugin, args, error):
+async def test_errors_are_in_the_response(client, plugin, args, error):
     async with serving(plugin, client=client) as extender:
         answer = await extender.ask("bind", **ARGS | args)
     assert error in answer["Error"]
     assert await bound_to(client) is None
 
 
-async def test_a_post_bind_that_fails_changes_nothing(client, caplog):
+async def test_a_failed_post_bind_is_only_logged(client, caplog):
     class Afterwards(Plugin):
         name = "Afterwards"
 
@@ -143,7 +153,7 @@ async def test_a_post_bind_that_fails_changes_nothing(client, caplog):
     assert "is bound, but plugin Afterwards failed in PostBind: RuntimeError: too late" in caplog.text
 
 
-async def test_events_of_plugins_are_written_before_it_ends(client):
+async def test_events_are_written_before_the_extender_ends(client):
     class Tells(Plugin):
         name = "Tells"
 
@@ -156,10 +166,10 @@ async def test_events_of_plugins_are_written_before_it_ends(client):
 
     async with serving(Tells, client=client) as extender:
         assert await extender.ask("bind", **ARGS) == {"Error": ""}
-    notes = [each.document["note"] for each in client.requests if each.kind is EVENT and each.verb == "create"]
+    notes = [event["message"] for event in stored(client.server, CORE_EVENT)]
     assert notes == ["has a place on a"]
 
 
-async def test_without_a_connection_nothing_is_bound():
+async def test_binding_requires_a_connection():
     async with serving(no_c) as extender:
         assert "start it with --kubeconfig FILE or --watch" in (await extender.ask("bind", **ARGS))["Error"]

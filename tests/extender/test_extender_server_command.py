@@ -1,4 +1,4 @@
-"""`bayplan extender` as a process: what it says when it cannot start, what it says when it can, and how it stops."""
+"""`bayplan extender` as a process: its errors, its output, and how it stops."""
 
 from __future__ import annotations
 
@@ -56,16 +56,16 @@ def policy(tmp_path):
     return path
 
 
-async def refusal(*arguments, environ=None):
-    """What it says before it ends with status 2."""
+async def error_of(*arguments, environ=None):
+    """The errors of a command that ends with status 2."""
     async with bayplan_extender(*arguments, environ=environ) as command:
         assert await command.ended() == 2
-    assert "Traceback" not in command.complained
-    assert command.said == ""
-    return command.complained
+    assert "Traceback" not in command.errors
+    assert command.output == ""
+    return command.errors
 
 
-async def test_it_says_what_to_configure_and_serves_it_until_it_is_told_to_stop(policy):
+async def test_it_prints_the_configuration_and_serves_until_a_signal(policy):
     async with bayplan_extender("--plugin", policy, "--port", 0, "--path", "filter=a/b", "-v") as command:
         url = await command.serving()
         [entry] = yaml.safe_load(command.snippet)["extenders"]
@@ -76,22 +76,23 @@ async def test_it_says_what_to_configure_and_serves_it_until_it_is_told_to_stop(
             "weight": 3,
             "nodeCacheCapable": False,
         }
-        assert "Note: plugin permits is not asked at permit: an extender does not get there.\n" in command.said
+        assert "Note: plugin permits does not run at permit, which an extender does not have.\n" in command.output
         assert (
-            "Note: preempt and bind need a connection to the cluster: --kubeconfig FILE or --watch.\n" in command.said
+            "Note: preempt and bind need a connection to the cluster: use --kubeconfig FILE or --watch.\n"
+            in command.output
         )
         async with aiohttp.ClientSession() as session:
             async with session.post(f"{url}/a/b", json=QUESTION) as answer:
                 assert (await answer.json())["FailedNodes"] == {"c": "c is out"}
             async with session.post(f"{url}/prioritize", json=QUESTION) as answer:
                 assert [each["Score"] for each in await answer.json()] == [7, 7]
-        await command.until(lambda: "filter: default/web: 1 of 2 nodes" in command.complained)
+        await command.until(lambda: "filter: default/web: 1 of 2 nodes" in command.errors)
         command.process.send_signal(signal.SIGTERM)
         assert await command.ended() == 0
-    assert "Traceback" not in command.complained
+    assert "Traceback" not in command.errors
 
 
-async def test_with_a_kubeconfig_it_knows_the_cluster(policy, tmp_path):
+async def test_with_a_kubeconfig_it_watches_the_cluster(policy, tmp_path):
     async with ApiServer() as server:
         server.load([node("a", ""), node("c", "")])
         kubeconfig = tmp_path / "kubeconfig"
@@ -99,14 +100,14 @@ async def test_with_a_kubeconfig_it_knows_the_cluster(policy, tmp_path):
         for arguments, environ in ((("--kubeconfig", kubeconfig), {}), (("--watch",), {"KUBECONFIG": str(kubeconfig)})):
             async with bayplan_extender("--plugin", policy, "--port", 0, "-v", *arguments, environ=environ) as command:
                 url = await command.serving()
-                assert "  preemptVerb: preempt\n  nodeCacheCapable: true\n" in command.said
-                await command.until(lambda said=command: "know 2 nodes" in said.complained)
+                assert "  preemptVerb: preempt\n  nodeCacheCapable: true\n" in command.output
+                await command.until(lambda process=command: "synced 2 nodes" in process.errors)
                 question = {"Pod": pod(), "Nodes": None, "NodeNames": ["a", "b", "c"]}
                 async with aiohttp.ClientSession() as session, session.post(f"{url}/filter", json=question) as answer:
                     assert (await answer.json())["NodeNames"] == ["a"]
 
 
-async def test_the_configuration_may_name_the_kubeconfig(policy, tmp_path):
+async def test_the_kubeconfig_may_be_in_the_configuration(policy, tmp_path):
     async with ApiServer() as server:
         kubeconfig, config = tmp_path / "kubeconfig", tmp_path / "config.yaml"
         kubeconfig.write_text(server.kubeconfig())
@@ -114,10 +115,12 @@ async def test_the_configuration_may_name_the_kubeconfig(policy, tmp_path):
         arguments = ("--config", config, "--plugin", policy, "--port", 0)
         async with bayplan_extender(*arguments) as command:
             await command.serving()
-            warning = f"bayplan extender: warning: plugin 'flat' is in no profile of {config}: enable it in plugins."
-            assert warning in command.complained
-            assert "nodeCacheCapable: true" in command.said
-            assert "prioritizeVerb" not in command.said
+            assert (
+                f"bayplan extender: warning: plugin 'flat' is not enabled in any profile of {config}: "
+                in command.errors
+            )
+            assert "nodeCacheCapable: true" in command.output
+            assert "prioritizeVerb" not in command.output
 
 
 async def test_it_serves_https(policy, tmp_path):
@@ -134,7 +137,7 @@ async def test_it_serves_https(policy, tmp_path):
         *("--tls-cert-file", tmp_path / "server.crt", "--tls-private-key-file", tmp_path / "server.key"),
     ) as command:
         url = await command.serving()
-        await command.until(lambda: "keyFile" in command.said)
+        await command.until(lambda: "keyFile" in command.output)
         [entry] = yaml.safe_load(command.snippet)["extenders"]
         assert (entry["enableHTTPS"], list(entry["tlsConfig"])) == (True, ["caFile", "certFile", "keyFile"])
         async with (
@@ -145,12 +148,16 @@ async def test_it_serves_https(policy, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        pytest.param([], "give a --plugin, or a --config", id="nothing"),
-        pytest.param(["--plugin", "{}/gone.py"], "bayplan extender: {}/gone.py: no such file\n", id="no such policy"),
-        pytest.param(["--plugin", "{}/policy.py:other"], "no plugin 'other' in it", id="no such plugin"),
-        pytest.param(["--plugin", "{}/policy.py:permits"], "nothing that an extender is asked for", id="out of reach"),
+        pytest.param([], "--plugin or --config is required", id="no arguments"),
+        pytest.param(["--plugin", "{}/gone.py"], "bayplan extender: {}/gone.py: no such file\n", id="no such file"),
+        pytest.param(["--plugin", "{}/policy.py:other"], "has no plugin 'other'", id="no such plugin"),
+        pytest.param(
+            ["--plugin", "{}/policy.py:permits"],
+            "no extension point of an extender",
+            id="an unsupported extension point",
+        ),
         pytest.param(["--config", "{}/gone.yaml"], "{}/gone.yaml", id="no such configuration"),
         pytest.param(["--config", "{}/config.yaml"], "{}/config.yaml:8: ", id="plugins that are not loaded"),
         pytest.param(
@@ -160,7 +167,7 @@ async def test_it_serves_https(policy, tmp_path):
         pytest.param(["--plugin", "{}/policy.py", "--path", "filter=/"], "is not VERB=PATH", id="no path"),
         pytest.param(
             ["--plugin", "{}/policy.py", "--path", "bind=/filter"],
-            "bayplan extender: --path: filter and bind are both to be served at /filter\n",
+            "bayplan extender: --path: filter and bind have the same path, /filter\n",
             id="two verbs at one path",
         ),
         pytest.param(
@@ -170,37 +177,37 @@ async def test_it_serves_https(policy, tmp_path):
         ),
         pytest.param(
             ["--plugin", "{}/policy.py", "--client-ca-file", "{}/gone"],
-            "bayplan extender: --client-ca-file is of no use without --tls-cert-file\n",
-            id="an authority alone",
+            "bayplan extender: --client-ca-file requires --tls-cert-file\n",
+            id="a CA without a certificate",
         ),
         pytest.param(
             ["--plugin", "{}/policy.py", "--host", "203.0.113.1"], "cannot serve on 203.0.113.1:8888: ", id="no address"
         ),
     ],
 )
-async def test_what_cannot_be_is_said_in_a_line(arguments, said, policy):
+async def test_errors_are_one_line(arguments, message, policy):
     (policy.parent / "config.yaml").write_text(CONFIGURATION)
     folder = str(policy.parent)
-    assert said.replace("{}", folder) in await refusal(*(each.replace("{}", folder) for each in arguments))
+    assert message.replace("{}", folder) in await error_of(*(each.replace("{}", folder) for each in arguments))
 
 
-async def test_a_port_that_is_taken(policy):
+async def test_a_port_in_use(policy):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        said = await refusal("--plugin", policy, "--port", port)
-    assert said.startswith(f"bayplan extender: cannot serve on 127.0.0.1:{port}: ")
-    assert said.count("\n") == 1
+        message = await error_of("--plugin", policy, "--port", port)
+    assert message.startswith(f"bayplan extender: cannot serve on 127.0.0.1:{port}: ")
+    assert message.count("\n") == 1
 
 
-async def test_a_cluster_that_does_not_let_it_in(policy, tmp_path):
+async def test_missing_permissions(policy, tmp_path):
     async with ApiServer() as server:
         server.faults.add(Fault(verb="list", resource="pods", answer=403, message="not you"))
         (tmp_path / "kubeconfig").write_text(server.kubeconfig())
-        said = await refusal("--plugin", policy, "--port", 0, "--kubeconfig", tmp_path / "kubeconfig")
-    assert said == "bayplan extender: the API server does not let us list pods: 403: not you\n"
+        message = await error_of("--plugin", policy, "--port", 0, "--kubeconfig", tmp_path / "kubeconfig")
+    assert message == "bayplan extender: cannot list pods: 403: not you\n"
 
 
-async def test_a_second_signal_ends_it_at_once(tmp_path):
+async def test_a_second_signal_exits_at_once(tmp_path):
     policy = tmp_path / "policy.py"
     policy.write_text(
         "import asyncio\nfrom bayplan import Plugin\n\n\nclass Slow(Plugin):\n    name = 'slow'\n\n"
@@ -216,9 +223,9 @@ async def test_a_second_signal_ends_it_at_once(tmp_path):
             body = json.dumps({"PodName": "web", "PodNamespace": "default", "Node": "a"})
             async with aiohttp.ClientSession() as session:
                 asking = asyncio.create_task(session.post(f"{url}/bind", data=body))
-                await command.until(lambda: "begun" in command.said)
+                await command.until(lambda: "begun" in command.output)
                 command.process.send_signal(signal.SIGTERM)
-                await command.until(lambda: "stopping" in command.complained)
+                await command.until(lambda: "stopping" in command.errors)
                 command.process.send_signal(signal.SIGTERM)
                 assert await command.ended() == 1
                 with pytest.raises(aiohttp.ClientConnectionError):

@@ -1,4 +1,4 @@
-"""What `filter` answers: which nodes are left, in which form, and why the others are not."""
+"""The verb filter: the feasible nodes, their form, and the reasons for the others."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import pytest
 from asking import cluster, no_c, node, pod, serving
 
 from bayplan import NodeNames, Plugin, Rejections, Status, filter_plugin
-from bayplan.api.kinds import POD
-from bayplan.client import TransportError
 from bayplan.cluster.state import ClusterState
 from bayplan.extender import wire
 from bayplan.extender.sent_nodes import SentNodes
@@ -87,18 +85,18 @@ CASES = [
     pytest.param(no_c, "ab", {"c": "c is out"}, {}, id="a reason"),
     pytest.param(Table, "ab", {"c": "c is out"}, {}, id="whole table"),
     pytest.param(unresolvable_c, "ab", {}, {"c": "c never"}, id="unresolvable"),
-    pytest.param(wordless, "ab", {"c": "turned down by plugin wordless"}, {}, id="no reason"),
-    pytest.param(Refuses, "", dict.fromkeys(NODES, "not today"), {}, id="PreFilter refuses the pod"),
-    pytest.param(RefusesForGood, "", {}, dict.fromkeys(NODES, "never"), id="PreFilter refuses it for good"),
+    pytest.param(wordless, "ab", {"c": "rejected by plugin wordless"}, {}, id="no reason"),
+    pytest.param(Refuses, "", dict.fromkeys(NODES, "not today"), {}, id="PreFilter rejects the pod"),
+    pytest.param(RefusesForGood, "", {}, dict.fromkeys(NODES, "never"), id="PreFilter rejects the pod as unresolvable"),
     pytest.param(
-        OnlyB, "b", {}, dict.fromkeys("ac", "node(s) didn't satisfy plugin(s) [OnlyB]"), id="PreFilter narrows"
+        OnlyB, "b", {}, dict.fromkeys("ac", "node(s) didn't satisfy plugin(s) [OnlyB]"), id="PreFilter returns nodes"
     ),
-    pytest.param(Remembers, "ab", {"c": "3 nodes"}, {}, id="PreFilter remembers"),
+    pytest.param(Remembers, "ab", {"c": "3 nodes"}, {}, id="PreFilter writes cycle state"),
 ]
 
 
 @pytest.mark.parametrize(("plugin", "left", "failed", "unresolvable"), CASES)
-async def test_names_are_answered_with_names(plugin, left, failed, unresolvable):
+async def test_the_response_to_names_has_names(plugin, left, failed, unresolvable):
     async with serving(plugin, client=cluster(*NODES)) as extender:
         answer = await extender.filter(*NODES)
     assert answer == {
@@ -111,7 +109,7 @@ async def test_names_are_answered_with_names(plugin, left, failed, unresolvable)
 
 
 @pytest.mark.parametrize(("plugin", "left", "failed", "unresolvable"), CASES)
-async def test_whole_nodes_are_answered_with_the_very_same_nodes(plugin, left, failed, unresolvable):
+async def test_the_response_to_whole_nodes_has_the_same_nodes(plugin, left, failed, unresolvable):
     nodes = {name: node(name, spec={"notYetInvented": [1, None]}) for name in NODES}
     async with serving(plugin) as extender:
         answer = await extender.filter_whole(*nodes.values())
@@ -124,12 +122,12 @@ async def test_whole_nodes_are_answered_with_the_very_same_nodes(plugin, left, f
     }
 
 
-async def test_the_order_of_the_question_is_kept():
+async def test_the_order_of_the_request_is_kept():
     async with serving(no_c, client=cluster(*NODES)) as extender:
         assert (await extender.filter("b", "c", "a"))["NodeNames"] == ["b", "a"]
 
 
-async def test_no_nodes_are_an_answer_too():
+async def test_no_feasible_nodes():
     async with serving(no_c) as extender:
         assert (await extender.filter_whole())["Nodes"]["items"] == []
 
@@ -137,20 +135,20 @@ async def test_no_nodes_are_an_answer_too():
 @pytest.mark.parametrize(
     ("plugin", "error"),
     [
-        pytest.param(breaks_on_b, "plugin breaks_on_b failed in Filter: KeyError: 'zone'", id="raises"),
+        pytest.param(breaks_on_b, "plugin breaks_on_b failed in Filter: KeyError: 'zone'", id="an exception"),
         pytest.param(
             filter_plugin(name="three")(lambda _pod, _node: 3),
-            "plugin three failed in Filter: answered 3; expected None, a reason (str) or a Status",
-            id="nonsense",
+            "plugin three failed in Filter: returned 3; expected None, a reason (str) or a Status",
+            id="an invalid result",
         ),
         pytest.param(
             filter_plugin(name="broken")(lambda _pod, _node: Status.error("no licence")),
             "plugin broken failed in Filter: no licence",
-            id="says that it is broken",
+            id="an error status",
         ),
     ],
 )
-async def test_a_plugin_that_fails_is_named_in_the_error(plugin, error):
+async def test_the_error_names_a_plugin_that_fails(plugin, error):
     async with serving(plugin, client=cluster(*NODES)) as extender:
         answer = await extender.filter(*NODES)
     assert answer["Error"] == error
@@ -167,7 +165,7 @@ async def test_a_connected_extender_sees_pods():
         assert [each["metadata"]["name"] for each in whole["Nodes"]["items"]] == ["a", "c"]
 
 
-async def test_a_node_that_is_not_known_is_not_said_to_fit():
+async def test_unknown_nodes_are_rejected():
     async with serving(no_c, client=cluster("a", "c")) as extender:
         answer = await extender.filter("new", "a", "c", "newer")
         assert answer["NodeNames"] == ["a"]
@@ -177,30 +175,33 @@ async def test_a_node_that_is_not_known_is_not_said_to_fit():
         assert [each["metadata"]["name"] for each in whole["Nodes"]["items"]] == ["a"]
 
 
-async def test_only_pods_are_known_of_a_node_that_has_gone():
+async def test_a_deleted_node_with_pods_is_rejected():
     async with serving(no_c, client=cluster("a", pods=(pod("orphan", on="gone"),))) as extender:
         assert (await extender.filter("a", "gone"))["NodeNames"] == ["a"]
 
 
-async def test_names_alone_are_not_enough_without_a_connection():
+async def test_names_require_a_connection():
     async with serving(no_c) as extender:
         answer = await extender.filter(*NODES)
     assert answer["NodeNames"] is None
     assert "start it with --kubeconfig FILE or --watch, or set nodeCacheCapable: false" in answer["Error"]
 
 
-async def test_before_the_cluster_is_known_nothing_is_decided():
+async def test_requests_fail_before_the_first_sync():
     client = cluster(*NODES)
-    client.fail("list", POD, TransportError("down", sent=False), times=1000)
+    client.transport.reachable = False
     async with serving(no_c, client=client, synced=False) as extender:
-        assert (await extender.filter(*NODES))["Error"] == "the extender does not know the cluster yet"
+        assert (await extender.filter(*NODES))["Error"] == "the extender has not synced with the cluster yet"
         for verb, args in (("prioritize", {"NodeNames": []}), ("preempt", {"NodeNameToMetaVictims": {}})):
-            assert await extender.fail(verb, Pod=pod(), **args) == (503, "the extender does not know the cluster yet\n")
+            assert await extender.fail(verb, Pod=pod(), **args) == (
+                503,
+                "the extender has not synced with the cluster yet\n",
+            )
         assert (await extender.send("GET", "/readyz"))[0] == 503
         assert (await extender.send("GET", "/healthz"))[0] == 200
 
 
-async def test_a_new_version_of_a_node_is_read_and_an_old_one_is_not():
+async def test_only_new_versions_of_nodes_are_decoded():
     first, again = node("a", "1"), node("a", "1", labels={"verdict": "was not looked at"})
     second = node("a", "2", labels={"verdict": "tainted"})
     async with serving(sees_labels) as extender:
@@ -208,20 +209,20 @@ async def test_a_new_version_of_a_node_is_read_and_an_old_one_is_not():
             assert (await extender.filter_whole(sent))["FailedNodes"] == failed
 
 
-async def test_a_node_without_a_version_is_read_each_time():
+async def test_a_node_without_a_version_is_decoded_each_time():
     async with serving(sees_labels) as extender:
         for verdict in ("one", "two"):
             sent = node("a", "", labels={"verdict": verdict})
             assert (await extender.filter_whole(sent))["FailedNodes"] == {"a": verdict}
 
 
-async def test_a_node_that_cannot_be_read_is_out_alone():
+async def test_only_the_invalid_node_is_rejected():
     broken = node("broken", status={"allocatable": {"cpu": "many"}})
     async with serving(no_c) as extender:
         answer = await extender.filter_whole(node("a"), broken, node("c"))
     assert [each["metadata"]["name"] for each in answer["Nodes"]["items"]] == ["a"]
     assert answer["FailedNodes"]["c"] == "c is out"
-    assert answer["FailedNodes"]["broken"].startswith("the node cannot be read: ")
+    assert answer["FailedNodes"]["broken"].startswith("the node is invalid: ")
     assert "many" in answer["FailedNodes"]["broken"]
 
 
@@ -229,14 +230,16 @@ async def test_a_node_that_cannot_be_read_is_out_alone():
     ("args", "error"),
     [
         pytest.param({"Pod": None}, "the request has no Pod", id="no pod"),
-        pytest.param({"Pod": {"metadata": {"name": "x"}}}, "Pod cannot be read: ", id="half a pod"),
-        pytest.param({"Pod": 3}, "Pod cannot be read: ", id="no object"),
+        pytest.param({"Pod": {"metadata": {"name": "x"}}}, "Pod is invalid: ", id="an incomplete pod"),
+        pytest.param({"Pod": 3}, "Pod is invalid: ", id="not an object"),
         pytest.param({"NodeNames": None}, "the request has neither Nodes nor NodeNames", id="no nodes"),
-        pytest.param({"NodeNames": "a"}, "NodeNames: Expected `array`, got `str`", id="names are no list"),
-        pytest.param({"NodeNames": ["a", 1]}, "NodeNames[1]: Expected `str`, got `int`", id="a name is no name"),
+        pytest.param({"NodeNames": "a"}, "NodeNames: Expected `array`, got `str`", id="names that aren't a list"),
+        pytest.param(
+            {"NodeNames": ["a", 1]}, "NodeNames[1]: Expected `str`, got `int`", id="a name that isn't a string"
+        ),
     ],
 )
-async def test_a_question_that_makes_no_sense(args, error):
+async def test_invalid_requests_are_rejected(args, error):
     async with serving(no_c, client=cluster(*NODES)) as extender:
         assert (await extender.filter(*NODES, **args))["Error"].startswith(error)
 
@@ -244,16 +247,16 @@ async def test_a_question_that_makes_no_sense(args, error):
 async def test_a_node_without_a_name():
     async with serving(no_c) as extender:
         answer = await extender.filter_whole(node("a"), {"metadata": {}})
-    assert answer["Error"] == "Nodes.items[1] is no node with a name"
+    assert answer["Error"] == "Nodes.items[1] is not a node with a name"
 
 
-def test_nodes_that_are_not_sent_any_more_are_forgotten():
+def test_nodes_that_are_no_longer_sent_are_removed():
     state = ClusterState()
     known = SentNodes(state, kept=2)
     counts = []
     for number in range(6):
         args = wire.read(wire.ExtenderArgs, json.dumps({"Nodes": {"items": [node(f"n{number}")]}}).encode())
-        assert known.asked(args).names == [f"n{number}"]
+        assert known.requested(args).names == [f"n{number}"]
         counts.append(state.table.live_count)
     assert counts == [1, 2, 3, 3, 3, 3]
     assert state.table.row_of.keys() == {"n3", "n4", "n5"}

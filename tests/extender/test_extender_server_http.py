@@ -1,4 +1,4 @@
-"""The HTTP side: paths, methods, bodies, health, TLS, and the end of it."""
+"""The HTTP server: paths, methods, bodies, health checks, TLS and shutdown."""
 
 from __future__ import annotations
 
@@ -23,45 +23,45 @@ QUESTION = json.dumps({"Pod": pod(), "Nodes": {"items": [node("a")]}}).encode()
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "HEAD"])
 @pytest.mark.parametrize("path", ["/filter", "/prioritize", "/priority", "/preempt", "/bind"])
-async def test_another_method_than_post(method, path):
+async def test_methods_other_than_post(method, path):
     async with serving(no_c) as extender:
         status, text, headers = await extender.send(method, path)
     assert (status, headers["Allow"]) == (405, "POST")
-    assert text == ("" if method == "HEAD" else f"{path} takes POST, not {method}\n")
+    assert text == ("" if method == "HEAD" else f"{path} requires POST, not {method}\n")
 
 
-async def test_a_path_that_is_not_there():
+async def test_an_unknown_path():
     async with serving(no_c) as extender:
         status, text, _ = await extender.send("POST", "/filters", b"{}")
     assert status == 404
     assert text == (
-        "there is nothing at /filters; POST goes to /bind, /filter, /predicates, /preempt, /priorities, /prioritize, "
-        "/priority, GET to /healthz, /livez, /readyz\n"
+        "/filters does not exist; use POST with /bind, /filter, /predicates, /preempt, /priorities, /prioritize, "
+        "/priority, or GET with /healthz, /livez, /readyz\n"
     )
 
 
-async def test_paths_can_be_chosen():
+async def test_configured_paths():
     paths = {**DEFAULT_PATHS, "filter": "/scheduler/predicates/always_true", "bind": "/priority"}
     async with serving(no_c, paths=paths) as extender:
         assert (await extender.send("POST", "/scheduler/predicates/always_true", QUESTION))[0] == 200
         assert (await extender.send("POST", "/filter", QUESTION))[0] == 404
         status, text, _ = await extender.send("POST", "/priority", b"{}")
-        assert (status, "Error" in json.loads(text)) == (200, True)  # a chosen path goes before an alias
+        assert (status, "Error" in json.loads(text)) == (200, True)  # a configured path overrides an alias
 
 
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        pytest.param(b"", "not JSON: Input data was truncated", id="nothing"),
-        pytest.param(b"{", "not JSON: Input data was truncated", id="cut off"),
-        pytest.param(b"<xml/>", "not JSON: ", id="no JSON"),
-        pytest.param(b"\xff\xfe", "not JSON: ", id="no text"),
+        pytest.param(b"", "not JSON: Input data was truncated", id="empty"),
+        pytest.param(b"{", "not JSON: Input data was truncated", id="truncated"),
+        pytest.param(b"<xml/>", "not JSON: ", id="not JSON"),
+        pytest.param(b"\xff\xfe", "not JSON: ", id="not text"),
         pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply", id="nested too deeply"),
         pytest.param(b"[]", "body: Expected `object`, got `array`", id="a list"),
-        pytest.param(b'"text"', "body: Expected `object`, got `str`", id="a text"),
+        pytest.param(b'"text"', "body: Expected `object`, got `str`", id="a string"),
     ],
 )
-async def test_a_body_that_is_no_question(body, error):
+async def test_invalid_bodies_are_rejected(body, error):
     async with serving(no_c, client=cluster("a")) as extender:
         for verb in ("filter", "bind"):
             status, text, headers = await extender.send("POST", f"/{verb}", body)
@@ -73,27 +73,27 @@ async def test_a_body_that_is_no_question(body, error):
             assert text.startswith(error)
 
 
-async def test_null_is_an_empty_question():
+async def test_null_is_an_empty_request():
     async with serving(no_c, client=cluster("a")) as extender:
         status, text, _ = await extender.send("POST", "/filter", b"null")
         assert (status, json.loads(text)["Error"]) == (200, "the request has no Pod")
 
 
-async def test_names_are_read_in_any_case_as_go_does():
+async def test_field_names_are_case_insensitive_as_in_go():
     question = json.dumps({"pod": pod(), "NODES": {"ITEMS": [node("a")]}, "More": 1}).encode()
     async with serving(no_c) as extender:
         _, text, _ = await extender.send("POST", "/filter", question)
     assert [each["metadata"]["name"] for each in json.loads(text)["Nodes"]["items"]] == ["a"]
 
 
-async def test_a_body_that_is_too_large(monkeypatch):
+async def test_a_too_large_body_is_rejected(monkeypatch):
     monkeypatch.setattr(server, "BODY_LIMIT", 1000)
     async with serving(no_c) as extender:
         status, text, _ = await extender.send("POST", "/filter", b" " * 1001)
         assert (status, text) == (413, "the body has more than 1000 bytes\n")
 
 
-async def test_a_large_body_is_taken():
+async def test_a_large_body_is_accepted():
     annotations = {"padding": "x" * 10_000}
     nodes = [node(f"n{number}") for number in range(500)]
     for each in nodes:
@@ -103,7 +103,7 @@ async def test_a_large_body_is_taken():
 
 
 async def talk(extender, *pieces):
-    """Send pieces over a socket, each once the one before is answered; returns the last answer, "" after an end."""
+    """Send parts over a socket, each after the response to the previous one. Returns the last response, or ""."""
     address = extender.running.server.url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(*address)
     answer = b""
@@ -115,7 +115,7 @@ async def talk(extender, *pieces):
     return answer.decode()
 
 
-async def test_curl_asks_before_it_sends_a_large_body():
+async def test_expect_100_continue():
     head = f"POST /filter HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: {len(QUESTION)}\r\n\r\n"
     async with serving(no_c) as extender:
         answer = await talk(extender, head.encode(), QUESTION)
@@ -123,14 +123,14 @@ async def test_curl_asks_before_it_sends_a_large_body():
     assert '"Error":""' in answer
 
 
-async def test_a_body_in_pieces():
+async def test_a_chunked_body():
     body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(QUESTION), QUESTION)
     async with serving(no_c) as extender:
         head = b"POST /filter HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
         assert '"Error":""' in await talk(extender, head + body)
 
 
-async def test_what_is_no_http_is_a_line_in_the_log(caplog):
+async def test_invalid_http_is_logged_without_a_traceback(caplog):
     async with serving(no_c) as extender:
         head = b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: many\r\n\r\n"
         assert (await talk(extender, head)).startswith("HTTP/1.0 400 Bad Request\r\n")
@@ -139,18 +139,18 @@ async def test_what_is_no_http_is_a_line_in_the_log(caplog):
     assert "Traceback" not in caplog.text
 
 
-async def test_a_scheduler_that_goes_away_is_a_line_in_the_log(caplog):
+async def test_a_client_that_disconnects_is_logged_without_a_traceback(caplog):
     caplog.set_level(logging.INFO, "bayplan")
     async with serving(no_c) as extender:
         address = extender.running.server.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(*address)
         writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
         await writer.drain()
-        assert (await extender.send("GET", "/healthz"))[0] == 200  # meanwhile the half question has come
+        assert (await extender.send("GET", "/healthz"))[0] == 200  # by now the partial request has arrived
         writer.close()
         await writer.wait_closed()
         async with asyncio.timeout(10):
-            while "whoever asked has gone" not in caplog.text:  # noqa: ASYNC110 - a line of the log is no event
+            while "the client has disconnected" not in caplog.text:  # noqa: ASYNC110 - a log line has no event
                 await asyncio.sleep(0)
     assert "Traceback" not in caplog.text
 
@@ -163,17 +163,17 @@ async def test_health(path):
         assert (status, headers["Allow"]) == (405, "GET, HEAD")
 
 
-async def test_a_fault_of_its_own_is_an_answer_and_a_line_in_the_log(monkeypatch, caplog):
+async def test_a_bug_of_the_extender_is_an_error_response_and_is_logged(monkeypatch, caplog):
     async with serving(no_c) as extender:
         monkeypatch.setattr(extender.running.server._verbs, "_find", None)
-        problem = "TypeError inside the extender, see its log"
+        problem = "TypeError in the extender; see its log"
         assert (await extender.filter_whole(node("a")))["Error"] == problem
         assert await extender.fail("prioritize", Pod=pod(), Nodes={"items": []}) == (500, problem + "\n")
     assert "filter failed" in caplog.text
     assert "Traceback" in caplog.text
 
 
-async def test_every_request_is_a_line_in_the_log(caplog):
+async def test_requests_are_logged(caplog):
     caplog.set_level(logging.INFO, "bayplan")
 
     @filter_plugin
@@ -189,15 +189,15 @@ async def test_every_request_is_a_line_in_the_log(caplog):
     lines = [line.partition(" ms")[0].rpartition(", ")[0] or line for line in caplog.messages]
     assert lines == [
         "filter: default/web: 1 of 2 nodes",
-        "prioritize: default/web: 1 nodes, 0 is the best score",
+        "prioritize: default/web: 1 nodes, best score 0",
         "filter: Error: the request has no Pod",
         "filter: plugin breaks failed in Filter: KeyError: 'gpu'",
         "filter: Error: plugin breaks failed in Filter: KeyError: 'gpu'",
     ]
-    assert "in breaks" in caplog.text  # where in the plugin it was
+    assert "in breaks" in caplog.text  # the traceback
 
 
-async def test_requests_under_way_are_answered_in_the_end():
+async def test_open_requests_are_finished_at_the_end():
     begun, let_go = asyncio.Event(), asyncio.Event()
 
     class Slow(Plugin):
@@ -239,15 +239,15 @@ def context(authority, tmp_path, name, pair, *, server_side):
     return made
 
 
-async def test_over_tls_verbs_are_for_those_with_a_certificate(authority, tmp_path):
+async def test_verbs_require_a_client_certificate(authority, tmp_path):
     tls = context(authority, tmp_path, "server", authority.server("127.0.0.1"), server_side=True)
     tls.verify_mode = ssl.CERT_OPTIONAL
     known = context(authority, tmp_path, "client", authority.client("scheduler"), server_side=False)
-    stranger = ssl.create_default_context(cadata=authority.certificate.decode())
+    without_certificate = ssl.create_default_context(cadata=authority.certificate.decode())
     async with serving(no_c, tls=tls) as extender:
         assert extender.running.server.url.startswith("https://127.0.0.1:")
         assert (await extender.send("POST", "/filter", QUESTION, ssl=known))[0] == 200
     async with serving(no_c, tls=tls) as extender:
-        status, text, _ = await extender.send("POST", "/filter", QUESTION, ssl=stranger)
-        assert (status, text) == (401, "a certificate of an authority of --client-ca-file is asked for\n")
-        assert (await extender.send("GET", "/healthz", ssl=stranger))[0] == 200
+        status, text, _ = await extender.send("POST", "/filter", QUESTION, ssl=without_certificate)
+        assert (status, text) == (401, "a client certificate from a CA of --client-ca-file is required\n")
+        assert (await extender.send("GET", "/healthz", ssl=without_certificate))[0] == 200

@@ -1,4 +1,4 @@
-"""Which plugins an extender asks: those that somebody names, and for which pods."""
+"""Which plugins an extender runs, and for which pods."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from asking import cluster, no_c, node, pod, serving
 from bayplan import Plugin, Wait, filter_plugin, score_plugin
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ConfigurationError, PluginLoadError
-from bayplan.extender.plugins import plugins_alone
+from bayplan.extender.plugins import profile_of_plugins
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.profile import Point
 from bayplan.testing.offline import OfflineHandle
@@ -56,14 +56,14 @@ def profile(name, plugins, **more):
 UNSCHEDULABLE = node("cordoned", spec={"unschedulable": True})
 
 
-async def test_alone_they_are_asked_for_every_pod_and_nobody_else_is():
+async def test_without_a_configuration_only_the_given_plugins_run():
     async with serving(no_c) as extender:
         answer = await extender.filter_whole(UNSCHEDULABLE, node("c"), Pod=pod(schedulerName="whoever"))
     assert answer["FailedNodes"] == {"c": "c is out"}
     assert [each["metadata"]["name"] for each in answer["Nodes"]["items"]] == ["cordoned"]
 
 
-async def test_a_configuration_enables_in_tree_plugins_by_name_only():
+async def test_in_tree_plugins_run_only_if_the_configuration_names_them():
     configuration = {"profiles": [profile("mine", enabled("no_c", "NodeUnschedulable"))]}
     async with serving(no_c, configuration=configuration) as extender:
         tainted = node("tainted", spec={"taints": [{"key": "a", "effect": "NoSchedule"}]})
@@ -73,7 +73,7 @@ async def test_a_configuration_enables_in_tree_plugins_by_name_only():
     assert [each["metadata"]["name"] for each in answer["Nodes"]["items"]] == ["tainted"]
 
 
-async def test_of_several_profiles_the_pod_chooses_by_name():
+async def test_the_scheduler_name_of_a_pod_selects_the_profile():
     configuration = {"profiles": [profile("one", enabled("no_a")), profile("two", enabled("no_c", point="filter"))]}
     async with serving(no_a, no_c, configuration=configuration) as extender:
         nodes = [node("a"), node("c")]
@@ -81,7 +81,7 @@ async def test_of_several_profiles_the_pod_chooses_by_name():
             answer = await extender.filter_whole(*nodes, Pod=pod(schedulerName=name))
             assert list(answer["FailedNodes"]) == [failed]
         answer = await extender.filter_whole(*nodes, Pod=pod(schedulerName="three"))
-    assert answer["Error"] == "no profile of the extender is for schedulerName 'three': it has one, two"
+    assert answer["Error"] == "the extender has no profile for schedulerName 'three', but for one, two"
 
 
 async def test_weights_and_arguments_come_from_the_configuration():
@@ -114,40 +114,44 @@ async def test_weights_and_arguments_come_from_the_configuration():
     [
         pytest.param([no_c], ["filter", "preempt"], ["filter"], id="a filter"),
         pytest.param([score_plugin(name="s")(lambda _pod, _node: 1)], ["prioritize"], ["prioritize"], id="a score"),
-        pytest.param([Binds], ["bind"], [], id="a binder"),
+        pytest.param([Binds], ["bind"], [], id="a bind plugin"),
     ],
 )
-async def test_verbs_are_those_that_plugins_are_good_for(plugins, verbs, alone):
+async def test_verbs_depend_on_the_plugins(plugins, verbs, alone):
     async with serving(*plugins, client=cluster("a")) as extender:
         assert list(extender.running.verbs) == verbs
     async with serving(*plugins) as extender:
         assert list(extender.running.verbs) == alone
 
 
-async def test_a_binder_that_the_configuration_names_counts():
+async def test_a_named_default_binder_enables_bind():
     configuration = {"profiles": [profile("x", enabled("no_c") | enabled("DefaultBinder", point="bind"))]}
     async with serving(no_c, configuration=configuration, client=cluster("a")) as extender:
         assert list(extender.running.verbs) == ["filter", "preempt", "bind"]
 
 
-async def test_what_is_out_of_reach_is_said():
+async def test_unsupported_extension_points_are_reported():
     async with serving(OutOfReach, no_c) as extender:
-        assert extender.running.profiles.not_asked() == [
-            "plugin OutOfReach is not asked at permit: an extender does not get there"
+        assert extender.running.profiles.unused_points() == [
+            "plugin OutOfReach does not run at permit, which an extender does not have"
         ]
 
 
-def test_an_order_of_the_queue_is_not_in_the_way():
-    profiles = plugins_alone([Sorts, no_c], OfflineHandle(ClusterState()))
+def test_queue_sort_plugins_are_ignored():
+    profiles = profile_of_plugins([Sorts, no_c], OfflineHandle(ClusterState()))
     assert [each.name for each in profiles.profiles["extender"].at(Point.QUEUE_SORT)] == ["PrioritySort"]
 
 
 @pytest.mark.parametrize(
     ("plugins", "configuration", "error", "message"),
     [
-        pytest.param([Sorts], None, PluginLoadError, "nothing that an extender is asked for", id="nothing to ask"),
-        pytest.param([no_c, no_c], None, PluginLoadError, "'no_c' has the name of another one", id="twice"),
-        pytest.param([no_c], {}, PluginLoadError, "nothing that an extender is asked for", id="loaded, not enabled"),
+        pytest.param(
+            [Sorts], None, PluginLoadError, "no extension point of an extender", id="no supported extension point"
+        ),
+        pytest.param(
+            [no_c, no_c], None, PluginLoadError, "name 'no_c' is already used by another plugin", id="duplicate plugin"
+        ),
+        pytest.param([no_c], {}, PluginLoadError, "no extension point of an extender", id="loaded, not enabled"),
         pytest.param(
             [],
             {"profiles": [profile("x", enabled("no_c"))]},
@@ -155,10 +159,10 @@ def test_an_order_of_the_queue_is_not_in_the_way():
             "plugin 'no_c' does not exist",
             id="enabled, not loaded",
         ),
-        pytest.param([], {}, PluginLoadError, "nothing that an extender is asked for", id="an empty configuration"),
+        pytest.param([], {}, PluginLoadError, "no extension point of an extender", id="an empty configuration"),
     ],
 )
-async def test_plugins_that_do_not_go_together(plugins, configuration, error, message):
+async def test_invalid_plugins_are_rejected(plugins, configuration, error, message):
     with pytest.raises(error, match=message):
         async with serving(*plugins, configuration=configuration):
             pass

@@ -1,4 +1,4 @@
-"""What `preempt` answers: candidates that the plugins would still turn down without the victims are out."""
+"""The verb preempt: it removes candidates that plugins reject even without the victims."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ pytestmark = pytest.mark.feature("Serving as an extender: preempt")
 
 @filter_plugin
 def alone(_pod, node):
-    """Only on nodes without pods."""
+    """Accepts only nodes without pods."""
     return "occupied" if node.pods else None
 
 
 class Counts(Plugin):
-    """Remembers in PreFilter what it saw of pods, and is told of those that go."""
+    """Counts pods in PreFilter, and updates the count in its extensions."""
 
     name = "Counts"
 
@@ -99,13 +99,13 @@ FORMS = [
 @pytest.mark.parametrize(
     ("plugin", "victims", "kept"),
     [
-        pytest.param(alone, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="enough has to go"),
-        pytest.param(alone, {"b": ["b1", "b2"]}, {"b": ["b1", "b2"]}, id="all go"),
-        pytest.param(Counts, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter is told"),
-        pytest.param(no_c, {"b": ["b1"], "c": ["c1"]}, {"b": ["b1"]}, id="no victim helps"),
-        pytest.param(NeverAnywhere, {"a": ["a1"]}, {}, id="PreFilter refuses for good"),
-        pytest.param(NotNow, {"a": ["a1"]}, {"a": ["a1"]}, id="PreFilter refuses for now"),
-        pytest.param(OnlyA, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter narrows"),
+        pytest.param(alone, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="all pods must be victims"),
+        pytest.param(alone, {"b": ["b1", "b2"]}, {"b": ["b1", "b2"]}, id="several victims"),
+        pytest.param(Counts, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter extensions"),
+        pytest.param(no_c, {"b": ["b1"], "c": ["c1"]}, {"b": ["b1"]}, id="rejected without the victims"),
+        pytest.param(NeverAnywhere, {"a": ["a1"]}, {}, id="PreFilter rejects as unresolvable"),
+        pytest.param(NotNow, {"a": ["a1"]}, {"a": ["a1"]}, id="PreFilter rejects"),
+        pytest.param(OnlyA, {"a": ["a1"], "b": ["b1"]}, {"a": ["a1"]}, id="PreFilter returns nodes"),
         pytest.param(no_c, {}, {}, id="no candidates"),
     ],
 )
@@ -115,7 +115,7 @@ async def test_candidates(plugin, victims, kept, field, form):
     assert answer == {"NodeNameToMetaVictims": meta(**kept)}
 
 
-async def test_disruption_budgets_are_passed_on():
+async def test_violations_of_disruption_budgets_are_kept():
     candidates = meta(a=["a1"])
     candidates["a"]["NumPDBViolations"] = 3
     async with serving(no_c, client=cluster("a")) as extender:
@@ -123,19 +123,19 @@ async def test_disruption_budgets_are_passed_on():
     assert answer["NodeNameToMetaVictims"] == candidates
 
 
-async def test_a_node_that_is_not_known_is_no_candidate():
+async def test_unknown_nodes_are_not_candidates():
     async with serving(no_c, client=cluster("a")) as extender:
         answer = await extender.ask("preempt", Pod=pod(), NodeNameToMetaVictims=meta(a=["a1"], new=["c1"]))
     assert answer["NodeNameToMetaVictims"] == meta(a=["a1"])
 
 
-async def test_a_victim_that_has_gone_changes_nothing():
+async def test_deleted_victims_are_ignored():
     async with serving(alone, client=cluster("a", "b", pods=(PODS["b1"],))) as extender:
         answer = await extender.ask("preempt", Pod=pod(), NodeNameToMetaVictims=meta(a=["gone"], b=["gone"]))
     assert answer["NodeNameToMetaVictims"] == meta(a=["gone"])
 
 
-async def test_without_a_connection_nodes_are_as_they_were_last_sent():
+async def test_without_a_connection_the_last_sent_nodes_are_used():
     async with serving(no_c) as extender:
         await extender.filter_whole(node("a"), node("c"))
         answer = await extender.ask("preempt", Pod=pod(), NodeNameToVictims=whole(a=["a1"], b=["b1"], c=["c1"]))
@@ -145,16 +145,18 @@ async def test_without_a_connection_nodes_are_as_they_were_last_sent():
 @pytest.mark.parametrize(
     ("args", "answer"),
     [
-        pytest.param({}, (400, "the request has neither NodeNameToVictims nor NodeNameToMetaVictims\n"), id="nothing"),
+        pytest.param(
+            {}, (400, "the request has neither NodeNameToVictims nor NodeNameToMetaVictims\n"), id="no victims"
+        ),
         pytest.param(
             {"NodeNameToVictims": {"a": {"Pods": [{}]}}},
-            (400, "NodeNameToVictims['a'] has something that is no pod with a uid\n"),
+            (400, "NodeNameToVictims['a'] has an item that is not a pod with a uid\n"),
             id="no pod",
         ),
         pytest.param(
             {"NodeNameToMetaVictims": {"a": {"Pods": 3}}},
             (400, "NodeNameToMetaVictims['a'].Pods: Expected `array`, got `int`\n"),
-            id="no list",
+            id="not a list",
         ),
         pytest.param(
             {"NodeNameToMetaVictims": meta(a=[])},
@@ -163,6 +165,6 @@ async def test_without_a_connection_nodes_are_as_they_were_last_sent():
         ),
     ],
 )
-async def test_a_failure_is_a_status_as_the_protocol_has_no_place_for_it(args, answer):
+async def test_errors_are_http_statuses(args, answer):
     async with serving(breaks, client=cluster("a")) as extender:
         assert await extender.fail("preempt", Pod=pod(), **args) == answer

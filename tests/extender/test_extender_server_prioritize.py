@@ -1,4 +1,4 @@
-"""What `prioritize` answers: every node of the question, in its order, 0 to 10."""
+"""The verb prioritize: scores from 0 to 10 for all nodes of the request, in its order."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ def by_label(name="by_label", weight=1):
 
 
 def nodes(**scores):
-    """Nodes by name with what `by_label` gives them."""
+    """The scores of `by_label`, by node."""
     return [node(name, labels={"by_label": str(score)}) for name, score in scores.items()]
 
 
 class Relative(Plugin):
-    """The best gets 100, whatever it is."""
+    """Normalizes the highest score to 100."""
 
     name = "Relative"
 
@@ -69,12 +69,12 @@ class Refuses(Plugin):
     ("score", "priority"),
     [(0, 0), (4, 0), (5, 1), (14, 1), (15, 2), (50, 5), (54, 5), (55, 6), (94, 9), (95, 10), (100, 10)],
 )
-async def test_scores_are_rounded_to_the_nearest_halves_up(score, priority):
+async def test_scores_are_rounded_half_up(score, priority):
     async with serving(by_label()) as extender:
         assert await extender.scores(*nodes(a=score)) == {"a": priority}
 
 
-async def test_the_order_of_the_question_is_kept():
+async def test_the_order_of_the_request_is_kept():
     async with serving(by_label()) as extender:
         assert list((await extender.scores(*nodes(c=10, a=100, b=0))).items()) == [("c", 1), ("a", 10), ("b", 0)]
 
@@ -83,10 +83,10 @@ async def test_the_order_of_the_question_is_kept():
     ("plugins", "expected"),
     [
         pytest.param([Relative], {"a": 0, "b": 5, "c": 10}, id="normalised"),
-        pytest.param([Remembers], {"a": 7, "b": 7, "c": 7}, id="PreFilter and PreScore are asked first"),
-        pytest.param([Relative, Skips], {"a": 0, "b": 3, "c": 5}, id="one that skips gives nothing"),
-        pytest.param([Refuses], {"a": 0, "b": 0, "c": 0}, id="a pod that PreFilter refuses"),
-        pytest.param([no_c], {"a": 0, "b": 0, "c": 0}, id="nobody scores"),
+        pytest.param([Remembers], {"a": 7, "b": 7, "c": 7}, id="PreFilter and PreScore run first"),
+        pytest.param([Relative, Skips], {"a": 0, "b": 3, "c": 5}, id="a skipped plugin"),
+        pytest.param([Refuses], {"a": 0, "b": 0, "c": 0}, id="a pod that PreFilter rejects"),
+        pytest.param([no_c], {"a": 0, "b": 0, "c": 0}, id="no score plugins"),
     ],
 )
 async def test_plugins(plugins, expected):
@@ -94,7 +94,7 @@ async def test_plugins(plugins, expected):
         assert await extender.scores(node("a"), node("b"), node("c")) == expected
 
 
-async def test_weights_tell_how_much_each_plugin_counts():
+async def test_weights():
     plugins = [by_label("heavy", 3), by_label("light", 1)]
     sent = [
         node("a", labels={"heavy": "100", "light": "0"}),
@@ -106,7 +106,7 @@ async def test_weights_tell_how_much_each_plugin_counts():
         assert extender.running.profiles.weight == 4
 
 
-async def test_a_node_that_is_not_known_is_as_bad_as_can_be():
+async def test_unknown_nodes_score_0():
     flat = score_plugin(name="flat")(lambda _pod, _node: 60)
     async with serving(flat, client=cluster("a")) as extender:
         answer = await extender.ask("prioritize", Pod=pod(), Nodes=None, NodeNames=["new", "a"])
@@ -123,19 +123,21 @@ async def test_no_nodes():
     [
         pytest.param(
             {"Nodes": {"items": nodes(a=101)}},
-            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalisation, got 101 to 101\n"),
+            (500, "plugin by_label failed in Score: scores must be 0 to 100 after normalization, got 101 to 101\n"),
             id="a plugin that fails",
         ),
         pytest.param({"Pod": None}, (400, "the request has no Pod\n"), id="no pod"),
-        pytest.param({"Nodes": []}, (400, "Nodes: Expected `object`, got `array`\n"), id="nodes are no list of nodes"),
+        pytest.param(
+            {"Nodes": []}, (400, "Nodes: Expected `object`, got `array`\n"), id="nodes that aren't a list of nodes"
+        ),
     ],
 )
-async def test_a_failure_is_a_status_as_the_protocol_has_no_place_for_it(args, answer):
+async def test_errors_are_http_statuses(args, answer):
     async with serving(by_label()) as extender:
         assert await extender.fail("prioritize", **{"Pod": pod(), "Nodes": {"items": []}, **args}) == answer
 
 
 @pytest.mark.parametrize("path", ["/prioritize", "/priority"])
-async def test_articles_call_it_priority(path):
+async def test_other_names_of_the_path(path):
     async with serving(by_label()) as extender:
         assert (await extender.ask(path.strip("/"), Pod=pod(), Nodes={"items": []})) == []

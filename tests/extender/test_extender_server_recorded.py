@@ -1,4 +1,4 @@
-"""Asked as the stock scheduler asks: what it was recorded to send, byte for byte but for times, to the same cluster."""
+"""Recorded requests of the stock scheduler, byte for byte except times, on the same cluster."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from asking import TIME, serving
 
 from bayplan import Plugin, Rejections, Status, filter_plugin
-from bayplan.client import InProcessClient
 from bayplan.extender import wire
+from bayplan.testing.in_memory import make_client
 
 pytestmark = pytest.mark.feature("Serving as an extender: recorded of kube-scheduler")
 
@@ -29,7 +29,7 @@ RESULTS = {
 
 
 class OnlyTwo(Plugin):
-    """Does as the recorded extender did: turns down what comes third, and scores by position; preemption may do all."""
+    """Behaves like the recorded extender: rejects the third node, scores by position, and accepts all victims."""
 
     name = "OnlyTwo"
 
@@ -43,7 +43,7 @@ class OnlyTwo(Plugin):
 
 
 def documents():
-    """The cluster behind the exchanges: its nodes, and the pods that were victims."""
+    """The cluster of the recordings: its nodes, and the pods that were victims."""
     found = {}
     for each in EXCHANGES:
         for node in (each["request"].get("Nodes") or {}).get("items") or ():
@@ -52,17 +52,16 @@ def documents():
             for pod in victims["Pods"]:
                 found["Pod", node] = pod
     for (kind, _), document in found.items():
-        metadata = {name: value for name, value in document["metadata"].items() if name != "resourceVersion"}
-        yield {**document, "apiVersion": "v1", "kind": kind, "metadata": metadata}
+        yield {**document, "apiVersion": "v1", "kind": kind}
 
 
 def as_go_reads(verb, answer):
-    """An answer, if a Go program reads it; empty fields and absent ones are the same to it."""
+    """A response as a Go program decodes it: empty and missing fields are equal."""
     return msgspec.to_builtins(wire.read(RESULTS[verb], json.dumps(answer).encode()))
 
 
 def essence(verb, answer):
-    """What the stock scheduler makes of an answer."""
+    """A response as the stock scheduler interprets it."""
     if verb != "filter":
         return as_go_reads(verb, answer)
     nodes = answer.get("NodeNames")
@@ -80,8 +79,8 @@ def essence(verb, answer):
         pytest.param("cache", True, id="names, connected"),
     ],
 )
-async def test_the_answers_are_those_of_the_recorded_extender(mode, connected):
-    async with serving(OnlyTwo, client=InProcessClient(documents()) if connected else None) as extender:
+async def test_responses_equal_those_of_the_recorded_extender(mode, connected):
+    async with serving(OnlyTwo, client=make_client(*documents()) if connected else None) as extender:
         for each in EXCHANGES:
             if each["mode"] == mode:
                 answer = await extender.ask(each["verb"], **each["request"])
@@ -89,9 +88,9 @@ async def test_the_answers_are_those_of_the_recorded_extender(mode, connected):
 
 
 @pytest.mark.parametrize("exchange", [pytest.param(each, id=name) for name, each in CALLS if each["verb"] == "filter"])
-async def test_whole_nodes_come_back_as_they_were_sent(exchange):
+async def test_whole_nodes_are_returned_unchanged(exchange):
     sent = exchange["request"]["Nodes"]
-    async with serving(OnlyTwo, client=InProcessClient(documents())) as extender:
+    async with serving(OnlyTwo, client=make_client(*documents())) as extender:
         answer = await extender.ask("filter", **exchange["request"])
     if sent is None:
         assert answer["Nodes"] is None
@@ -100,12 +99,12 @@ async def test_whole_nodes_come_back_as_they_were_sent(exchange):
         assert answer["NodeNames"] is None
 
 
-def test_every_verb_was_recorded_in_both_modes():
+def test_all_verbs_are_recorded_in_both_modes():
     verbs = ("filter", "prioritize", "preempt")
     assert {(each["mode"], each["verb"]) for each in EXCHANGES} == {(m, v) for m in ("objects", "cache") for v in verbs}
 
 
-async def test_what_nothing_helps_has_a_map_of_its_own():
+async def test_unresolvable_nodes_have_their_own_map():
     never = filter_plugin(name="never")(lambda _pod, _node: Status.unresolvable("never"))
     async with serving(never) as extender:
         answer = await extender.ask("filter", **EXCHANGES[0]["request"])

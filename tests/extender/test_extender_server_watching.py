@@ -1,9 +1,8 @@
-"""What a connected extender knows: what the API server tells, also of what comes late or cannot be read."""
+"""The state of an extender that watches the cluster, also with late kinds and invalid objects."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,9 +10,11 @@ from asking import cluster, node, pod, serving
 
 from bayplan import Plugin
 from bayplan.api.kinds import NODE, POD, SERVICE
-from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState
+from bayplan.devcluster.apiserver import Fault
 from bayplan.extender.watched_cluster import WatchedCluster
+from bayplan.testing.builders import make_service
+from bayplan.testing.in_memory import load
 
 pytestmark = pytest.mark.feature("Serving as an extender: watching")
 
@@ -32,11 +33,11 @@ async def watched(client, *kinds):
 
 async def until(condition):
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - a state has no events
+        while not condition():  # noqa: ASYNC110 - the state has no event
             await asyncio.sleep(0)
 
 
-async def test_nodes_and_pods_come_change_and_go():
+async def test_nodes_and_pods_are_added_updated_and_deleted():
     client = cluster("a", "b", pods=(pod("web", on="a"), pod("waiting")))
     async with watched(client) as state:
         assert state.table.live_count == 2
@@ -52,14 +53,14 @@ async def test_nodes_and_pods_come_change_and_go():
         await until(lambda: bool(state.nodes.unschedulable.any()))
         await client.patch(POD, "web", {"status": {"phase": "Succeeded"}}, "default", subresource="status")
         await until(lambda: state.pod_count == 1)
-        await client.delete(POD, "waiting", "default")
+        await client.delete(POD, "waiting", "default", grace_period_seconds=0)
         await client.delete(NODE, "b")
         await until(lambda: state.table.live_count == 1 and state.pod_count == 0)
         assert "b" not in state.objects[NODE]
         assert "default/waiting" not in state.objects[POD]
 
 
-async def test_what_plugins_ask_their_handle_for_is_watched():
+async def test_kinds_that_plugins_use_are_watched():
     class Serves(Plugin):
         name = "Serves"
 
@@ -69,40 +70,43 @@ async def test_what_plugins_ask_their_handle_for_is_watched():
         def filter(self, cycle, pod, node):
             return ", ".join(self._services) or None
 
-    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
     client = cluster("a")
-    await client.create(SERVICE, service)
+    load(client.server, make_service("web", {}))
     async with serving(Serves, client=client) as extender:
-        assert (await extender.filter("a"))["FailedNodes"] == {"a": "default/web"}
+        assert (await extender.filter("a"))["FailedNodes"] == {"a": "default/kubernetes, default/web"}
 
 
-async def test_a_kind_that_the_server_lacks_may_come_later(caplog):
+async def test_a_missing_kind_is_watched_once_it_exists(caplog):
     client = cluster("a")
-    client.fail("list", SERVICE, ApiError(404, "NotFound"), times=3)
+    client.server.faults.add(Fault(verb="list", resource="services", answer=404, reason="NotFound", times=3))
     async with watched(client, SERVICE) as state:
-        service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"}}
-        await client.create(SERVICE, service)
+        load(client.server, make_service("web", {}))
         await until(lambda: "default/web" in state.objects[SERVICE])
         await client.delete(SERVICE, "web", "default")
-        await until(lambda: not state.objects[SERVICE])
+        await until(lambda: "default/web" not in state.objects[SERVICE])
     assert "the API server has no services (v1)" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("kind", "broken", "said"),
+    ("kind", "broken", "message"),
     [
-        pytest.param(NODE, node("b", spec=3), "node b cannot be read and is left alone", id="a node"),
+        pytest.param(NODE, node("b", spec=3), "ignoring node b, which cannot be decoded", id="a node"),
         pytest.param(
-            NODE, node("b", status={"allocatable": {"cpu": "x"}}), "node b cannot be understood", id="its amounts"
+            NODE,
+            node("b", status={"allocatable": {"cpu": "x"}}),
+            "ignoring an invalid version of node b",
+            id="a node's quantities",
         ),
-        pytest.param(POD, pod(containers=3), "pod default/web cannot be read and is left alone", id="a pod"),
-        pytest.param(POD, pod(cpu="x", on="a"), "pod default/web cannot be read and is left alone", id="its requests"),
+        pytest.param(POD, pod(containers=3), "ignoring pod default/web, which cannot be decoded", id="a pod"),
+        pytest.param(
+            POD, pod(cpu="x", on="a"), "ignoring pod default/web, which cannot be decoded", id="a pod's requests"
+        ),
     ],
 )
-async def test_what_cannot_be_read_is_left_alone(kind, broken, said, caplog):
+async def test_invalid_objects_are_ignored(kind, broken, message, caplog):
     client = cluster("a")
-    await client.request("POST", kind.path("default"), body=json.dumps(broken).encode())
+    client.server.store.put(kind.resource, broken, {"spec.nodeName": ""})
     async with watched(client) as state:
         assert state.table.live_count == 1
         assert state.pod_count == 0
-    assert said in caplog.text
+    assert message in caplog.text

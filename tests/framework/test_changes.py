@@ -93,13 +93,13 @@ POD_CASES = [
 
 @pytest.mark.parametrize(("old", "new", "expected"), POD_CASES)
 @pytest.mark.parametrize(("node", "prefix"), [(None, "UnschedulablePod"), ("n1", "AssignedPod")])
-def test_what_the_update_of_a_pod_means(old, new, expected, node, prefix):
+def test_pod_changes_returns_events(old, new, expected, node, prefix):
     events = pod_changes(_pod(**old), _pod(node=node, **new))
     assert [event.label for event in events] == [prefix + label for label in expected]
     assert {event.resource for event in events} == {POD}
 
 
-def test_the_old_version_is_compared_even_when_its_object_was_released():
+def test_pod_changes_compares_an_old_version_whose_object_was_released():
     before = _pod(node="n", tolerations=1)
     old = PodInfo.from_raw(encode(before.object))
     old.release()
@@ -132,7 +132,7 @@ NODE_CASES = [
     pytest.param({"taints": TAINTED}, {"taints": []}, ["UpdateNodeTaint"], id="taint removed"),
     pytest.param({"taints": None}, {"taints": []}, [], id="no taints, written in two ways"),
     pytest.param({"unschedulable": True}, {}, ["UpdateNodeTaint"], id="uncordoned"),
-    pytest.param({}, {"unschedulable": True}, [], id="cordoned helps nobody"),
+    pytest.param({}, {"unschedulable": True}, [], id="cordoning is no event"),
     pytest.param(
         {"unschedulable": True, "taints": TAINTED}, {}, ["UpdateNodeTaint"], id="uncordoned and its taint removed"
     ),
@@ -164,12 +164,12 @@ NODE_CASES = [
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), NODE_CASES)
-def test_what_the_update_of_a_node_means(old, new, expected):
+def test_node_changes_returns_events(old, new, expected):
     events = node_changes(_node(**old), _node(**new))
     assert [event.label for event in events] == [NODE + label for label in expected]
 
 
-def test_a_node_without_anything_is_compared_too():
+def test_node_changes_compares_empty_nodes():
     assert node_changes(Node(), Node()) == []
     assert [event.label for event in node_changes(Node(), _node(labels={"a": "b"}))] == ["NodeUpdateNodeLabel"]
 
@@ -184,7 +184,7 @@ def test_a_node_without_anything_is_compared_too():
         (NODE, Action.UPDATE_NODE_TAINT, "NodeUpdateNodeTaint"),
     ],
 )
-def test_events_are_labelled_by_kind_and_action(resource, action, label):
+def test_object_event_is_labeled_by_kind_and_action(resource, action, label):
     event = object_event(resource, action)
     assert (event.resource, event.action, event.label) == (resource, action, label)
 
@@ -193,18 +193,18 @@ def test_events_are_labelled_by_kind_and_action(resource, action, label):
     ("registered", "happened", "matches"),
     [
         pytest.param(ALL_EVENTS, changes.NODE_ADD, True, id="all events"),
-        pytest.param(ALL_EVENTS, changes.FORCE_ACTIVATE, True, id="all events, also those for every pod"),
+        pytest.param(ALL_EVENTS, changes.FORCE_ACTIVATE, True, id="all events cover an event for all kinds"),
         pytest.param(
-            changes.NODE_ADD, changes.FORCE_ACTIVATE, False, id="an event for every pod is no event of a kind"
+            changes.NODE_ADD, changes.FORCE_ACTIVATE, False, id="a kind's event does not cover an event for all kinds"
         ),
         pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_ADD, True, id="any kind, this action"),
         pytest.param(ClusterEvent(ANY, Action.ADD), changes.NODE_DELETE, False, id="any kind, another action"),
         pytest.param(ClusterEvent(NODE, Action.ALL), changes.NODE_DELETE, True, id="this kind, any action"),
         pytest.param(
-            ClusterEvent(POD, Action.UPDATE_POD_LABEL), changes.ASSIGNED_POD_UPDATE, False, id="not as particular"
+            ClusterEvent(POD, Action.UPDATE_POD_LABEL), changes.ASSIGNED_POD_UPDATE, False, id="less specific update"
         ),
         pytest.param(ClusterEvent(POD, Action.ALL), changes.UNSCHEDULED_POD_UPDATE, True, id="every action of pods"),
     ],
 )
-def test_which_registered_events_stand_for_what_happened(registered, happened, matches):
+def test_registered_event_matches(registered, happened, matches):
     assert registered.matches(happened) is matches

@@ -1,4 +1,4 @@
-"""How a profile's plugins name placements, and choose among them."""
+"""Generating placements with a profile's plugins, and selecting the best one."""
 
 from __future__ import annotations
 
@@ -53,32 +53,32 @@ def generated(*answers):
     return generate_placements(profile, GANG, NODES)
 
 
-def test_placements_are_named_by_the_first_plugin():
+def test_first_plugin_generates_the_placements():
     assert generated() is None
     assert generated(None) is None
     assert generated([ONE, TWO], [ONE]) == [ONE, TWO]
 
 
-REFUSED = {
-    "none": ([], "no feasible placements found"),
-    "for a reason": (Status.unschedulable("not today"), "not today"),
+REJECTED = {
+    "no placements": ([], "no feasible placements found"),
+    "status": (Status.unschedulable("not today"), "not today"),
 }
 
 
-@pytest.mark.parametrize(("answer", "why"), REFUSED.values(), ids=REFUSED)
-def test_a_gang_may_be_nowhere(answer, why):
+@pytest.mark.parametrize(("answer", "why"), REJECTED.values(), ids=REJECTED)
+def test_plugin_rejects_the_gang(answer, why):
     status = generated(answer)
     assert (status.message, status.plugin, status.rejected) == (why, "Generator", True)
 
 
 BROKEN = {
-    "an error": (Status.error("oh"), "plugin Generator failed in PlacementGenerate: oh"),
-    "what is no placement": (["a"], "answered ['a'], expected Placements"),
+    "error status": (Status.error("oh"), "plugin Generator failed in PlacementGenerate: oh"),
+    "wrong type": (["a"], "returned ['a'], expected Placements"),
 }
 
 
 @pytest.mark.parametrize(("answer", "why"), BROKEN.values(), ids=BROKEN)
-def test_a_plugin_that_cannot_say(answer, why):
+def test_invalid_placements_raise_plugin_error(answer, why):
     with pytest.raises(PluginError) as error:
         generated(answer)
     assert why in str(error.value)
@@ -91,19 +91,19 @@ def best(*scorers, seed=0, **weights):
 
 
 CHOICES = {
-    "the highest score": ([Scorer(10, 20)], {}, 1),
-    "the highest sum": ([Scorer(10, 20), Halving(100, 0)], {}, 0),
-    "after normalisation": ([Halving(0, 199), Scorer(50, 50)], {}, 1),
-    "by weight": ([Scorer(10, 20), Halving(10, 0)], {"Halving": 3}, 0),
+    "highest score": ([Scorer(10, 20)], {}, 1),
+    "highest sum": ([Scorer(10, 20), Halving(100, 0)], {}, 0),
+    "normalized": ([Halving(0, 199), Scorer(50, 50)], {}, 1),
+    "weighted": ([Scorer(10, 20), Halving(10, 0)], {"Halving": 3}, 0),
 }
 
 
 @pytest.mark.parametrize(("scorers", "weights", "chosen"), CHOICES.values(), ids=CHOICES)
-def test_the_best_placement(scorers, weights, chosen):
+def test_best_placement_has_the_highest_score(scorers, weights, chosen):
     assert best(*scorers, **weights) == chosen
 
 
-def test_among_equal_ones_any():
+def test_best_placement_breaks_ties_at_random():
     assert Counter(best(Scorer(7, 7), seed=seed) for seed in range(40)).keys() == {0, 1}
     assert Counter(best(seed=seed) for seed in range(40)).keys() == {0, 1}
 
@@ -111,12 +111,12 @@ def test_among_equal_ones_any():
 WRONG = {
     "above 100": (Scorer(0, 101), "scores must be 0 to 100"),
     "no number": (Scorer(0, "much"), "expected an integer, got 'much'"),
-    "an error": (Scorer(0, Status.error("oh")), "plugin Scorer failed in PlacementScore: oh"),
+    "error status": (Scorer(0, Status.error("oh")), "plugin Scorer failed in PlacementScore: oh"),
 }
 
 
 @pytest.mark.parametrize(("scorer", "why"), WRONG.values(), ids=WRONG)
-def test_a_score_that_is_none(scorer, why):
+def test_invalid_score_raises_plugin_error(scorer, why):
     with pytest.raises(PluginError) as error:
         best(scorer)
     assert why in str(error.value)

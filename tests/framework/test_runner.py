@@ -1,4 +1,4 @@
-"""How the runner brings the answers of plugins together, and what becomes of those that break."""
+"""How the runner combines the results of plugins, and handles plugins that fail."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nodes():
 
 
 def answering(point, answer, name="P", method=""):
-    """A plugin that gives one answer at one point; a callable is asked, an exception raised."""
+    """A plugin that returns `answer` at one point. A callable is called, an exception is raised."""
 
     def give(_, *arguments):
         if isinstance(answer, Exception):
@@ -59,11 +59,11 @@ class TestPreFilter:
         cycle = CycleState()
         return run_pre_filter(profile(Point.PRE_FILTER, *plugins), cycle, POD, nodes), cycle
 
-    def test_skip_spares_the_filter(self, nodes):
+    def test_skip_skips_the_filter(self, nodes):
         outcome, cycle = self.run(nodes, SKIP, None)
         assert (outcome.refusal, outcome.names, cycle.skip_filter) == (None, None, {"P0"})
 
-    def test_narrowing_intersects(self, nodes):
+    def test_node_names_are_intersected(self, nodes):
         outcome, _ = self.run(nodes, NodeNames(frozenset("ab")), NodeNames(frozenset("bc")))
         assert (outcome.names, outcome.narrowed_by) == (frozenset("b"), frozenset({"P0", "P1"}))
 
@@ -77,11 +77,11 @@ class TestPreFilter:
             ),
         ],
     )
-    def test_nothing_left_is_unresolvable(self, nodes, answers, reason):
+    def test_no_node_names_left_is_unresolvable(self, nodes, answers, reason):
         outcome, _ = self.run(nodes, *answers)
         assert (outcome.refusal.code, outcome.refusal.message) == (Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
 
-    def test_unresolvable_ends_it_unschedulable_does_not(self, nodes):
+    def test_unresolvable_stops_pre_filter_but_unschedulable_does_not(self, nodes):
         asked = []
         late = lambda *_: asked.append("late")  # noqa: E731
         outcome, _ = self.run(nodes, Status.unresolvable("no"), late)
@@ -94,7 +94,7 @@ class TestFilter:
     def reject(self, *names):
         return lambda _, __, node: f"not {node.name}" if node.name in names else None
 
-    def test_later_plugins_are_asked_about_nodes_that_stand(self, nodes):
+    def test_later_filters_run_on_feasible_nodes_only(self, nodes):
         asked = []
         first = answering(Point.FILTER, self.reject("a"), name="First")
         second = answering(Point.FILTER, lambda *arguments: asked.append(arguments[-1].name), name="Second")
@@ -102,7 +102,7 @@ class TestFilter:
         assert (asked, verdicts.feasible().tolist()) == (["b", "c"], [1, 2])
         assert (verdicts.of(0).plugin, verdicts.of(0).message) == ("First", "not a")
 
-    def test_the_first_to_reject_counts_and_errors_on_lost_nodes_do_not(self, nodes):
+    def test_first_rejection_counts_and_later_errors_are_ignored(self, nodes):
         first = answering(Point.FILTER, self.reject("a"), name="First")
         failing = Rejections(
             np.array([1, 0, 2], dtype=np.int32), (Status.error("broken"), Status.unschedulable("full"))
@@ -115,7 +115,7 @@ class TestFilter:
             2: ("Second", "full"),
         }
 
-    def test_a_whole_table_filter_that_takes_long_is_shown_nodes_that_stand(self, nodes):
+    def test_filter_nodes_with_only_standing_gets_feasible_nodes_only(self, nodes):
         seen = []
 
         def slow(cycle, pod, shown):
@@ -129,7 +129,7 @@ class TestFilter:
         assert seen == [["a", "c"]]
         assert [verdicts.of(position).message for position in range(3)] == ["", "first", "slow"]
 
-    def test_a_skipped_filter_is_not_asked(self, nodes):
+    def test_skipped_filter_is_not_called(self, nodes):
         cycle = CycleState(skip_filter={"P"})
         plugin = answering(Point.FILTER, "never")
         assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).standing.all()
@@ -138,15 +138,15 @@ class TestFilter:
         ("plugin", "problem"),
         [
             (answering(Point.FILTER, ValueError("odd")), "plugin P failed in Filter: ValueError: odd"),
-            (answering(Point.FILTER, 7), "answered 7; expected None, a reason"),
-            (answering(Point.FILTER, SKIP), "answered Skip, expected success or a refusal"),
+            (answering(Point.FILTER, 7), "returned 7; expected None, a reason"),
+            (answering(Point.FILTER, SKIP), "returned Skip, expected success or a rejection"),
             (
                 answering(Point.FILTER, np.zeros(3), method="filter_nodes"),
                 "filter_nodes must return None or Rejections of 3 nodes",
             ),
         ],
     )
-    def test_nonsense_names_the_plugin(self, nodes, plugin, problem):
+    def test_invalid_result_raises_plugin_error(self, nodes, plugin, problem):
         with pytest.raises(PluginError) as error:
             run_filter(profile(Point.FILTER, plugin), CycleState(), POD, nodes)
         assert problem in str(error.value)
@@ -158,7 +158,7 @@ class TestScore:
         found = run_score(profile(Point.SCORE, *plugins, weights=weights), CycleState(), POD, nodes)
         return {name: scores.tolist() for name, scores in found.items()}
 
-    def test_both_forms_with_weights(self, nodes):
+    def test_scores_of_both_forms_are_weighted(self, nodes):
         single = answering(Point.SCORE, lambda _, __, node: ord(node.name) - ord("a"), name="Single")
         whole = answering(Point.SCORE, np.array([5, 6, 7]), name="Whole", method="score_nodes")
         assert self.scores(nodes, single, whole, Single=3) == {"Single": [0, 3, 6], "Whole": [5, 6, 7]}
@@ -174,12 +174,12 @@ class TestScore:
             ([1, 2, 3], "score_nodes", "expected an array of 3 integers, got list"),
         ],
     )
-    def test_nonsense_names_the_plugin(self, nodes, answer, method, problem):
+    def test_invalid_result_raises_plugin_error(self, nodes, answer, method, problem):
         with pytest.raises(PluginError, match="plugin P failed in Score") as error:
             self.scores(nodes, answering(Point.SCORE, answer, method=method))
         assert problem in str(error.value)
 
-    def test_pre_score_may_skip_the_score(self, nodes):
+    def test_pre_score_skips_the_score(self, nodes):
         cycle = CycleState()
         run_pre_score(profile(Point.PRE_SCORE, answering(Point.PRE_SCORE, SKIP)), cycle, POD, nodes)
         assert cycle.skip_score == {"P"}
@@ -193,7 +193,7 @@ class TestPostFilter:
             next(run)
         return end.value.value
 
-    def test_a_shortlist_that_nobody_else_wants_to_see(self, nodes):
+    def test_shortlist_without_extenders(self, nodes):
         candidates = Candidate("a", (), 0), Candidate("b", (), 0)
         result = self.run(
             Shortlist(candidates, nodes, lambda left: PostFilterResult(Status(Code.SUCCESS), left[1].node_name))
@@ -201,11 +201,11 @@ class TestPostFilter:
         assert (result.nominated_node, result.status.plugin) == ("b", "P0")
 
     @pytest.mark.parametrize("choose", [lambda left: "nonsense", lambda left: left[0]], ids=["answers", "raises"])
-    def test_a_choice_that_makes_no_sense_names_the_plugin(self, nodes, choose):
+    def test_invalid_choice_raises_plugin_error(self, nodes, choose):
         with pytest.raises(PluginError, match="plugin P0 failed in PostFilter"):
             self.run(Shortlist((), nodes, choose))
 
-    def test_reasons_add_up_until_one_succeeds(self):
+    def test_reasons_are_combined_until_a_plugin_succeeds(self):
         no = PostFilterResult(Status.unschedulable("no claims"))
         assert self.run() is None
         assert self.run(no, PostFilterResult(Status.unschedulable("no victims"), "")).status.message == (
@@ -213,7 +213,7 @@ class TestPostFilter:
         )
         assert self.run(no, PostFilterResult(Status(Code.SUCCESS), "a")).nominated_node == "a"
 
-    def test_nonsense_names_the_plugin(self):
+    def test_invalid_result_raises_plugin_error(self):
         with pytest.raises(PluginError, match="P0"):
             self.run("maybe")
 
@@ -232,7 +232,7 @@ class Reserving(Plugin):
             raise RuntimeError("broken")
 
 
-def test_reserve_stops_at_a_refusal_and_unreserve_calls_all_in_reverse():
+def test_reserve_stops_at_a_rejection_and_unreserve_runs_in_reverse_order():
     calls = []
     plugins = [Reserving("A", calls), Reserving("B", calls, "break"), Reserving("C", calls)]
     chosen = profile(Point.RESERVE, *plugins)
@@ -241,7 +241,7 @@ def test_reserve_stops_at_a_refusal_and_unreserve_calls_all_in_reverse():
     assert (calls, [error.plugin for error in errors]) == (["+A", "+B", "-C", "-B", "-A"], ["B"])
 
 
-def test_permit_waits_for_every_plugin_that_wants_to_and_ends_with_a_refusal():
+def test_permit_collects_waits_and_stops_at_a_rejection():
     waits = [answering(Point.PERMIT, Wait(seconds), name=f"W{seconds}") for seconds in (3, 5)]
     status, seconds = run_permit(profile(Point.PERMIT, *waits), CycleState(), POD, "a")
     assert (status.code, seconds) == (Code.WAIT, {"W3": 3, "W5": 5})
@@ -250,16 +250,16 @@ def test_permit_waits_for_every_plugin_that_wants_to_and_ends_with_a_refusal():
     assert (status.plugin, seconds) == ("No", {})
 
 
-def test_a_plugin_takes_part_where_it_has_the_methods():
+def test_plugin_takes_part_in_the_points_it_implements():
     plugin = answering(Point.FILTER, None)
     assert [point for point in Point if takes_part(plugin, point)] == [Point.FILTER]
 
 
-def test_a_pod_waits_for_all_events_of_a_plugin_that_says_nothing_of_them():
+def test_plugin_without_events_registers_all_events():
     chosen = profile(Point.FILTER, answering(Point.FILTER, None))
     assert [hint.event.resource for hint in chosen.events()["P"]] == ["*"]
 
 
-def test_a_plugin_without_a_signature_switches_reuse_off():
+def test_profile_has_no_signature_if_a_plugin_lacks_sign():
     assert make_cluster().profile.sign(POD) is not None
     assert profile(Point.FILTER, answering(Point.FILTER, None)).sign(POD) is None

@@ -1,8 +1,9 @@
-"""Device classes, slices, claims, and a cluster with the plugin: what the tests of DynamicResources share."""
+"""Device objects and a cluster with the plugin, for the tests of DynamicResources."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def device_class(name="gpu", expression=f"device.driver == '{DRIVER}'", **spec):
 
 
 def device(name, capacity=None, **fields):
-    """A device; attributes by `a_NAME`."""
+    """A device. Its attributes are the arguments named `a_NAME`."""
     attributes = {key[2:]: _attribute(value) for key, value in fields.items() if key.startswith("a_")}
     others = {key: value for key, value in fields.items() if not key.startswith("a_")}
     amounts = {key: value if isinstance(value, dict) else {"value": value} for key, value in (capacity or {}).items()}
@@ -82,7 +83,7 @@ def claim(name, *requests, namespace="default", uid=None, constraints=(), status
 
 
 def allocated(*devices, node=None, pool="n1", reserved=(), **more):
-    """The status of a claim that has devices, given by name or as fields of a result."""
+    """The status of an allocated claim. Devices are names or fields of a result."""
     results = []
     for each in devices:
         fields = {"device": each} if isinstance(each, str) else each
@@ -101,7 +102,7 @@ def pod_with(*claims, name="p", spec=None, **fields):
 
 
 class Clock:
-    """A clock that moves when somebody sleeps. `steps`: seconds that every look at it takes."""
+    """A clock that advances by `sleep`, and by `steps` seconds whenever it is read."""
 
     def __init__(self, steps=0.0):
         self.time, self.steps = 1_800_000_000.0, steps
@@ -111,6 +112,9 @@ class Clock:
         self.time += self.steps
         return self.time
 
+    def now(self):
+        return datetime.fromtimestamp(self(), UTC)
+
     async def sleep(self, seconds):
         self.time += seconds
         for action in self.on_sleep:
@@ -119,7 +123,7 @@ class Clock:
 
 @dataclass
 class Devices:
-    """A cluster with the plugin. `client` is what the plugin writes to."""
+    """A cluster with the plugin. The plugin writes to `client`."""
 
     objects: list
     client: object = None
@@ -133,24 +137,26 @@ class Devices:
             put(self.state, *known(each))
         self.handle = OfflineHandle(self.state)
         self.handle.client = self.client
-        self.plugin = DynamicResources(self.handle, self.args, self.clock, self.clock, self.clock.sleep)
+        self.handle.now = self.clock.now
+        self.handle.monotonic = self.clock
+        self.plugin = DynamicResources(self.handle, self.args, self.clock.sleep)
         self.cycle = CycleState()
 
     def ask(self, pod, node="n1"):
-        """What the plugin says of a pod and a node: a status, or None."""
+        """Run PreFilter and Filter for one node. Returns a status, or None if the node is feasible."""
         self.cycle = CycleState()
         answer = self.plugin.pre_filter(self.cycle, pod, self.state.nodes)
         return answer if isinstance(answer, Status) else self.filter(pod, node)
 
     def filter(self, pod, node="n1"):
-        """What the filter says of one node."""
+        """Run Filter for one node."""
         nodes = self.state.nodes
         rejections = self.plugin.filter_nodes(self.cycle, pod, nodes.at(np.array([nodes.position(node)])))
         (index,) = rejections.index
         return rejections.statuses[index - 1] if index else None
 
     def gets(self, pod, node="n1"):
-        """The devices that a pod gets on a node by claim and request, or why it does not."""
+        """The devices of a pod on a node by claim and request, or the rejection message."""
         answer = self.ask(pod, node)
         if answer is not None:
             return answer.message

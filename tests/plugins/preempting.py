@@ -15,7 +15,7 @@ LOW, MIDDLE, HIGH = 0, 100, 1000
 
 
 def running(name, node, priority=LOW, cpu="1", started=None, **others):
-    """A pod on a node. `started`: seconds after noon; None for one that has not started."""
+    """A pod on a node. `started`: seconds after noon; None if it has not started."""
     status = {} if started is None else {"startTime": f"2026-01-01T12:00:{started:02}Z"}
     return make_pod(name, node=node, priority=priority, cpu=cpu, status=status | others.pop("status", {}), **others)
 
@@ -39,7 +39,7 @@ def cluster_of(*objects, cpu="2", nodes="ab", budgets=(), plugins=()):
 
 
 def preempted(cluster, pod):
-    """Node and names of the victims, the most important first."""
+    """The node, and the names of the victims, most important first."""
     decision = cluster.decide(pod)
     assert decision.outcome is Outcome.UNSCHEDULABLE, decision
     return decision.nominated_node, [victim.name for victim in decision.victims]
@@ -50,7 +50,7 @@ def vip(cpu="2", priority=HIGH, **others):
 
 
 class Rolls(random.Random):
-    """Says where to begin."""
+    """A generator that returns fixed offsets."""
 
     def __init__(self, offset):
         super().__init__(0)

@@ -21,7 +21,7 @@ def balance(pod, *objects, resources=("cpu", "memory")):
     return plugin.score_nodes(CycleState(), pod, cluster.state.nodes).tolist()
 
 
-def test_75_where_nothing_changes_more_where_it_evens_out_less_where_not():
+def test_score_is_75_if_the_balance_does_not_change():
     nodes = [make_node(name, cpu="4", memory="4Gi") for name in ("even", "evens", "tilts")]
     there = [make_pod("b", cpu="2", node="evens"), make_pod("c", memory="2Gi", node="tilts")]
     assert balance(make_pod("p", cpu="1", memory="1Gi"), *nodes, *there) == [75, 75, 75]
@@ -31,17 +31,17 @@ def test_75_where_nothing_changes_more_where_it_evens_out_less_where_not():
 @pytest.mark.parametrize(
     ("resources", "score"),
     [
-        pytest.param(("cpu",), 75, id="one has nothing to balance"),
+        pytest.param(("cpu",), 75, id="single resource"),
         pytest.param(("cpu", "memory", "ephemeral-storage"), 51, id="three: shares 1, 0, 0 deviate by 0.47"),
-        pytest.param(("cpu", "memory", "example.com/gpu"), 50, id="two of three, the third not asked for"),
+        pytest.param(("cpu", "memory", "example.com/gpu"), 50, id="two of three, the third is not requested"),
     ],
 )
-def test_other_numbers_of_resources(resources, score):
+def test_score_with_other_numbers_of_resources(resources, score):
     node = make_node("n", cpu="4", memory="4Gi", resources={"ephemeral-storage": "4Gi"})
     assert balance(make_pod("p", cpu="4"), node, resources=resources) == [score]
 
 
-def test_a_pod_that_requests_nothing_of_it_is_skipped():
+def test_pod_without_scored_requests_is_skipped():
     plugin, cluster = NodeResourcesBalancedAllocation(), make_cluster(make_node("n"))
     assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes).code is Code.SKIP
     assert plugin.score_nodes(CycleState(), make_pod("p"), cluster.state.nodes).tolist() == [0]
@@ -56,13 +56,13 @@ def images(pod, *nodes):
     ("image", "scores"),
     [
         pytest.param("big:v1", [48, 0], id="big, on half of the nodes"),
-        pytest.param("small:v1", [0, 0], id="too small to matter"),
+        pytest.param("small:v1", [0, 0], id="too small to count"),
         pytest.param("everywhere", [48, 48], id="no tag means latest"),
-        pytest.param("none:v1", [0, 0], id="nowhere"),
+        pytest.param("none:v1", [0, 0], id="on no node"),
         pytest.param("host:5000/tool", [0, 23], id="a port is no tag"),
     ],
 )
-def test_scores_by_size_and_spread(image, scores):
+def test_score_by_image_size_and_spread(image, scores):
     first = make_node("a", images={"big:v1": 1000 * MB, "small:v1": 20 * MB, "everywhere:latest": 500 * MB})
     second = make_node("b", images={"everywhere:latest": 500 * MB, "host:5000/tool:latest": 500 * MB})
     assert images(make_pod("p", image=image), first, second) == scores
@@ -78,7 +78,7 @@ def test_image_volumes_and_init_containers_count():
     assert images(make_pod("p", spec=spec), node) == [100 * (1000 - 23) // (2000 - 23)]
 
 
-def test_what_it_rests_on_changes_with_the_images_of_any_node():
+def test_rests_on_changes_with_the_images_of_any_node():
     cluster = make_cluster(make_node("a", images={"a:1": 300 * MB}))
     plugin, pod = ImageLocality(), make_pod("p", image="a:1")
     before = plugin.rests_on(pod, cluster.state.nodes)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.config import ConfigurationError
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
@@ -43,7 +43,7 @@ def light(name, least="2", of="red", **fields):
 
 
 class Stage:
-    """A plugin, and what it sees."""
+    """A plugin with its handle and stores."""
 
     def __init__(self, *objects, nodes=(), **arguments):
         self.state = make_cluster(*nodes).state
@@ -73,7 +73,7 @@ class Stage:
         return self.plugin.post_filter(CycleState(), pod, Diagnosis(total=1), None).status.message
 
     def permit(self, pod, node="a"):
-        """Assume the pod and ask Permit; one that is to wait does."""
+        """Assume the pod and run Permit; a pod that has to wait is added to the waiting pods."""
         assumed = self.state.assume(pod, node)
         answer = self.plugin.permit(CycleState(), assumed, node)
         if isinstance(answer, Wait):
@@ -89,10 +89,10 @@ def three(**fields):
     return [member(f"red-{number}", **fields) for number in range(3)]
 
 
-# The order of the queue
+# Queue order
 
 
-def test_the_queue_is_ordered_by_priority_then_group_then_key():
+def test_queue_is_sorted_by_priority_then_group_then_key():
     early, late = CREATED + timedelta(seconds=10), CREATED + timedelta(seconds=20)
     alone = make_pod("alone")
     pods = [
@@ -110,7 +110,7 @@ def test_the_queue_is_ordered_by_priority_then_group_then_key():
     assert [pod.name for pod in ordered] == ["z-1", "alone", "d-1", "a-1", "c-1", "b-1", "b-2"]
 
 
-def test_a_group_that_did_not_fit_queues_behind_those_that_came_meanwhile():
+def test_failed_group_is_sorted_behind_newer_groups():
     red, blue = three(), member("blue-0", "blue")
     stage = Stage(group("red", 3), group("blue", 1, created=CREATED + timedelta(seconds=5)), *red, blue)
     stage.handle.time = CREATED + timedelta(seconds=9)
@@ -119,77 +119,80 @@ def test_a_group_that_did_not_fit_queues_behind_those_that_came_meanwhile():
     assert stage.plugin.sort_key(blue, 0.0) < stage.plugin.sort_key(red[0], 0.0)
 
 
-def test_a_group_of_labels_alone_is_as_old_as_its_oldest_pod():
+def test_lightweight_group_is_sorted_by_its_oldest_pod():
     stage = Stage(light("new"), light("old"))
     assert stage.plugin.sort_key(light("new"), 0.0)[1] == CREATED
-    assert stage.plugin.sort_key(member("x", "nobody-knows"), 0.0)[1] == CREATED
+    assert stage.plugin.sort_key(member("x", "unknown"), 0.0)[1] == CREATED
 
 
 # PreFilter
 
 SIBLINGS = "pre-filter pod red-0 cannot find enough sibling pods, current pods number: {}, minMember of group: {}"
 PRE_FILTER = {
-    "no group at all": ([make_pod("red-0")], None),
-    "the group does not exist: Permit says so": ([member("red-0")], None),
+    "no group": ([make_pod("red-0")], None),
+    "missing group, which Permit rejects": ([member("red-0")], None),
     "complete": ([group("red", 3), *three()], None),
-    "too few": ([group("red", 4), *three()], SIBLINGS.format(3, 4)),
-    "others of the name in another namespace do not count": (
+    "too few members": ([group("red", 4), *three()], SIBLINGS.format(3, 4)),
+    "same name in another namespace": (
         [group("red", 2), member("red-0"), member("red-1", namespace="other")],
         SIBLINGS.format(1, 2),
     ),
-    "one that is being deleted does not count": (
+    "terminating member is not counted": (
         [group("red", 2), member("red-0"), member("red-1", terminating=True)],
         SIBLINGS.format(1, 2),
     ),
-    "bound ones count": ([group("red", 2), member("red-0"), member("red-1", node="a")], None),
-    "gated pods that are needed": (
+    "bound members are counted": ([group("red", 2), member("red-0"), member("red-1", node="a")], None),
+    "gated members that are needed": (
         [group("red", 2), member("red-0"), member("red-1", spec={"schedulingGates": [{"name": "g"}]})],
         "pre-filter pod red-0 cannot proceed due to gated pods in the same PodGroup",
     ),
-    "gated pods that are not": ([group("red", 1), member("red-0"), member("g", spec={"schedulingGates": []})], None),
-    "resources that are there": ([group("red", 1, minResources={"cpu": "7"}), member("red-0")], None),
-    "resources that are not": (
+    "gated members that are not needed": (
+        [group("red", 1), member("red-0"), member("g", spec={"schedulingGates": []})],
+        None,
+    ),
+    "enough resources": ([group("red", 1, minResources={"cpu": "7"}), member("red-0")], None),
+    "too few resources": (
         [group("red", 1, minResources={"cpu": 9, "memory": "1Gi", "example.com/gpu": "2"}), member("red-0")],
         "resource gap of PodGroup default/red: cpu: 1000m, example.com/gpu: 2",
     ),
-    "what the group has counts as free": (
+    "requests of the group count as free": (
         [group("red", 2, minResources={"cpu": "8"}), member("red-0"), member("red-1", node="a", cpu="3")],
         None,
     ),
-    "what others have does not": (
+    "requests of others do not": (
         [group("red", 1, minResources={"cpu": "8"}), member("red-0"), make_pod("other", node="a", cpu="3")],
         "resource gap of PodGroup default/red: cpu: 3000m",
     ),
-    "room for as many pods": (
+    "too few pod slots": (
         [group("red", 12, minResources={"cpu": "1"}), *(member(f"red-{number}") for number in range(12))],
         "resource gap of PodGroup default/red: pods: 2",
     ),
-    "a group that cannot be read": (
+    "invalid group": (
         [group("red", "many"), member("red-0")],
-        "PodGroup default/red cannot be understood: Expected `int`, got `str` - at `$.minMember`",
+        "PodGroup default/red is invalid: Expected `int`, got `str` - at `$.minMember`",
     ),
-    "resources that cannot be read": (
+    "invalid resources": (
         [group("red", 1, minResources={"cpu": "much"}), member("red-0")],
-        "PodGroup default/red cannot be understood: ",
+        "PodGroup default/red is invalid: ",
     ),
-    "labels alone": ([light("red-0"), light("red-1")], None),
-    "labels alone, too few": ([light("red-0")], SIBLINGS.format(1, 2)),
-    "labels alone, without a number": (
+    "lightweight group": ([light("red-0"), light("red-1")], None),
+    "lightweight group, too few members": ([light("red-0")], SIBLINGS.format(1, 2)),
+    "lightweight group, invalid number": (
         [light("red-0", least="all")],
-        f"label {MIN_AVAILABLE_LABEL} is 'all', expected how many pods of group default/red are needed, 1 at least",
+        f"label {MIN_AVAILABLE_LABEL} is 'all', expected the number of pods that group default/red needs, at least 1",
     ),
 }
 
 
-@pytest.mark.parametrize(("objects", "refusal"), PRE_FILTER.values(), ids=PRE_FILTER)
-def test_pre_filter(objects, refusal):
+@pytest.mark.parametrize(("objects", "rejection"), PRE_FILTER.values(), ids=PRE_FILTER)
+def test_pre_filter(objects, rejection):
     stage = Stage(*objects, nodes=[make_node(name, cpu="4", pods=5) for name in ("a", "b")])
     pod = next(each for each in objects if getattr(each, "name", "") == "red-0")
-    said = stage.pre_filter(pod)
-    assert said == refusal or (refusal and refusal.endswith(": ") and said.startswith(refusal))
+    found = stage.pre_filter(pod)
+    assert found == rejection or (rejection and rejection.endswith(": ") and found.startswith(rejection))
 
 
-def test_the_check_of_resources_holds_for_a_while():
+def test_resource_check_is_cached_for_a_while():
     stage = Stage(group("red", 1, minResources={"cpu": "4"}), member("red-0"), nodes=[make_node("a", cpu="4")])
     assert stage.pre_filter(member("red-0")) is None
     stage.add(make_pod("other", cpu="1", node="a"))
@@ -198,13 +201,13 @@ def test_the_check_of_resources_holds_for_a_while():
     assert "resource gap" in stage.pre_filter(member("red-0"))
 
 
-def test_pods_without_a_group_share_what_is_said_of_them_and_members_do_not():
+def test_only_pods_without_a_group_have_a_signature():
     stage = Stage(group("red", 3), *three())
     assert stage.plugin.sign(make_pod("plain")) == ()
     assert stage.plugin.sign(member("red-0")) is None
 
 
-# Permit, and giving back
+# Permit and Unreserve
 
 
 def waiting(stage):
@@ -215,7 +218,7 @@ async def verdicts(stage):
     return [(each.pod.name, await each.verdict()) for each in stage.handle.waiting_pods]
 
 
-async def test_members_wait_for_each_other_and_go_together():
+async def test_members_wait_for_each_other_in_permit():
     one, two, three_ = three()
     stage = Stage(group("red", 3), one, two, three_, nodes=[make_node("a")])
     assert stage.permit(one) == Wait(60)
@@ -230,14 +233,14 @@ async def test_members_wait_for_each_other_and_go_together():
 
 
 WAITS = {
-    "as the arguments say": (group("red", 3), {"permitWaitingTimeSeconds": 10}, 10),
-    "as the group says": (group("red", 3, scheduleTimeoutSeconds=5), {"permitWaitingTimeSeconds": 10}, 5),
+    "from the arguments": (group("red", 3), {"permitWaitingTimeSeconds": 10}, 10),
+    "from the group": (group("red", 3, scheduleTimeoutSeconds=5), {"permitWaitingTimeSeconds": 10}, 5),
     "0 in the arguments means 60": (group("red", 3), {"permitWaitingTimeSeconds": 0}, 60),
 }
 
 
 @pytest.mark.parametrize(("pod_group", "arguments", "seconds"), WAITS.values(), ids=WAITS)
-async def test_how_long_members_wait(pod_group, arguments, seconds):
+async def test_permit_timeout(pod_group, arguments, seconds):
     stage = Stage(pod_group, *three(), nodes=[make_node("a")], **arguments)
     assert stage.permit(three()[0]) == Wait(seconds)
     for each in stage.handle.waiting_pods:
@@ -245,18 +248,18 @@ async def test_how_long_members_wait(pod_group, arguments, seconds):
         await each.verdict()
 
 
-def test_permit_of_pods_that_need_not_wait():
+def test_permit_allows_pods_that_need_not_wait():
     stage = Stage(nodes=[make_node("a")])
     assert stage.permit(make_pod("plain")) is None
     assert stage.permit(member("red-0")) == "PodGroup not found"
 
 
-def test_bound_members_count():
+def test_permit_counts_bound_members():
     stage = Stage(group("red", 3), member("red-0", node="a"), member("red-1", node="a"), nodes=[make_node("a")])
     assert stage.permit(member("red-2")) is None
 
 
-async def test_what_is_given_back_takes_those_along_that_wait():
+async def test_unreserve_rejects_waiting_members():
     one, two, three_ = three()
     stage = Stage(group("red", 3), one, two, three_, nodes=[make_node("a")])
     stage.permit(one)
@@ -270,7 +273,7 @@ async def test_what_is_given_back_takes_those_along_that_wait():
     assert stage.gang(one) == (["red-0", "red-1", "red-2"], 3, 0)
 
 
-async def test_what_went_away_while_it_waited_counts_no_more():
+async def test_permit_does_not_count_deleted_members():
     one, two, three_ = three()
     stage = Stage(group("red", 3), one, two, three_, nodes=[make_node("a")])
     stage.permit(one)
@@ -286,28 +289,28 @@ async def test_what_went_away_while_it_waited_counts_no_more():
 
 POST_FILTER = {
     "no group": ([], make_pod("plain"), 0, 10, ""),
-    "most are missing": ([group("red", 3), *three()], member("red-0"), 1, 10, "gets rejected"),
-    "nearly all have a place": ([group("red", 3), *three()], member("red-2"), 2, 34, ""),
+    "most members are missing": ([group("red", 3), *three()], member("red-0"), 1, 10, "gets rejected"),
+    "few members are missing": ([group("red", 3), *three()], member("red-2"), 2, 34, ""),
     "never": ([group("red", 3), *three()], member("red-0"), 0, 100, ""),
     "always": ([group("red", 3), *three()], member("red-2"), 2, 0, "gets rejected"),
-    "enough have a place": ([group("red", 2), *three()], member("red-2"), 2, 0, ""),
+    "enough members have a node": ([group("red", 2), *three()], member("red-2"), 2, 0, ""),
 }
 
 
-@pytest.mark.parametrize(("objects", "pod", "placed", "percentage", "said"), POST_FILTER.values(), ids=POST_FILTER)
-async def test_post_filter(objects, pod, placed, percentage, said):
+@pytest.mark.parametrize(("objects", "pod", "placed", "percentage", "expected"), POST_FILTER.values(), ids=POST_FILTER)
+async def test_post_filter(objects, pod, placed, percentage, expected):
     stage = Stage(*objects, nodes=[make_node("a")], podGroupRejectPercentage=percentage)
     for other in [each for each in objects if not isinstance(each, CustomObject)][:placed]:
         stage.permit(other)
     message = stage.post_filter(pod)
-    assert (said in message) if said else message == ""
+    assert (expected in message) if expected else message == ""
     for each in stage.handle.waiting_pods:
         each.reject("test", "still there")
         message = (await each.verdict()).message
-        assert message == "optimistic rejection in PostFilter" if said else message in {"still there", ""}
+        assert message == "optimistic rejection in PostFilter" if expected else message in {"still there", ""}
 
 
-def test_a_group_backs_off_and_is_woken():
+def test_group_is_activated_after_its_backoff():
     red = three()
     stage = Stage(group("red", 3), *red, nodes=[make_node("a")], podGroupBackoffSeconds=30)
     stage.post_filter(red[0])
@@ -321,7 +324,7 @@ def test_a_group_backs_off_and_is_woken():
     assert stage.pre_filter(red[1]) is None
 
 
-def test_what_is_remembered_of_a_group_goes_with_its_last_pod():
+def test_state_of_a_group_is_dropped_with_its_last_pod():
     red = three()
     stage = Stage(group("red", 3), *red, podGroupBackoffSeconds=30)
     stage.post_filter(red[0])
@@ -335,26 +338,26 @@ def test_what_is_remembered_of_a_group_goes_with_its_last_pod():
 # Gangs
 
 GANGS = {
-    "all of it": ([group("red", 3), *three()], (["red-0", "red-1", "red-2"], 3, 0)),
-    "more than needed": ([group("red", 2), *three()], (["red-0", "red-1", "red-2"], 2, 0)),
-    "by priority, so that none preempts another": (
+    "all members": ([group("red", 3), *three()], (["red-0", "red-1", "red-2"], 3, 0)),
+    "more members than needed": ([group("red", 2), *three()], (["red-0", "red-1", "red-2"], 2, 0)),
+    "sorted by priority": (
         [group("red", 2), member("red-0"), member("red-9", priority=5)],
         (["red-9", "red-0"], 2, 0),
     ),
-    "one has to be replaced": ([group("red", 2), member("red-0"), member("red-1", node="a")], (["red-0"], 1, 1)),
-    "one that is being deleted has to be replaced": (
+    "one bound member is missing": ([group("red", 2), member("red-0"), member("red-1", node="a")], (["red-0"], 1, 1)),
+    "terminating member is replaced": (
         [group("red", 2), member("red-0"), member("red-1"), member("red-2", node="a", terminating=True)],
         (["red-0", "red-1"], 2, 0),
     ),
-    "complete already": ([group("red", 1), member("red-0"), member("red-1", node="a")], None),
-    "not complete": ([group("red", 4), *three()], None),
-    "no such group": (three(), None),
-    "labels alone": ([light("red-0"), light("red-1")], (["red-0", "red-1"], 2, 0)),
+    "complete": ([group("red", 1), member("red-0"), member("red-1", node="a")], None),
+    "too few members": ([group("red", 4), *three()], None),
+    "missing group": (three(), None),
+    "lightweight group": ([light("red-0"), light("red-1")], (["red-0", "red-1"], 2, 0)),
 }
 
 
 @pytest.mark.parametrize(("objects", "gang"), GANGS.values(), ids=GANGS)
-def test_the_gang_of_a_pod(objects, gang):
+def test_gang_of(objects, gang):
     stage = Stage(*objects, nodes=[make_node("a")])
     assert stage.gang(next(each for each in objects if getattr(each, "name", "") == "red-0")) == gang
 
@@ -367,17 +370,17 @@ def status_only(pod_group, **status):
 
 
 HINTS = {
-    "a sibling": (after_pod_added, None, member("red-1", node="a"), Hint.QUEUE),
-    "another group's pod": (after_pod_added, None, member("b", "blue"), Hint.SKIP),
-    "a pod without a group": (after_pod_added, None, make_pod("p"), Hint.SKIP),
-    "its own labels": (after_pod_label_changed, member("red-0", "no-such"), member("red-0"), Hint.QUEUE),
-    "a pod that comes to its group": (after_pod_label_changed, make_pod("p"), member("p"), Hint.QUEUE),
-    "a pod that was in its group before": (after_pod_label_changed, member("p"), member("p"), Hint.SKIP),
-    "a pod that leaves its group": (after_pod_label_changed, member("p"), make_pod("p"), Hint.SKIP),
-    "its group": (after_pod_group_changed, None, group("red", 3), Hint.QUEUE),
+    "new member": (after_pod_added, None, member("red-1", node="a"), Hint.QUEUE),
+    "pod of another group": (after_pod_added, None, member("b", "blue"), Hint.SKIP),
+    "pod without a group": (after_pod_added, None, make_pod("p"), Hint.SKIP),
+    "own labels": (after_pod_label_changed, member("red-0", "no-such"), member("red-0"), Hint.QUEUE),
+    "pod joins its group": (after_pod_label_changed, make_pod("p"), member("p"), Hint.QUEUE),
+    "pod stays in its group": (after_pod_label_changed, member("p"), member("p"), Hint.SKIP),
+    "pod leaves its group": (after_pod_label_changed, member("p"), make_pod("p"), Hint.SKIP),
+    "own group": (after_pod_group_changed, None, group("red", 3), Hint.QUEUE),
     "another group": (after_pod_group_changed, None, group("blue", 3), Hint.SKIP),
-    "its group wants less": (after_pod_group_changed, group("red", 3), group("red", 2), Hint.QUEUE),
-    "its group's status": (
+    "own group, changed spec": (after_pod_group_changed, group("red", 3), group("red", 2), Hint.QUEUE),
+    "own group, changed status": (
         after_pod_group_changed,
         group("red", 3),
         status_only(group("red", 3), phase="Pending"),
@@ -387,11 +390,11 @@ HINTS = {
 
 
 @pytest.mark.parametrize(("hint", "old", "new", "answer"), HINTS.values(), ids=HINTS)
-def test_what_may_help_a_member(hint, old, new, answer):
+def test_hints(hint, old, new, answer):
     assert hint(member("red-0"), old, new) is answer
 
 
-def test_the_events():
+def test_registered_events():
     registered = [(hint.event.resource, hint.event.action) for hint in Stage().plugin.events()]
     assert registered == [
         ("Pod", Action.ADD),
@@ -414,7 +417,7 @@ def configured(**arguments):
     return parse_configuration({**HEAD, "profiles": [{"plugins": plugins, "pluginConfig": config}]}).profiles[0]
 
 
-def test_it_is_configured_as_upstream():
+def test_configuration_as_upstream():
     typed = {"apiVersion": HEAD["apiVersion"], "kind": "CoschedulingArgs"}
     profile = build_profile(configured(**typed, permitWaitingTimeSeconds=10), OfflineHandle(make_cluster().state))
     points = {point for point in Point if "Coscheduling" in [plugin.name for plugin in profile.at(point)]}
@@ -423,24 +426,24 @@ def test_it_is_configured_as_upstream():
 
 
 FAULTS = {
-    "a negative wait": ({"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds"),
-    "a negative backoff": ({"podGroupBackoffSeconds": -1}, "podGroupBackoffSeconds"),
-    "more than all": ({"podGroupRejectPercentage": 101}, "podGroupRejectPercentage"),
-    "a word": ({"permitWaitingTimeSeconds": "long"}, "permitWaitingTimeSeconds"),
-    "what it does not know": ({"permitWaitingTime": 1}, "permitWaitingTime"),
+    "negative timeout": ({"permitWaitingTimeSeconds": -1}, "permitWaitingTimeSeconds"),
+    "negative backoff": ({"podGroupBackoffSeconds": -1}, "podGroupBackoffSeconds"),
+    "more than 100 percent": ({"podGroupRejectPercentage": 101}, "podGroupRejectPercentage"),
+    "string": ({"permitWaitingTimeSeconds": "long"}, "permitWaitingTimeSeconds"),
+    "unknown field": ({"permitWaitingTime": 1}, "permitWaitingTime"),
 }
 
 
 @pytest.mark.parametrize(("arguments", "path"), FAULTS.values(), ids=FAULTS)
-def test_what_is_wrong_with_arguments(arguments, path):
+def test_invalid_arguments(arguments, path):
     with pytest.raises(ConfigurationError, match=path):
         configured(**arguments)
 
 
-# Statuses are written in the background: without a server there is nothing to do, and nothing breaks
+# Background
 
 
-async def test_nothing_is_written_where_there_is_no_server():
+async def test_background_does_nothing_without_a_server():
     stage = Stage(group("red", 3), *three())
     async with asyncio.timeout(5):
         await stage.plugin.background()

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.client import ApiError, TransportError
 from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS
 from bayplan.plugins.coscheduling.status import PodGroupStatuses, next_status
@@ -27,24 +27,24 @@ CASES = {
     "all at once": ({}, pods("Running", "Running"), ("Running", 2, 0, 0), STARTED),
     "still scheduling": ({"phase": "Scheduling"}, pods("Running", "Pending"), ("Scheduling", 1, 0, 0), {}),
     "running": ({"phase": "Scheduling"}, pods("Running", "Running"), ("Running", 2, 0, 0), {}),
-    "some are done": ({"phase": "Running"}, pods("Running", "Succeeded"), ("Running", 1, 1, 0), {}),
-    "one has gone": ({"phase": "Running"}, pods("Running"), ("Pending", 1, 0, 0), {}),
-    "one is scheduled anew": ({"phase": "Running"}, pods("Running", "Pending"), ("Scheduling", 1, 0, 0), {}),
+    "some succeeded": ({"phase": "Running"}, pods("Running", "Succeeded"), ("Running", 1, 1, 0), {}),
+    "one is gone": ({"phase": "Running"}, pods("Running"), ("Pending", 1, 0, 0), {}),
+    "one is rescheduled": ({"phase": "Running"}, pods("Running", "Pending"), ("Scheduling", 1, 0, 0), {}),
     "one has failed": ({"phase": "Running"}, pods("Running", "Failed"), ("Failed", 1, 0, 1), {}),
-    "one has failed before enough had begun": (
+    "one has failed, too few have started": (
         {"phase": "Scheduling"},
         pods("Failed", "Pending"),
         ("Scheduling", 0, 0, 1),
         {},
     ),
-    "all are done": ({"phase": "Running"}, pods("Succeeded", "Succeeded"), ("Finished", 0, 2, 0), {}),
-    "enough are done, though one has failed": (
+    "all succeeded": ({"phase": "Running"}, pods("Succeeded", "Succeeded"), ("Finished", 0, 2, 0), {}),
+    "enough succeeded, one has failed": (
         {"phase": "Running"},
         pods("Succeeded", "Succeeded", "Failed"),
         ("Finished", 0, 2, 1),
         {},
     ),
-    "a workload's": (
+    "owned by a workload": (
         {"phase": "Pending"},
         pods("Pending", "Pending", owner=("batch/v1", "Job", "crew")),
         ("Scheduling", 0, 0, 0),
@@ -54,20 +54,20 @@ CASES = {
 
 
 @pytest.mark.parametrize(("before", "members", "after", "more"), CASES.values(), ids=CASES)
-def test_what_becomes_of_a_group(before, members, after, more):
-    said = next_status(before, 2, members, NOW)
-    assert tuple(said.pop(name) for name in ("phase", "running", "succeeded", "failed")) == after
-    assert said == more
+def test_next_status(before, members, after, more):
+    status = next_status(before, 2, members, NOW)
+    assert tuple(status.pop(name) for name in ("phase", "running", "succeeded", "failed")) == after
+    assert status == more
 
 
 @pytest.mark.parametrize("phase", ["Finished", "Failed"])
-def test_what_is_over_stays_so(phase):
+def test_final_phase_does_not_change(phase):
     status = {"phase": phase, "succeeded": 2}
     assert next_status(status, 2, pods("Running"), NOW) == status
 
 
 class Server:
-    """Has these pods; notes what is written, or fails."""
+    """A client that lists these pods, and records patches or fails."""
 
     def __init__(self, members=(), error=None):
         self.members, self.error, self.written, self.asked = members, error, [], []
@@ -83,7 +83,7 @@ class Server:
 
 
 def statuses(server, status=None, spec=None):
-    """Of the group crew, and the handle's store of pods."""
+    """The statuses of the group crew, and the handle's store of pods."""
     state = make_cluster().state
     handle = OfflineHandle(state)
     handle.client, handle.time = server, NOW
@@ -93,7 +93,7 @@ def statuses(server, status=None, spec=None):
     return PodGroupStatuses(handle, state.objects[POD], groups), state.objects[POD]
 
 
-async def test_only_what_changed_is_written():
+async def test_only_changed_fields_are_written():
     server = Server(pods("Running", "Running"))
     before = {"phase": "Scheduling", "running": 1, "succeeded": 0, "failed": 0}
     keeper, _ = statuses(server, before)
@@ -105,7 +105,7 @@ async def test_only_what_changed_is_written():
     assert len(server.asked) == 1, "nothing has happened since"
 
 
-async def test_a_change_of_a_member_is_looked_into():
+async def test_pod_events_update_the_status():
     server = Server(pods("Running", "Running"))
     keeper, store = statuses(server, {"phase": "Running", "running": 2, "succeeded": 0, "failed": 0})
     await keeper.catch_up()
@@ -124,14 +124,14 @@ async def test_a_change_of_a_member_is_looked_into():
     assert server.written == []
 
 
-async def test_a_group_that_cannot_be_understood_is_left_alone():
+async def test_invalid_group_is_ignored():
     server = Server()
     keeper, _ = statuses(server, spec={"minMember": "many"})
     assert await keeper.catch_up() == []
     assert server.written == []
 
 
-async def test_a_group_that_does_not_say_how_many_it_needs_is_not_finished_at_once():
+async def test_group_without_min_member_is_not_finished_at_once():
     server = Server()
     keeper, _ = statuses(server, spec={"scheduleTimeoutSeconds": 5})
     await keeper.catch_up()
@@ -139,14 +139,14 @@ async def test_a_group_that_does_not_say_how_many_it_needs_is_not_finished_at_on
 
 
 ERRORS = {
-    "the server is away": (TransportError("gone", sent=True), ["default/crew"]),
-    "the server does not want it": (ApiError(403, "Forbidden", "no"), ["default/crew"]),
-    "the group is gone": (ApiError(404, "NotFound", "no such group"), []),
+    "server unavailable": (TransportError("gone", sent=True), ["default/crew"]),
+    "rejected by the server": (ApiError(403, "Forbidden", "no"), ["default/crew"]),
+    "group deleted": (ApiError(404, "NotFound", "no such group"), []),
 }
 
 
 @pytest.mark.parametrize(("error", "again"), ERRORS.values(), ids=ERRORS)
-async def test_what_could_not_be_written_is_tried_again(error, again, caplog):
+async def test_failed_write_is_retried(error, again, caplog):
     keeper, _ = statuses(Server(error=error))
     assert await keeper.catch_up() == again
-    assert ("PodGroup default/crew could not be written" in caplog.text) is bool(again)
+    assert ("could not update the status of PodGroup default/crew" in caplog.text) is bool(again)

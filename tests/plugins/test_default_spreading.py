@@ -1,4 +1,4 @@
-"""PodTopologySpread's defaults: how pods are spread that say nothing about it, but are known to belong to something."""
+"""Default constraints of PodTopologySpread, for pods with a service or a controller."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALIKE = {"a": 100, "b": 100}
 
 
 def workload(kind, selector, name="w", namespace="default"):
-    """A controller of one of the kinds that are sources of a selector."""
+    """A controller of a kind that is a source of selectors."""
     written = (
         {"matchLabels": selector} if kind is not kinds.REPLICATION_CONTROLLER and selector is not None else selector
     )
@@ -60,20 +60,20 @@ def web(labels=WEB, owner=None, **more):
 @pytest.mark.parametrize(
     ("pod", "objects", "expected"),
     [
-        pytest.param(web(), [THERE], None, id="belongs to nothing"),
-        pytest.param(web(), [THERE, SERVICE], {"a": 66, "b": 100}, id="belongs to a service"),
-        pytest.param(web({"app": "db"}), [THERE, SERVICE], None, id="the service is another's"),
-        pytest.param(web(namespace="other"), [THERE, SERVICE], None, id="the service is in another namespace"),
-        pytest.param(web(), [SERVICE], ALIKE, id="nobody there"),
+        pytest.param(web(), [THERE], None, id="no source"),
+        pytest.param(web(), [THERE, SERVICE], {"a": 66, "b": 100}, id="service"),
+        pytest.param(web({"app": "db"}), [THERE, SERVICE], None, id="service of other pods"),
+        pytest.param(web(namespace="other"), [THERE, SERVICE], None, id="service in another namespace"),
+        pytest.param(web(), [SERVICE], ALIKE, id="no pods"),
         pytest.param(
-            web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE, id="it has its own"
+            web(spread=[spread_over(ZONE, {"app": "db"}, hard=False)]), [THERE, SERVICE], ALIKE, id="own constraints"
         ),
-        pytest.param(web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None, id="its own are hard"),
+        pytest.param(web(spread=[spread_over("rack", WEB)]), [THERE, SERVICE], None, id="own hard constraints"),
         pytest.param(
             web(),
             [make_pod("there", node="a", labels=WEB, terminating=True), SERVICE],
             ALIKE,
-            id="who is being deleted does not count",
+            id="terminating pods are not counted",
         ),
     ],
 )
@@ -86,13 +86,13 @@ NO_RACK = f"{UNEVEN} (missing required label)"
 
 
 @pytest.mark.feature("PodTopologySpread: system defaulting")
-def test_nodes_without_a_zone_are_spread_by_name():
+def test_nodes_without_a_zone_are_spread_by_hostname():
     nodes = make_node("one"), make_node("two")
     assert score(web(), make_pod("there", node="one", labels=WEB), SERVICE, nodes=nodes) == {"one": 66, "two": 100}
 
 
 @pytest.mark.feature("PodTopologySpread: system defaulting")
-def test_to_lack_a_zone_is_to_be_in_the_empty_one():
+def test_missing_zone_is_treated_as_the_empty_zone():
     nodes = A, make_node("empty", labels={ZONE: ""}), make_node("nowhere")
     there = [make_pod(f"there-{index}", node="nowhere", labels=WEB) for index in range(3)]
     # Zones a and "", the latter with three pods: a 2 + 4, empty 2 + 4 + 3 * log(4), nowhere 2 + 3 * log(5).
@@ -105,8 +105,8 @@ def test_to_lack_a_zone_is_to_be_in_the_empty_one():
     [
         pytest.param(SOFT_ZONES, web(), [THERE, SERVICE], {"a": 0, "b": 100}, None, id="soft"),
         pytest.param(HARD_ZONES, web(), [THERE, SERVICE], None, {"a": UNEVEN, "b": ""}, id="hard"),
-        pytest.param(HARD_ZONES, web(), [THERE], None, None, id="belongs to nothing"),
-        pytest.param(listed(), web(), [THERE, SERVICE], None, None, id="an empty list switches defaults off"),
+        pytest.param(HARD_ZONES, web(), [THERE], None, None, id="no source"),
+        pytest.param(listed(), web(), [THERE, SERVICE], None, None, id="empty list disables defaults"),
         pytest.param(
             listed(spread_over(ZONE), spread_over(HOST, hard=False)),
             web(),
@@ -121,7 +121,7 @@ def test_to_lack_a_zone_is_to_be_in_the_empty_one():
             [THERE, SERVICE],
             None,
             {"a": "", "b": ""},
-            id="own",
+            id="own constraints",
         ),
         pytest.param(
             listed(spread_over(ZONE, matchLabelKeys=["app"])),
@@ -139,7 +139,7 @@ def test_list_defaults(args, pod, objects, scores, verdicts):
 
 
 @pytest.mark.feature("PodTopologySpread: list defaulting")
-def test_a_list_asks_for_all_labels():
+def test_list_defaults_require_all_topology_keys():
     args = listed(spread_over(ZONE, hard=False), spread_over(HOST, hard=False))
     assert score(web(), THERE, SERVICE, args=args, nodes=(A, B, make_node("nowhere")))["nowhere"] == 0
 
@@ -160,16 +160,16 @@ FRONT = make_pod("there", node="a", labels=BOTH)
         pytest.param(web(owner=("apps/v1", "StatefulSet", "w")), [workload(SS, WEB)], True, id="StatefulSet"),
         pytest.param(web(owner=("apps/v1", "DaemonSet", "w")), [workload(RS, WEB)], None, id="another kind"),
         pytest.param(web(owner=("apps/v1beta1", "ReplicaSet", "w")), [workload(RS, WEB)], None, id="another version"),
-        pytest.param(web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None, id="not known"),
-        pytest.param(web(), [workload(RS, WEB)], None, id="not its owner"),
+        pytest.param(web(owner=("apps/v1", "ReplicaSet", "x")), [workload(RS, WEB)], None, id="unknown controller"),
+        pytest.param(web(), [workload(RS, WEB)], None, id="not the controller"),
         pytest.param(
             web(owner=("apps/v1", "ReplicaSet", "w")),
             [workload(RS, WEB, namespace="other")],
             None,
-            id="other namespace",
+            id="controller in another namespace",
         ),
-        pytest.param(web(), [make_service("s", None)], None, id="a service without selector picks nobody"),
-        pytest.param(web(), [make_service("s", {})], None, id="nor does an empty one tell anything"),
+        pytest.param(web(), [make_service("s", None)], None, id="service without selector"),
+        pytest.param(web(), [make_service("s", {})], None, id="service with empty selector"),
         pytest.param(web(BOTH), [SERVICE, make_service("t", {"tier": "front"})], False, id="two services: both labels"),
         pytest.param(
             web(BOTH, owner=("v1", "ReplicationController", "w")),
@@ -184,18 +184,18 @@ FRONT = make_pod("there", node="a", labels=BOTH)
             id="a service and a ReplicaSet: both labels",
         ),
         pytest.param(
-            web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None, id="an empty selector tells nothing"
+            web(owner=("apps/v1", "ReplicaSet", "w")), [workload(RS, {})], None, id="controller with empty selector"
         ),
         pytest.param(
             web({"app": "db"}, owner=("apps/v1", "ReplicaSet", "w")),
             [workload(RS, WEB)],
             True,
-            id="the pod itself need not match",
+            id="pod does not match its controller",
         ),
     ],
 )
-def test_sources(pod, objects, counted):
-    """`counted`: whether a pod with the label app=web counts; None where the pod is not spread."""
+def test_selector_sources(pod, objects, counted):
+    """`counted`: whether a pod with the label app=web is counted; None if there are no default constraints."""
     found = score(pod, THERE, *objects, args=SOFT_ZONES)
     assert found == (None if counted is None else {"a": 0 if counted else 100, "b": 100})
     if counted is False:
@@ -203,14 +203,14 @@ def test_sources(pod, objects, counted):
 
 
 @pytest.mark.feature("PodTopologySpread: sources of the default selector")
-def test_only_the_controller_among_the_owners_counts():
+def test_only_the_controller_owner_is_a_source():
     pod = web(owner=("apps/v1", "ReplicaSet", "w"))
     pod.metadata.ownerReferences[0].controller = None
     assert score(pod, THERE, workload(RS, WEB)) is None
 
 
 @pytest.mark.feature("PodTopologySpread: sources of the default selector")
-def test_sources_may_change():
+def test_changes_of_sources_take_effect():
     state = make_cluster(A, B, THERE).state
     plugin, pod = PodTopologySpread(OfflineHandle(state), HARD_ZONES), web()
     services = state.objects[kinds.SERVICE]

@@ -1,11 +1,15 @@
-"""DynamicResources: which devices claims get on a node, and what is said where they get none."""
+"""DynamicResources: the devices for claims on a node, and the messages for infeasible nodes."""
 
-# ruff: noqa: E501 - a case reads better on a line or two than on nine
+# ruff: noqa: E501 - a case is easier to read on one or two lines
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+
+from bayplan.framework.status import SKIP, Code
+from bayplan.plugins.arguments import DynamicResourcesArgs
+from bayplan.testing.builders import make_node, make_pod
 from devices import (
     DRIVER,
     Clock,
@@ -19,10 +23,6 @@ from devices import (
     request,
     resource_slice,
 )
-
-from bayplan.framework.status import SKIP, Code
-from bayplan.plugins.arguments import DynamicResourcesArgs
-from bayplan.testing.builders import make_node, make_pod
 
 NONE = "cannot allocate all claims"
 MATCH = {"matchAttribute": f"{DRIVER}/numa"}
@@ -80,23 +80,23 @@ CASES = {
         ("too many", [on_n1("a", "b")], [claim("c", request(count=3))], NONE),
         ("all", [on_n1("a", "b")], [claim("c", request(mode="All"))], "r=a,r=b"),
         ("all of none", [on_n1()], [claim("c", request(mode="All"))], NONE),
-        ("all but one is taken", [on_n1("a", "b"), claim("x", status=allocated("a"))], [claim("c", request(mode="All"))], NONE),
+        ("all, but one is taken", [on_n1("a", "b"), claim("x", status=allocated("a"))], [claim("c", request(mode="All"))], NONE),
         ("one after the other", [on_n1("a", "b")], [claim("c", request("r"), request("q"))], "r=a,q=b"),
-        ("going back", [on_n1(numa("a", 0), numa("b", 1))],
+        ("backtracking", [on_n1(numa("a", 0), numa("b", 1))],
          [claim("c", request("r"), request("q", expression=f"device.attributes['{DRIVER}'].numa == 0"))], "r=b,q=a"),
         ("two claims", [on_n1("a", "b")], [claim("c", request()), claim("d", request())], "r=a r=b"),
-        ("more than a claim can have", [on_n1(*(f"d{index}" for index in range(40)))], [claim("c", request(count=33))],
+        ("more than the limit of a claim", [on_n1(*(f"d{index}" for index in range(40)))], [claim("c", request(count=33))],
          "claim default/c: number of requested devices 33 exceeds the claim limit of 32"),
-        ("a mode of the future", [on_n1("a")], [claim("c", request(mode="Some"))],
+        ("unknown mode", [on_n1("a")], [claim("c", request(mode="Some"))],
          "claim default/c, request r: unsupported count mode Some"),
     ],
     "first available": [
         ("the first", [on_n1("a", "b")], [claim("c", first_available(request("x", 2), request("y", 1)))], "r/x=a,r/x=b"),
         ("the second", [on_n1("a")], [claim("c", first_available(request("x", 2), request("y", 1)))], "r/y=a"),
         ("none", [on_n1()], [claim("c", first_available(request("x", 2), request("y", 1)))], NONE),
-        ("what leaves enough for others", [on_n1("a", "b")],
+        ("an alternative that leaves enough for other requests", [on_n1("a", "b")],
          [claim("c", first_available(request("x", 2), request("y", 1)), request("q"))], "r/y=a,q=b"),
-        ("what stays within the limit", [on_n1(*(f"d{index:02}" for index in range(40)))],
+        ("an alternative within the limit of devices", [on_n1(*(f"d{index:02}" for index in range(40)))],
          [claim("c", first_available(request("x", 32), request("y", 1)), request("q"))], "r/y=d00,q=d01"),
     ],
     "constraints": [
@@ -114,26 +114,26 @@ CASES = {
          [claim("c", request("r"), request("q"), constraints=[DISTINCT])], "r=a,q=c"),
         ("not distinct", [on_n1(numa("a", 0), numa("b", 0))],
          [claim("c", request("r"), request("q"), constraints=[DISTINCT])], NONE),
-        ("one of the future", [on_n1("a")], [claim("c", request(), constraints=[{"requests": ["r"]}])],
+        ("unknown type", [on_n1("a")], [claim("c", request(), constraints=[{"requests": ["r"]}])],
          "claim default/c, constraint #0: empty constraint (unsupported constraint type?)"),
     ],
     "admin access": [
         ("a taken device", [on_n1("a"), claim("x", status=allocated("a"))], [claim("c", request(adminAccess=True))], "r=a"),
         ("does not take one", [on_n1("a"), claim("x", status=allocated({"device": "a", "adminAccess": True}))],
          [claim("c", request())], "r=a"),
-        ("once a claim", [on_n1("a")], [claim("c", request("r", adminAccess=True), request("q", adminAccess=True))], NONE),
+        ("once per claim", [on_n1("a")], [claim("c", request("r", adminAccess=True), request("q", adminAccess=True))], NONE),
     ],
     "shared counters": [
         ("enough", card(slot("a", "2"), slot("b", "2")), [claim("c", request(count=2))], "r=a,r=b"),
         ("another one", card(slot("a", "3"), slot("b", "2"), slot("c", "1")), [claim("c", request(count=2))], "r=a,r=c"),
         ("used up", [*card(slot("a", "3"), slot("b", "2")), claim("x", status=allocated("a"))], [claim("c", request())], NONE),
-        ("a set that is not there", [resource_slice("d", slot("a", "1"), node="n1")], [claim("c", request())],
+        ("missing counter set", [resource_slice("d", slot("a", "1"), node="n1")], [claim("c", request())],
          "invalid resource pools were encountered"),
     ],
     "consumable capacity": [
         ("shared", [on_n1(shared("a"))], [claim("c", request("r", **memory("4Gi")), request("q", **memory("6Gi")))], "r=a,q=a"),
         ("used up", [on_n1(shared("a"))], [claim("c", request("r", **memory("5Gi")), request("q", **memory("6Gi")))], NONE),
-        ("nothing said is everything", [on_n1(shared("a"))], [claim("c", request("r"), request("q", **memory("1")))], NONE),
+        ("no request takes everything", [on_n1(shared("a"))], [claim("c", request("r"), request("q", **memory("1")))], NONE),
         ("a default", [on_n1(shared("a", default="1Gi"))], [claim("c", request("r"), request("q", **memory("9Gi")))], "r=a,q=a"),
         ("rounded up to a step", [on_n1(shared("a", default="2Gi", validRange={"min": "2Gi", "step": "2Gi"}))],
          [claim("c", request("r", **memory("3Gi")), request("q", **memory("7Gi")))], NONE),
@@ -144,14 +144,14 @@ CASES = {
         ("no such value", [on_n1(shared("a", default="2Gi", validValues=["2Gi", "4Gi"]))],
          [claim("c", request("r", **memory("5Gi")))], NONE),
         ("no such capacity", [on_n1("a")], [claim("c", request(**memory("1Gi")))], NONE),
-        ("what others have", [on_n1(shared("a")), claim("x", status=allocated(
+        ("consumed by other claims", [on_n1(shared("a")), claim("x", status=allocated(
             {"device": "a", "shareID": "1", "consumedCapacity": {"memory": "8Gi"}}))],
          [claim("c", request(**memory("3Gi")))], NONE),
-        ("a device of one's own", [on_n1(device("a", {"memory": "4Gi"}), device("b", {"memory": "8Gi"}))],
+        ("a device that isn't shared", [on_n1(device("a", {"memory": "4Gi"}), device("b", {"memory": "8Gi"}))],
          [claim("c", request(**memory("6Gi")))], "r=b"),
     ],
     "taints": [
-        ("kept off", [on_n1(tainted("a", "NoSchedule"), "b")], [claim("c", request())], "r=b"),
+        ("not tolerated", [on_n1(tainted("a", "NoSchedule"), "b")], [claim("c", request())], "r=b"),
         ("no effect", [on_n1(tainted("a", "None"), "b")], [claim("c", request())], "r=a"),
         ("tolerated", [on_n1(tainted("a", "NoExecute"))], [claim("c", request(**tolerates(operator="Exists")))], "r=a"),
         ("another value", [on_n1(tainted("a", "NoExecute"))], [claim("c", request(**tolerates(key="broken", value="no")))], NONE),
@@ -165,8 +165,8 @@ CASES = {
         ("each device", [resource_slice("s", device("a", nodeName="n2"), device("b", nodeName="n1"),
          perDeviceNodeSelection=True)], [claim("c", request())], "r=b"),
         ("another node", [resource_slice("s", "a", node="n2")], [claim("c", request())], NONE),
-        ("none said", [resource_slice("s", "a")], [claim("c", request())], NONE),
-        ("a selector that cannot be read", [resource_slice("s", "a", **on(key="zone", values=["z"], operator="Like"))],
+        ("unspecified", [resource_slice("s", "a")], [claim("c", request())], NONE),
+        ("invalid selector", [resource_slice("s", "a", **on(key="zone", values=["z"], operator="Like"))],
          [claim("c", request())], "gather pool information: failed to perform node selection for slice s"),
     ],
     "pools": [
@@ -179,13 +179,13 @@ CASES = {
         ("half on another node", [on_n1("a", count=2), resource_slice("t", "b", node="n2", pool="n1", count=2)],
          [claim("c", request())], "r=a"),
         ("a name twice", [on_n1("a", "a")], [claim("c", request())], "invalid resource pools were encountered"),
-        ("a name twice, but another pool helps", [on_n1("a", "a"), resource_slice("t", "b", allNodes=True)],
+        ("a name twice, but another pool has devices", [on_n1("a", "a"), resource_slice("t", "b", allNodes=True)],
          [claim("c", request())], "r=b"),
         ("all of an invalid one", [on_n1("a", "a")], [claim("c", request(mode="All"))],
          f"claim default/c, request r: asks for all devices, but resource pool {DRIVER}/n1 is currently invalid"),
         ("by name", [resource_slice("t", "b", node="n1", pool="z"), resource_slice("s", "a", node="n1", pool="a")],
          [claim("c", request(count=2))], "r=a,r=b"),
-        ("those that wait for binding last", [resource_slice("t", device("b", bindingConditions=["ready"]), node="n1", pool="a"),
+        ("binding conditions last", [resource_slice("t", device("b", bindingConditions=["ready"]), node="n1", pool="a"),
          resource_slice("s", "a", node="n1", pool="z")], [claim("c", request(count=2))], "r=a,r=b"),
     ],
     "claims": [
@@ -193,7 +193,7 @@ CASES = {
          "request r: device class fpga does not exist"),
         ("no such class of an alternative", [on_n1("a")], [claim("c", first_available(request("x", class_name="fpga")))],
          "request r/x: device class fpga does not exist"),
-        ("a request of the future", [on_n1("a")], [claim("c", {"name": "r"})],
+        ("unknown request type", [on_n1("a")], [claim("c", {"name": "r"})],
          "resource claim default/c, request r: unknown request type"),
         ("being deleted", [on_n1("a")], [claim("c", request(), deletionTimestamp="2026-01-01T00:00:00Z")],
          'resourceclaim "c" is being deleted'),
@@ -217,7 +217,7 @@ CASES = {
         for case in cases
     ],
 )
-def test_devices(there, claims, expected):
+def test_allocated_devices(there, claims, expected):
     nodes = [make_node("n1", labels={"zone": "z1"}), make_node("n2")]
     cluster = Devices([*nodes, device_class(), *there, *claims])
     got = cluster.gets(pod_with(*(each["metadata"]["name"] for each in claims)))
@@ -227,7 +227,7 @@ def test_devices(there, claims, expected):
         assert got == expected
 
 
-def test_a_claim_that_is_not_there_holds_the_pod_back():
+def test_pod_with_missing_claim_is_gated():
     cluster = Devices([device_class()])
     status = cluster.plugin.pre_enqueue(pod_with("c"))
     assert (status.code, status.message) == (
@@ -240,11 +240,11 @@ def test_a_claim_that_is_not_there_holds_the_pod_back():
 @pytest.mark.parametrize(
     ("owner", "status", "expected"),
     [
-        pytest.param("uid-p", "c", None, id="made for the pod"),
+        pytest.param("uid-p", "c", None, id="created for the pod"),
         pytest.param(
             "other", "c", "ResourceClaim default/c was not created for Pod default/p (Pod is not owner)", id="other"
         ),
-        pytest.param("uid-p", None, 'pod "default/p": ResourceClaim not created yet', id="not yet"),
+        pytest.param("uid-p", None, 'pod "default/p": ResourceClaim not created yet', id="not created yet"),
     ],
 )
 @pytest.mark.feature("DynamicResources: templates")
@@ -260,7 +260,7 @@ def test_claims_from_templates(owner, status, expected):
     assert (answer and answer.message) == expected
 
 
-def test_a_pod_without_claims_is_no_business_of_its():
+def test_pod_without_claims_is_skipped():
     cluster = Devices([device_class()])
     pod = make_pod("p", resources={"example.com/fpga": "1"})
     assert cluster.ask(pod) is SKIP
@@ -270,7 +270,7 @@ def test_a_pod_without_claims_is_no_business_of_its():
 
 
 @pytest.mark.feature("DynamicResources: allocations in flight")
-def test_what_a_pod_reserved_nobody_else_gets():
+def test_reserved_device_is_not_allocated_again():
     cluster = Devices([device_class(), on_n1("a"), claim("c", request()), claim("d", request())])
     pod = pod_with("c")
     cluster.reserve(pod)
@@ -283,7 +283,7 @@ def test_what_a_pod_reserved_nobody_else_gets():
 
 
 @pytest.mark.feature("DynamicResources: allocations in flight")
-def test_a_claim_that_a_pod_names_twice_has_what_it_got_first():
+def test_claim_that_a_pod_names_twice_keeps_its_first_allocation():
     cluster = Devices([device_class(), on_n1("a", "b"), claim("c", request()), claim("d", request())])
     pod = pod_with("c", "c")
     cluster.reserve(pod)
@@ -294,7 +294,7 @@ def test_a_claim_that_a_pod_names_twice_has_what_it_got_first():
 
 
 @pytest.mark.feature("DynamicResources: first available")
-def test_earlier_alternatives_score_more():
+def test_earlier_alternatives_score_higher():
     alternatives = first_available(request("x", 2), request("y", 1))
     nodes = [make_node(name) for name in ("n1", "n2")]
     slices = [on_n1("a", "b"), resource_slice("t", "a", node="n2")]
@@ -309,7 +309,7 @@ def test_earlier_alternatives_score_more():
 
 
 @pytest.mark.feature("DynamicResources: filter timeout")
-def test_a_search_that_takes_too_long_fails():
+def test_search_times_out():
     objects = [device_class(), on_n1("a", "b"), claim("c", request(count=2))]
     slow = Devices(objects, args=DynamicResourcesArgs(filterTimeout="2s"), clock=Clock(steps=1.0))
     status = slow.ask(pod_with("c"))
@@ -318,7 +318,7 @@ def test_a_search_that_takes_too_long_fails():
 
 
 @pytest.mark.feature("DynamicResources: filter timeout")
-def test_no_other_node_is_searched_after_one_that_took_too_long():
+def test_no_node_is_searched_after_a_timeout():
     nodes = [make_node(name) for name in ("n1", "n2", "n3")]
     objects = [*nodes, device_class(), resource_slice("s", "a", allNodes=True), claim("c", request())]
     cluster = Devices(objects, args=DynamicResourcesArgs(filterTimeout="2s"), clock=Clock(steps=3.0))
@@ -326,14 +326,14 @@ def test_no_other_node_is_searched_after_one_that_took_too_long():
     assert cluster.plugin.pre_filter(cluster.cycle, pod, cluster.state.nodes) is None
     before = cluster.clock.time
     rejections = cluster.plugin.filter_nodes(cluster.cycle, pod, cluster.state.nodes)
-    assert cluster.clock.time - before == 6.0, "one look at the clock to begin with, and one that is too late"
+    assert cluster.clock.time - before == 6.0, "the clock is read at the start, and once after the deadline"
     assert {rejections.statuses[index - 1].message for index in rejections.index} == {
         "node n1: timed out trying to allocate devices"
     }
 
 
 @pytest.mark.feature("DynamicResources: results")
-def test_what_is_written_of_an_allocation():
+def test_allocation_result():
     opaque = {"driver": DRIVER, "parameters": {"mode": "fast"}}
     classes = [device_class(config=[{"opaque": opaque}])]
     config = [{"requests": ["q"], "opaque": opaque}, {"opaque": opaque}]
@@ -381,7 +381,7 @@ def test_extended_resources(name, offered, expected):
 
 
 @pytest.mark.feature("DynamicResources: shared counters")
-def test_counters_of_pools_with_one_name_are_those_of_the_node_that_is_asked_first():
+def test_pools_with_the_same_name_share_the_counters_of_the_first_node():
     def card(driver):
         return resource_slice(f"{driver}-c", pool="p", count=2, driver=driver, sharedCounters=[card_of("1")])
 
@@ -400,10 +400,10 @@ def test_counters_of_pools_with_one_name_are_those_of_the_node_that_is_asked_fir
     nodes = [make_node("n1"), make_node("n2")]
     cluster = Devices([*nodes, anything, *slices, *counters, claim("c", request()), claim("d", request())])
 
-    def said_of(pod):
+    def rejected(pod):
         assert cluster.plugin.pre_filter(cluster.cycle, pod, cluster.state.nodes) is None
         return cluster.plugin.filter_nodes(cluster.cycle, pod, cluster.state.nodes).index.tolist()
 
-    assert said_of(pod_with("c")) == [0, 0]
+    assert rejected(pod_with("c")) == [0, 0]
     assert cluster.plugin.reserve(cluster.cycle, pod_with("c"), "n1") is None
-    assert all(said_of(pod_with("d", name="q"))), "n1 has nothing left, and speaks for the other pool as well"
+    assert all(rejected(pod_with("d", name="q"))), "n1 has no counters left, and its pool also counts for the other one"

@@ -1,50 +1,46 @@
-"""DynamicResources: what is written when a pod is bound, given up or undone, and what becomes of failures half-way."""
+"""DynamicResources: PreBind, Unreserve and PostFilter write claims, and handle failures."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.api.labels import FieldSelector, LabelSelector
-from bayplan.client import ApiError, TransportError
-from bayplan.client.history import Scope
-from bayplan.client.in_process import InProcessClient
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import SKIP, Code
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
+from devices import DRIVER, Clock, Devices, allocated, claim, device, device_class, pod_with, request, resource_slice
 
 PROTECTED = {"finalizers": ["resource.kubernetes.io/delete-protection"]}
+CLAIM_STATUS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims/c/status"
 READY, BROKEN = {"type": "ready", "status": "True"}, {"type": "broken", "status": "True"}
+CONFLICT = {"answer": 409, "reason": "Conflict", "message": "the object has been modified"}
+REFUSED = {"answer": 403, "reason": "Forbidden", "message": "no"}
 
 
-def conflict():
-    return ApiError(409, "Conflict", "the object has been modified")
-
-
-def refused():
-    return ApiError(403, "Forbidden", "no")
+def fail(client, fault, times=1, name=None):
+    """Let updates of claims fail."""
+    client.server.faults.add(Fault(verb="update", resource="resourceclaims", name=name, times=times, **fault))
 
 
 def world(*objects, slices=("a", "b"), classes=None, args=None, clock=None, nodes=()):
     """The same objects on a server and in the cluster."""
     documents = [each for each in objects if isinstance(each, dict)]
     there = [classes or device_class(), resource_slice("s", *slices, node="n1")]
-    pods = [
-        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
-    ]
-    client = InProcessClient([*there, *documents, *pods])
+    client = make_client(*there, *objects)
     cluster = Devices([*nodes, *there, *documents], client, args or DynamicResourcesArgs(), clock or Clock())
+    deliver_claims(cluster, client)
     return cluster, client
 
 
-def tell(cluster, client):
-    """The watch brings the claims that the server has."""
-    for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+def deliver_claims(cluster, client):
+    """Deliver the server's claims as watch events."""
+    for document in stored(client.server, RESOURCE_CLAIM):
         _, key, each = known(document)
         cluster.state.objects[RESOURCE_CLAIM].set(key, each)
 
@@ -56,14 +52,14 @@ async def bind(cluster, pod, node="n1"):
 
 def written(client):
     return [
-        (request.verb, request.kind.kind, request.subresource)
-        for request in client.requests
-        if request.verb not in {"get", "list", "watch"}
+        (sent.info.verb, sent.info.resource, sent.info.subresource)
+        for sent in client.transport.requests
+        if sent.info.verb not in {"get", "list", "watch"}
     ]
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_an_allocation_is_written_with_its_reservation():
+async def test_allocation_is_written_with_its_reservation():
     cluster, client = world(claim("c", request()))
     pod = pod_with("c")
     assert await bind(cluster, pod) is None
@@ -72,71 +68,70 @@ async def test_an_allocation_is_written_with_its_reservation():
     assert [each.device for each in now.status.allocation.devices.results] == ["a"]
     assert [(each.resource, each.uid) for each in now.status.reservedFor] == [("pods", pod.uid)]
     assert now.status.allocation.allocationTimestamp.timestamp() == 1_800_000_000
-    assert cluster.ask(pod_with("c", name="q")) is None  # what was written is seen before the watch tells of it
+    assert cluster.ask(pod_with("c", name="q")) is None  # the written claim is assumed until its watch event arrives
     assert cluster.plugin.pre_bind_pre_flight(cluster.cycle, pod, "n1") is None
     assert cluster.plugin.pre_bind_pre_flight(CycleState(), pod, "n1") is SKIP
 
 
 @pytest.mark.feature("DynamicResources: binding")
 async def test_a_claim_that_has_devices_is_only_reserved():
-    cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
+    status = allocated("a", node="n1", reserved=["other"], allocationTimestamp="2026-01-01T00:00:00Z")
+    cluster, client = world(claim("c", request(), status=status))
     assert await bind(cluster, pod_with("c", name="p")) is None
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert [each.uid for each in now.status.reservedFor] == ["other", pod_with("c", name="p").uid]
-    assert written(client) == [("update", "ResourceClaim", "status")]
+    assert written(client) == [("update", "resourceclaims", "status")]
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_reservation_that_is_refused():
+async def test_reservation_is_rejected_by_the_server():
     cluster, client = world(claim("c", request(), status=allocated("a", node="n1", reserved=["other"])))
-    client.fail("update", RESOURCE_CLAIM, refused())
+    fail(client, REFUSED)
     status = await bind(cluster, pod_with("c"))
     assert (status.code, status.message) == (Code.ERROR, "add reservation to claim default/c: no")
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_conflict_is_tried_again_on_the_claim_as_it_is():
+async def test_write_is_retried_after_a_conflict():
     cluster, client = world(claim("c", request()))
-    client.fail("update", RESOURCE_CLAIM, conflict(), times=2)
+    fail(client, CONFLICT, times=2)
     assert await bind(cluster, pod_with("c")) is None
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
 
 
 @pytest.mark.parametrize(
-    ("times", "error", "metadata", "told"),
+    ("times", "error", "metadata", "message"),
     [
+        pytest.param(5, CONFLICT, {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"),
+        pytest.param(1, REFUSED, {}, "add finalizer to claim default/c: no", id="refused"),
         pytest.param(
-            5, conflict(), {}, "add finalizer to claim default/c: the object has been modified", id="conflicts"
-        ),
-        pytest.param(1, refused(), {}, "add finalizer to claim default/c: no", id="refused"),
-        pytest.param(
-            1, refused(), PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
+            1, REFUSED, PROTECTED, "add allocation and reservation to claim default/c: no", id="refused, protected"
         ),
         pytest.param(
             1,
-            TransportError("connection lost", sent=True),
+            {"drop": "before"},
             PROTECTED,
-            "add allocation and reservation to claim default/c: connection lost",
+            f"add allocation and reservation to claim default/c: PUT {CLAIM_STATUS}: the server closed the connection",
             id="no answer",
         ),
     ],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_write_that_fails_gives_the_devices_back(times, error, metadata, told):
+async def test_failed_write_releases_the_devices(times, error, metadata, message):
     cluster, client = world(claim("c", request(), **metadata), claim("d", request(count=2)))
-    client.fail("update", RESOURCE_CLAIM, error, times=times)
+    fail(client, error, times=times)
     pod = pod_with("c")
     status = await bind(cluster, pod)
-    assert (status.code, status.message) == (Code.ERROR, told)
+    assert (status.code, status.message) == (Code.ERROR, message)
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
     assert cluster.gets(pod_with("d", name="q")) == "r=a,r=b"
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
+async def test_first_claim_is_unreserved_if_the_second_fails():
     cluster, client = world(claim("c", request()), claim("d", request()))
     pod = pod_with("c", "d")
-    client.fail("update", RESOURCE_CLAIM, refused(), name="d")
+    fail(client, REFUSED, name="d")
     status = await bind(cluster, pod)
     assert (status.code, status.message) == (Code.ERROR, "add finalizer to claim default/d: no")
     assert (await client.get(RESOURCE_CLAIM, "c", "default")).status.reservedFor
@@ -145,11 +140,11 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert not now.status.reservedFor
     assert now.status.allocation is not None
-    assert (await client.get(RESOURCE_CLAIM, "d", "default")).status is None
+    assert (await client.get(RESOURCE_CLAIM, "d", "default")).status.allocation is None
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "told"),
+    ("change", "message"),
     [
         ({"deletionTimestamp": "2026-01-01T00:00:00Z"}, "claim default/c got deleted in the meantime"),
         ({"status": allocated("b")}, "claim default/c got allocated elsewhere in the meantime"),
@@ -157,22 +152,22 @@ async def test_the_second_of_two_claims_fails_and_the_first_is_unreserved():
     ids=["deleted", "allocated"],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_claim_that_changed_in_the_middle(meanwhile, told):
+async def test_claim_changed_since_the_decision(change, message):
     cluster, _ = world(claim("c", request()))
-    other = InProcessClient([claim("c", request(), **meanwhile)])
-    other.fail("update", RESOURCE_CLAIM, conflict())
+    other = make_client(claim("c", request(), **change))
+    fail(other, CONFLICT)
     cluster.handle.client = other
     status = await bind(cluster, pod_with("c"))
-    assert (status.code, status.message) == (Code.ERROR, told)
+    assert (status.code, status.message) == (Code.ERROR, message)
 
 
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_claim_that_vanished_in_the_middle():
+async def test_claim_deleted_since_the_decision():
     cluster, client = world(claim("c", request()))
     await client.delete(RESOURCE_CLAIM, "c", "default")
     status = await bind(cluster, pod_with("c"))
-    said = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
-    assert (status.code, status.message) == (Code.ERROR, said)
+    message = 'add finalizer to claim default/c: resourceclaims.resource.k8s.io "c" not found'
+    assert (status.code, status.message) == (Code.ERROR, message)
     assert cluster.state.objects[RESOURCE_CLAIM].view(type(cluster.plugin._allocations)).in_flight("uid-c") is None
 
 
@@ -185,7 +180,7 @@ def conditions(*them):
 
 
 @pytest.mark.parametrize(
-    ("becomes", "told"),
+    ("becomes", "message"),
     [
         (conditions(READY), None),
         (conditions(BROKEN), 'device binding failed: claim=c, reason=R, message="so"'),
@@ -194,7 +189,7 @@ def conditions(*them):
     ids=["ready", "broken", "never"],
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
-async def test_devices_are_waited_for(becomes, told):
+async def test_pre_bind_waits_for_binding_conditions(becomes, message):
     clock = Clock()
     cluster, client = world(
         claim("c", request()), slices=[CONDITIONAL], args=DynamicResourcesArgs(bindingTimeout="20s"), clock=clock
@@ -210,19 +205,19 @@ async def test_devices_are_waited_for(becomes, told):
 
     clock.on_sleep.append(prepare)
     status = await bind(cluster, pod_with("c"))
-    assert (status and status.message) == told
+    assert (status and status.message) == message
     (event,) = cluster.handle.events
     assert event.note == "waiting for binding conditions for device on node n1"
-    assert client.requests
+    assert client.transport.requests
 
 
 @pytest.mark.parametrize(
-    ("reserved", "said"),
+    ("reserved", "message"),
     [((), "deallocation of ResourceClaim completed"), (("other",), "still not schedulable")],
-    ids=["of nobody", "of another pod"],
+    ids=["unreserved", "reserved for another pod"],
 )
 @pytest.mark.feature("DynamicResources: deallocation")
-async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
+async def test_post_filter_deallocates_an_unavailable_claim(reserved, message):
     cluster, client = world(
         claim("c", request(), status=allocated("a", node="n2", reserved=reserved)),
         nodes=[make_node("n1"), make_node("n2")],
@@ -230,7 +225,7 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
     pod = pod_with("c")
     assert cluster.ask(pod, "n1").message == "resourceclaim not available on the node"
     result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
-    assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, said)
+    assert (result.status.code, result.status.message) == (Code.UNSCHEDULABLE, message)
     await settled(cluster)
     now = await client.get(RESOURCE_CLAIM, "c", "default")
     assert (now.status.allocation is None) == (not reserved)
@@ -238,8 +233,10 @@ async def test_an_allocation_that_stands_in_the_way_is_given_up(reserved, said):
 
 @pytest.mark.feature("DynamicResources: deallocation")
 async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
-    cluster, client = world(claim("c", status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")])
-    client.fail("update", RESOURCE_CLAIM, refused())
+    cluster, client = world(
+        claim("c", request(), status=allocated("a", node="n2")), nodes=[make_node("n1"), make_node("n2")]
+    )
+    fail(client, REFUSED)
     pod = pod_with("c")
     cluster.ask(pod)
     cluster.plugin.post_filter(cluster.cycle, pod, None, None)
@@ -255,10 +252,10 @@ async def test_a_pod_whose_claim_could_not_be_given_up_is_tried_again():
         (conditions(), "2026-01-01T00:00:00Z", False),
         (conditions(READY), "2026-01-01T00:00:00Z", True),
     ],
-    ids=["not ready yet", "broken", "too late", "ready"],
+    ids=["not ready yet", "broken", "timed out", "ready"],
 )
 @pytest.mark.feature("DynamicResources: binding conditions")
-def test_allocated_devices_that_do_not_get_ready(condition, timestamp, available):
+def test_claim_with_unready_devices_is_unavailable(condition, timestamp, available):
     result = {"device": "a", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
     more = {"allocationTimestamp": timestamp} if timestamp else {}
     status = {**allocated(result, **more), "devices": condition}
@@ -267,7 +264,7 @@ def test_allocated_devices_that_do_not_get_ready(condition, timestamp, available
     assert (answer is None) == available
 
 
-def test_without_a_server_an_allocation_is_given_up_in_memory():
+def test_claim_is_deallocated_in_memory_without_a_server():
     cluster = Devices(
         [make_node("n1"), device_class(), resource_slice("s", "a", node="n1"),
          claim("c", request(), status=allocated("a", node="n2"))]
@@ -284,19 +281,19 @@ def test_without_a_server_an_allocation_is_given_up_in_memory():
 
 
 @pytest.mark.feature("DynamicResources: extended resources")
-async def test_the_claim_for_extended_resources_is_created_and_told_of():
+async def test_claim_for_extended_resources_is_created_and_written_to_the_pod():
     pod = make_pod("p", resources={"example.com/gpu": "2"})
     clock = Clock()
     cluster, client = world(pod, classes=device_class(extendedResourceName="example.com/gpu"), clock=clock)
     cluster.reserve(pod)
-    clock.on_sleep.append(lambda: tell(cluster, client))
+    clock.on_sleep.append(lambda: deliver_claims(cluster, client))
     assert await cluster.plugin.pre_bind(cluster.cycle, pod, "n1") is None
     (made,) = (await client.list(RESOURCE_CLAIM)).items
     assert made.metadata.annotations == {"resource.kubernetes.io/extended-resource-claim": "true"}
     assert [each.device for each in made.status.allocation.devices.results] == ["a", "b"]
-    told = (await client.get(POD, "p", "default")).status.extendedResourceClaimStatus
-    assert told.resourceClaimName == made.metadata.name
-    assert [(each.containerName, each.resourceName, each.requestName) for each in told.requestMappings] == [
+    status = (await client.get(POD, "p", "default")).status.extendedResourceClaimStatus
+    assert status.resourceClaimName == made.metadata.name
+    assert [(each.containerName, each.resourceName, each.requestName) for each in status.requestMappings] == [
         ("main", "example.com/gpu", "container-0-request-0")
     ]
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
@@ -308,22 +305,22 @@ async def test_the_claim_for_extended_resources_is_created_and_told_of():
     ("failures", "uses"),
     [
         pytest.param(0, ["update", "update"], id="written"),
-        pytest.param(1, ["update"], id="failed, so that the reservation is still there"),
+        pytest.param(1, ["update"], id="failed, so the reservation still exists"),
     ],
 )
 @pytest.mark.feature("DynamicResources: binding")
-async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_back(failures, uses):
+async def test_pre_bind_waits_for_pending_writes_of_an_earlier_attempt(failures, uses):
     cluster, client = world(claim("c", request()))
     pod = pod_with("c")
     assert await bind(cluster, pod) is None
     cluster.plugin.unreserve(cluster.cycle, pod, "n1")
-    client.requests.clear()
+    client.transport.requests.clear()
     if failures:
-        client.fail("update", RESOURCE_CLAIM, refused(), times=failures)
+        fail(client, REFUSED, times=failures)
     cluster.reserve(pod)
     again = asyncio.create_task(cluster.plugin.pre_bind(cluster.cycle, pod, "n1"))
     await asyncio.sleep(0)
-    assert not client.requests
+    assert not client.transport.requests
     await settled(cluster)
     assert await again is None
     assert [verb for verb, _, _ in written(client)] == uses
@@ -332,7 +329,7 @@ async def test_a_pod_that_is_tried_again_waits_for_what_its_last_attempt_gives_b
 
 
 async def settled(cluster):
-    """Let what was begun beside be finished."""
+    """Run the started background tasks to completion."""
     while cluster.handle.started:
         _, work = cluster.handle.started.pop(0)
         await work()

@@ -1,19 +1,19 @@
-"""DynamicResources: which events help a pod that it turned down; and the classes behind extended resources."""
+"""DynamicResources: queueing hints, and claims for extended resources."""
 
 from __future__ import annotations
 
 import pytest
-from devices import Devices, allocated, claim, device_class, pod_with, request
 from lightkube.models.resource_v1 import ResourceClaim
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM
 from bayplan.api.objects import convert
-from bayplan.cluster.device_classes import ExtendedResources
+from bayplan.devices.classes import ExtendedResources
 from bayplan.framework.events import Hint
 from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.extended_resources import device_requests
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import known
+from devices import Devices, allocated, claim, device_class, pod_with, request
 
 
 def typed(document):
@@ -29,21 +29,21 @@ OTHER_FREE, OTHER_HELD = claim("d", request()), claim("d", request(), status=all
 @pytest.mark.parametrize(
     ("there", "old", "new", "hint"),
     [
-        pytest.param(FREE, None, FREE, Hint.QUEUE, id="its claim is new"),
-        pytest.param(FREE, None, OTHER_FREE, Hint.SKIP, id="another claim is new"),
-        pytest.param(FREE, OTHER_HELD, OTHER_FREE, Hint.QUEUE, id="another claim gives devices back"),
-        pytest.param(HELD, FREE, HELD, Hint.QUEUE, id="its claim is allocated"),
-        pytest.param(FREE, FREE, LABELLED, Hint.SKIP, id="its claim gets a label"),
-        pytest.param(None, OTHER_HELD, OTHER_FREE, Hint.SKIP, id="its claim is not there"),
+        pytest.param(FREE, None, FREE, Hint.QUEUE, id="its claim was added"),
+        pytest.param(FREE, None, OTHER_FREE, Hint.SKIP, id="another claim was added"),
+        pytest.param(FREE, OTHER_HELD, OTHER_FREE, Hint.QUEUE, id="another claim was deallocated"),
+        pytest.param(HELD, FREE, HELD, Hint.QUEUE, id="its claim was allocated"),
+        pytest.param(FREE, FREE, LABELLED, Hint.SKIP, id="its claim got a label"),
+        pytest.param(None, OTHER_HELD, OTHER_FREE, Hint.SKIP, id="its claim is missing"),
     ],
 )  # fmt: skip
-def test_after_a_claim_changed(there, old, new, hint):
+def test_hint_after_claim_change(there, old, new, hint):
     claims = {"default/c": typed(there)} if there else {}
     assert events.after_claim_change(claims, pod_with("c"), typed(old), typed(new)) is hint
 
 
 @pytest.mark.feature("DynamicResources: queueing hints")
-def test_after_a_pod_changed():
+def test_hint_after_pod_change():
     claims = {"default/c": typed(FREE)}
     pod = pod_with("c")
     assert events.after_pod_change(claims, pod, pod, pod) is Hint.QUEUE
@@ -51,7 +51,7 @@ def test_after_a_pod_changed():
     assert events.after_pod_change(claims, pod, pod, pod_with("c", name="q")) is Hint.SKIP
 
 
-def test_the_events():
+def test_events():
     plugin = Devices([]).plugin
     assert [each.event.resource for each in plugin.events()] == [
         "Node",
@@ -94,9 +94,9 @@ SIDECAR = {"restartPolicy": "Always"}
          ["s:container-0-request-1", "a:container-2-request-1", "i:container-2-request-1"]),
         ([], [("a", None)], [], []),
     ],
-    ids=["each its own", "uses what comes later", "the largest of those that end", "a sidecar keeps its own", "none"],
+    ids=["separate requests", "init container reuses devices", "largest init container", "sidecar", "none"],
 )  # fmt: skip
-def test_what_containers_request_of_devices(first, then, requests, uses):
+def test_device_requests_of_containers(first, then, requests, uses):
     init = [container(name, amount, **(more[0] if more else {})) for name, amount, *more in first]
     spec = {"initContainers": init, "containers": [container(name, amount) for name, amount in then]}
     _, found = classes(device_class(extendedResourceName="example.com/gpu"))
@@ -105,13 +105,13 @@ def test_what_containers_request_of_devices(first, then, requests, uses):
     assert [f"{each.containerName}:{each.requestName}" for each in mappings] == uses
 
 
-def test_a_stale_claim_for_extended_resources_is_deleted():
+def test_stale_claim_for_extended_resources_is_deleted():
     pod = make_pod("p", resources={"example.com/gpu": "1"})
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": pod.uid, "controller": True}
     annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
     stale = claim("p-extended-resources-x", request(), ownerReferences=[owner], annotations=annotations)
     cluster = Devices([device_class(extendedResourceName="example.com/gpu"), stale])
     assert cluster.ask(pod).message == "cannot schedule extended resource claim"
-    said = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
-    assert said.status.message == "deletion of ResourceClaim completed"
+    result = cluster.plugin.post_filter(cluster.cycle, pod, None, None)
+    assert result.status.message == "deletion of ResourceClaim completed"
     assert not cluster.state.objects[RESOURCE_CLAIM]

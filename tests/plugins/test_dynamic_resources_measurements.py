@@ -1,17 +1,15 @@
-"""DynamicResources: what metrics are told of claims that are created, and of devices that are waited for."""
+"""DynamicResources: metrics of created claims and of waiting for binding conditions."""
 
 import pytest
-from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 from bayplan.api.kinds import RESOURCE_CLAIM
-from bayplan.api.labels import FieldSelector, LabelSelector
-from bayplan.client import ApiError
-from bayplan.client.history import Scope
-from bayplan.client.in_process import InProcessClient
+from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
+from bayplan.testing.in_memory import make_client, stored
+from devices import DRIVER, Clock, Devices, claim, device, device_class, pod_with, request, resource_slice
 
 
 def measured(cluster):
@@ -25,11 +23,8 @@ def measured(cluster):
 
 def world(clock, *objects, classes=None, devices=("a", "b")):
     there = [classes or device_class(), resource_slice("s", *devices, node="n1")]
-    pods = [
-        {"apiVersion": "v1", "kind": "Pod", **document_of(each)[1]} for each in objects if not isinstance(each, dict)
-    ]
     documents = [each for each in objects if isinstance(each, dict)]
-    client = InProcessClient([*there, *documents, *pods])
+    client = make_client(*there, *objects)
     cluster = Devices([*there, *documents], client, DynamicResourcesArgs(bindingTimeout="20s"), clock)
     cluster.handle.measurements = PluginMeasurements()
     return cluster, client
@@ -43,13 +38,13 @@ def condition(kind):
 @pytest.mark.parametrize(
     ("becomes", "status", "seconds"),
     [
-        pytest.param(condition("ready"), "success", 5, id="ready at the second look"),
+        pytest.param(condition("ready"), "success", 5, id="ready at the second check"),
         pytest.param(condition("broken"), "failure", 5, id="broken"),
         pytest.param([], "timeout", 20, id="never ready"),
-        pytest.param(None, "error", 5, id="a claim that vanishes"),
+        pytest.param(None, "error", 5, id="deleted claim"),
     ],
 )
-async def test_waiting_for_devices(becomes, status, seconds) -> None:
+async def test_wait_for_binding_conditions_is_measured(becomes, status, seconds) -> None:
     clock = Clock()
     conditional = device("a", bindingConditions=["ready"], bindingFailureConditions=["broken"])
     cluster, _ = world(clock, claim("c", request()), devices=(conditional,))
@@ -75,7 +70,7 @@ async def test_waiting_for_devices(becomes, status, seconds) -> None:
     assert times == {"scheduler_dra_bindingconditions_wait_duration_seconds": {labels: (1, pytest.approx(seconds))}}
 
 
-async def test_devices_that_need_nothing_are_not_waited_for() -> None:
+async def test_devices_without_binding_conditions_are_not_measured() -> None:
     cluster, _ = world(Clock(), claim("c", request()))
     pod = pod_with("c")
     cluster.reserve(pod)
@@ -84,19 +79,19 @@ async def test_devices_that_need_nothing_are_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("status", ["success", "failure"])
-async def test_claims_for_extended_resources(status) -> None:
+async def test_created_claims_for_extended_resources_are_counted(status) -> None:
     pod, clock = make_pod("p", resources={"example.com/gpu": "2"}), Clock()
     cluster, client = world(clock, pod, classes=device_class(extendedResourceName="example.com/gpu"))
 
-    def tell():
-        for document in client.history.select(Scope(RESOURCE_CLAIM, None, LabelSelector(()), FieldSelector(()))):
+    def deliver_claims():
+        for document in stored(client.server, RESOURCE_CLAIM):
             _, key, each = known(document)
             cluster.state.objects[RESOURCE_CLAIM].set(key, each)
 
-    clock.on_sleep.append(tell)
+    clock.on_sleep.append(deliver_claims)
     cluster.reserve(pod)
     if status == "failure":
-        client.fail("create", RESOURCE_CLAIM, ApiError(403, "Forbidden", "no"), times=1)
+        client.server.faults.add(Fault(verb="create", resource="resourceclaims", answer=403, times=1))
     answer = await cluster.plugin.pre_bind(cluster.cycle, pod, "n1")
     assert (answer is None) is (status == "success")
     counts, _ = measured(cluster)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import PLACED_WITH, CycleState, Wait
@@ -53,50 +53,50 @@ class Stage:
 
 TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
 PRE_ENQUEUE = {
-    "a pod without a group": ([], make_pod("p"), None),
-    "a group that is not there": (
+    "pod without a group": ([], make_pod("p"), None),
+    "missing group": (
         [],
         member("red-0"),
         'waiting for pods\'s pod group "red" to appear in scheduling queue',
     ),
-    "a group that is no gang": ([group(policy={"basic": {}})], member("red-0"), None),
-    "too few": ([group(), *three()[:2]], member("red-0"), TOO_FEW),
-    "one that is being deleted does not count": (
+    "group without gang policy": ([group(policy={"basic": {}})], member("red-0"), None),
+    "too few members": ([group(), *three()[:2]], member("red-0"), TOO_FEW),
+    "terminating member is not counted": (
         [group(), *three()[:2], member("red-2", terminating=True)],
         member("red-0"),
         TOO_FEW,
     ),
-    "enough": ([group(), *three()], member("red-0"), None),
-    "bound ones count": ([group(), *three()[:2], member("red-2", node="a")], member("red-0"), None),
-    "a group that cannot be understood": (
+    "enough members": ([group(), *three()], member("red-0"), None),
+    "bound members are counted": ([group(), *three()[:2], member("red-2", node="a")], member("red-0"), None),
+    "invalid group": (
         [group(policy={"gang": {"minCount": "many"}})],
         member("red-0"),
-        "PodGroup default/red cannot be understood: Expected `int`, got `str` - at `$.schedulingPolicy.gang.minCount`",
+        "PodGroup default/red is invalid: Expected `int`, got `str` - at `$.schedulingPolicy.gang.minCount`",
     ),
 }
 
 
-@pytest.mark.parametrize(("objects", "pod", "refusal"), PRE_ENQUEUE.values(), ids=PRE_ENQUEUE)
-def test_pre_enqueue(objects, pod, refusal):
+@pytest.mark.parametrize(("objects", "pod", "rejection"), PRE_ENQUEUE.values(), ids=PRE_ENQUEUE)
+def test_pre_enqueue(objects, pod, rejection):
     status = Stage(*objects).plugin.pre_enqueue(pod)
-    assert (status and status.message) == refusal
+    assert (status and status.message) == rejection
     assert status is None or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def test_a_gang_that_becomes_complete_is_woken_once():
+def test_complete_gang_is_activated_once():
     red = three()
     stage = Stage(group(), *red[:2])
     assert stage.handle.activated == []
     stage.add(red[2])
     assert [pod.name for pod in stage.handle.activated] == ["red-0", "red-1", "red-2"]
     stage.add(member("red-2", labels={"changed": "yes"}))
-    assert len(stage.handle.activated) == 3, "a change of a member is no news"
+    assert len(stage.handle.activated) == 3, "updates of a member do not activate the gang again"
     stage.state.objects[POD].remove(red[2].key)
     stage.add(red[2])
     assert len(stage.handle.activated) == 6
 
 
-async def test_members_wait_for_each_other_and_go_together():
+async def test_members_wait_for_each_other_in_permit():
     one, two, last = three()
     stage = Stage(group(), one, two, last)
     stage.handle.activated.clear()
@@ -107,7 +107,7 @@ async def test_members_wait_for_each_other_and_go_together():
     assert {(await each.verdict()).code for each in stage.handle.waiting_pods} == {Code.SUCCESS}
 
 
-async def test_members_that_are_placed_together_wake_nobody():
+async def test_members_placed_together_activate_no_others():
     stage = Stage(group(), *three())
     stage.handle.activated.clear()
     assert stage.permit(three()[0], CycleState({PLACED_WITH: "a gang"})) == Wait(300)
@@ -117,19 +117,19 @@ async def test_members_that_are_placed_together_wake_nobody():
         await each.verdict()
 
 
-def test_permit_of_pods_that_need_not_wait():
+def test_permit_allows_pods_that_need_not_wait():
     stage = Stage(group("basic", {"basic": {}}))
     assert stage.permit(make_pod("plain")) is None
     assert stage.permit(member("b", "basic")) is None
-    status = stage.permit(member("x", "nobody"))
-    assert (status.code, status.message) == (Code.ERROR, "failed to get podGroup default/nobody: it does not exist")
+    status = stage.permit(member("x", "missing"))
+    assert (status.code, status.message) == (Code.ERROR, "failed to get podGroup default/missing: it does not exist")
 
 
-async def test_the_gang_of_a_pod():
+async def test_gang_of():
     one, two, last = three()
     stage = Stage(group(), one, two)
     assert stage.plugin.gang_of(make_pod("plain")) is None
-    assert stage.plugin.gang_of(member("x", "nobody")) is None
+    assert stage.plugin.gang_of(member("x", "missing")) is None
     few = stage.plugin.gang_of(one)
     assert (few.members, few.needed, few.together) == ((one, two), 3, True)
     stage.add(last)
@@ -147,10 +147,10 @@ async def test_the_gang_of_a_pod():
 
 
 NEEDED = {
-    "a group that is no gang": (group(policy={"basic": {}}), [], 0),
-    "a gang that has enough": (group(), [member(f"bound-{number}", node="a") for number in range(3)], 0),
-    "a gang that lacks one": (group(), [member(f"bound-{number}", node="a") for number in range(2)], 1),
-    "bound pods that are being deleted do not count": (
+    "group without gang policy": (group(policy={"basic": {}}), [], 0),
+    "complete gang": (group(), [member(f"bound-{number}", node="a") for number in range(3)], 0),
+    "gang that lacks one member": (group(), [member(f"bound-{number}", node="a") for number in range(2)], 1),
+    "terminating bound pods are not counted": (
         group(),
         [member(f"bound-{number}", node="a", terminating=True) for number in range(3)],
         3,
@@ -159,21 +159,21 @@ NEEDED = {
 
 
 @pytest.mark.parametrize(("of", "others", "needed"), NEEDED.values(), ids=NEEDED)
-def test_how_many_members_a_late_one_needs(of, others, needed):
+def test_needed_members_of_a_late_pod(of, others, needed):
     late = member("late")
     gang = Stage(of, late, *others).plugin.gang_of(late)
     assert (gang.members, gang.needed) == ((late,), needed)
 
 
 HINTS = {
-    "a sibling": (after_pod_added, member("red-1", node="a"), Hint.QUEUE),
-    "another group's pod": (after_pod_added, member("b", "blue"), Hint.SKIP),
-    "a pod without a group": (after_pod_added, make_pod("p"), Hint.SKIP),
-    "its group": (after_pod_group_added, group(), Hint.QUEUE),
+    "new member": (after_pod_added, member("red-1", node="a"), Hint.QUEUE),
+    "pod of another group": (after_pod_added, member("b", "blue"), Hint.SKIP),
+    "pod without a group": (after_pod_added, make_pod("p"), Hint.SKIP),
+    "own group": (after_pod_group_added, group(), Hint.QUEUE),
     "another group": (after_pod_group_added, group("blue"), Hint.SKIP),
 }
 
 
 @pytest.mark.parametrize(("hint", "new", "answer"), HINTS.values(), ids=HINTS)
-def test_what_may_help_a_member(hint, new, answer):
+def test_hints(hint, new, answer):
     assert hint(member("red-0"), None, new) is answer

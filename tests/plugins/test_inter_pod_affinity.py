@@ -1,4 +1,4 @@
-"""InterPodAffinity's filter: who has to be near, who must not be."""
+"""Filtering by InterPodAffinity."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bayplan.testing.offline import OfflineHandle
 
 FAR = "node(s) didn't match pod affinity rules"
 NEAR = "node(s) didn't match pod anti-affinity rules"
-UNWELCOME = "node(s) didn't satisfy existing pods anti-affinity rules"
+EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 FITS = ""
 
 A1 = make_node("a1", labels={"zone": "a"})
@@ -65,10 +65,10 @@ def wanting(affinity, labels=None, **more):
 @pytest.mark.parametrize(
     ("pod", "there", "expected"),
     [
-        pytest.param(wanting(None), [], None, id="none asked for, an empty cluster"),
+        pytest.param(wanting(None), [], None, id="no terms, empty cluster"),
         pytest.param(wanting({"podAffinity": {}}), [on("a1")], None, id="no terms"),
         pytest.param(wanting(NEAR_WEB), [on("a1")], by_zone(FITS, FAR, FAR), id="the whole zone of a match"),
-        pytest.param(wanting(NEAR_WEB), [on("a1", DB)], by_zone(FAR, FAR, FAR), id="nobody matches"),
+        pytest.param(wanting(NEAR_WEB), [on("a1", DB)], by_zone(FAR, FAR, FAR), id="no match"),
         pytest.param(
             wanting(NEAR_WEB), [on("a1"), on("b1", name="other")], by_zone(FITS, FITS, FAR), id="matches in both zones"
         ),
@@ -78,7 +78,7 @@ def wanting(affinity, labels=None, **more):
             {"a1": FITS, "a2": FAR, "b1": FAR, "nowhere": FAR},
             id="the same node",
         ),
-        pytest.param(wanting(NEAR_WEB), [on("nowhere")], by_zone(FAR, FAR, FAR), id="the match is in no zone"),
+        pytest.param(wanting(NEAR_WEB), [on("nowhere")], by_zone(FAR, FAR, FAR), id="match in no zone"),
         pytest.param(
             wanting(pod_affinity(expressing(("app", "In", "web", "db")))),
             [on("b1", DB)],
@@ -113,7 +113,7 @@ def wanting(affinity, labels=None, **more):
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", {"tier": "front"}))),
             [on("a1", WEB), on("a2", {"tier": "front"}, name="other")],
             by_zone(FAR, FAR, FAR),
-            id="two terms have to be met by one pod",
+            id="one pod has to match both terms",
         ),
         pytest.param(
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("kubernetes.io/hostname", WEB))),
@@ -132,7 +132,7 @@ def wanting(affinity, labels=None, **more):
             wanting(NEAR_WEB), [on("a1", terminating=True)], by_zone(FITS, FAR, FAR), id="a match that is being deleted"
         ),
         pytest.param(wanting(NEAR_WEB), [on("gone")], by_zone(FAR, FAR, FAR), id="a match whose node is gone"),
-        pytest.param(wanting(NEAR_WEB), [on("a1", {"app": "Web"})], by_zone(FAR, FAR, FAR), id="capital letters count"),
+        pytest.param(wanting(NEAR_WEB), [on("a1", {"app": "Web"})], by_zone(FAR, FAR, FAR), id="case-sensitive"),
     ],
 )
 def test_required_affinity(pod, there, expected):
@@ -143,14 +143,14 @@ def test_required_affinity(pod, there, expected):
 @pytest.mark.parametrize(
     ("pod", "there", "expected"),
     [
-        pytest.param(wanting(NEAR_WEB, WEB), [], by_zone(FITS, FITS, FAR), id="anywhere in a zone"),
-        pytest.param(wanting(NEAR_WEB, DB), [], by_zone(FAR, FAR, FAR), id="not one of its own group"),
-        pytest.param(wanting(NEAR_WEB, WEB), [on("b1")], by_zone(FAR, FITS, FAR), id="the second joins the first"),
+        pytest.param(wanting(NEAR_WEB, WEB), [], by_zone(FITS, FITS, FAR), id="first of its kind"),
+        pytest.param(wanting(NEAR_WEB, DB), [], by_zone(FAR, FAR, FAR), id="does not match itself"),
+        pytest.param(wanting(NEAR_WEB, WEB), [on("b1")], by_zone(FAR, FITS, FAR), id="second joins the first"),
         pytest.param(
             wanting(NEAR_WEB, WEB),
             [on("a1", namespace="other")],
             by_zone(FITS, FITS, FAR),
-            id="the group of another namespace is another",
+            id="match in another namespace",
         ),
         pytest.param(
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("rack", WEB)), WEB),
@@ -168,7 +168,7 @@ def test_required_affinity(pod, there, expected):
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB)), WEB),
             [],
             by_zone(FAR, FAR, FAR),
-            id="it meets one of two terms",
+            id="matches one of two terms",
         ),
         pytest.param(
             wanting(NEAR_WEB, WEB), [on("nowhere")], by_zone(FITS, FITS, FAR), id="a match in no zone does not count"
@@ -177,11 +177,11 @@ def test_required_affinity(pod, there, expected):
             wanting(pod_affinity(pod_term("zone", WEB, namespaces=["other"])), WEB),
             [],
             by_zone(FAR, FAR, FAR),
-            id="it is not in the namespace that it asks for",
+            id="not in the selected namespace",
         ),
     ],
 )
-def test_first_of_a_group(pod, there, expected):
+def test_pod_that_matches_its_own_affinity(pod, there, expected):
     assert ask(pod, *NODES, *there) == expected
 
 
@@ -189,12 +189,12 @@ def test_first_of_a_group(pod, there, expected):
 @pytest.mark.parametrize(
     ("pod", "there", "expected"),
     [
-        pytest.param(wanting(AWAY_FROM_WEB), [], by_zone(FITS, FITS), id="nobody there"),
+        pytest.param(wanting(AWAY_FROM_WEB), [], by_zone(FITS, FITS), id="no pods"),
         pytest.param(wanting(AWAY_FROM_WEB), [on("a1")], by_zone(NEAR, FITS), id="the whole zone of a match"),
-        pytest.param(wanting(AWAY_FROM_WEB), [on("a1", DB)], by_zone(FITS, FITS), id="nobody matches"),
-        pytest.param(wanting(AWAY_FROM_WEB), [on("nowhere")], by_zone(FITS, FITS), id="the match is in no zone"),
+        pytest.param(wanting(AWAY_FROM_WEB), [on("a1", DB)], by_zone(FITS, FITS), id="no match"),
+        pytest.param(wanting(AWAY_FROM_WEB), [on("nowhere")], by_zone(FITS, FITS), id="match in no zone"),
         pytest.param(
-            wanting(AWAY_FROM_WEB), [on("a1", namespace="other")], by_zone(FITS, FITS), id="the match is elsewhere"
+            wanting(AWAY_FROM_WEB), [on("a1", namespace="other")], by_zone(FITS, FITS), id="match on another node"
         ),
         pytest.param(
             wanting(pod_affinity(pod_term("zone", WEB), pod_term("zone", DB), anti=True)),
@@ -219,7 +219,7 @@ def test_first_of_a_group(pod, there, expected):
             wanting({**NEAR_WEB, **pod_affinity(pod_term("kubernetes.io/hostname", WEB), anti=True)}),
             [on("a1")],
             {"a1": NEAR, "a2": FITS, "b1": FAR, "nowhere": FAR},
-            id="beside affinity, which comes first",
+            id="affinity is reported first",
         ),
         pytest.param(
             wanting(AWAY_FROM_WEB), [on("a1", terminating=True)], by_zone(NEAR, FITS), id="a match being deleted"
@@ -234,40 +234,43 @@ def test_required_anti_affinity(pod, there, expected):
 @pytest.mark.parametrize(
     ("labels", "there", "expected"),
     [
-        pytest.param(WEB, [on("a1", DB)], None, id="they have none"),
-        pytest.param(WEB, [on("a1", DB, affinity=AWAY_FROM_WEB)], by_zone(UNWELCOME, FITS), id="means this pod"),
-        pytest.param(DB, [on("a1", DB, affinity=AWAY_FROM_WEB)], None, id="means others"),
+        pytest.param(WEB, [on("a1", DB)], None, id="no terms"),
+        pytest.param(WEB, [on("a1", DB, affinity=AWAY_FROM_WEB)], by_zone(EXISTING, FITS), id="matches the pod"),
+        pytest.param(DB, [on("a1", DB, affinity=AWAY_FROM_WEB)], None, id="matches other pods"),
         pytest.param(
             WEB,
             [on("a1", DB, affinity=AWAY_FROM_WEB, namespace="other")],
             None,
-            id="of another namespace: means its own",
+            id="applies to its own namespace",
         ),
         pytest.param(WEB, [on("nowhere", DB, affinity=AWAY_FROM_WEB)], None, id="in no zone"),
         pytest.param(WEB, [on("gone", DB, affinity=AWAY_FROM_WEB)], None, id="its node is gone"),
         pytest.param(
             WEB,
             [on("a1", DB, affinity=AWAY_FROM_WEB), on("b1", DB, affinity=AWAY_FROM_WEB, name="other")],
-            by_zone(UNWELCOME, UNWELCOME),
+            by_zone(EXISTING, EXISTING),
             id="in both zones",
         ),
         pytest.param(
             {"app": "web", "tier": "front"},
             [on("a1", affinity=pod_affinity(pod_term("zone", DB), pod_term("zone", {"tier": "front"}), anti=True))],
-            by_zone(UNWELCOME, FITS),
+            by_zone(EXISTING, FITS),
             id="any of its terms",
         ),
-        pytest.param(WEB, [on("a1", DB, affinity=NEAR_WEB)], None, id="its affinity does not bind others"),
+        pytest.param(WEB, [on("a1", DB, affinity=NEAR_WEB)], None, id="affinity does not apply to other pods"),
         pytest.param(
-            WEB, [on("a1", DB, affinity=AWAY_FROM_WEB, terminating=True)], by_zone(UNWELCOME, FITS), id="being deleted"
+            WEB,
+            [on("a1", DB, affinity=AWAY_FROM_WEB, terminating=True)],
+            by_zone(EXISTING, FITS),
+            id="being deleted",
         ),
     ],
 )
-def test_anti_affinity_of_pods_that_are_there(labels, there, expected):
+def test_anti_affinity_of_existing_pods(labels, there, expected):
     assert ask(make_pod("pending", labels=labels), *NODES, *there) == expected
 
 
-def test_ones_own_rules_are_named_before_those_of_others():
+def test_own_rules_are_reported_first():
     there = on("a1", affinity=pod_affinity(pod_term("zone", DB), anti=True))
     pod = wanting(AWAY_FROM_WEB, DB)
     assert ask(pod, *NODES, there) == by_zone(NEAR, FITS)
@@ -282,26 +285,28 @@ NOT_RED = {"namespaceSelector": {"matchExpressions": [{"key": "team", "operator"
 @pytest.mark.parametrize(
     ("fields", "namespace", "near"),
     [
-        pytest.param({}, "default", True, id="its own, if none is named"),
-        pytest.param({}, "red", False, id="its own only"),
+        pytest.param({}, "default", True, id="own namespace by default"),
+        pytest.param({}, "red", False, id="own namespace only"),
         pytest.param({"namespaces": ["red"]}, "red", True, id="named"),
-        pytest.param({"namespaces": ["red"]}, "default", False, id="named, so not its own"),
+        pytest.param({"namespaces": ["red"]}, "default", False, id="named, not own"),
         pytest.param(TEAM_RED, "red", True, id="selected"),
         pytest.param(TEAM_RED, "blue", False, id="not selected"),
-        pytest.param(TEAM_RED, "default", False, id="a selector replaces its own"),
-        pytest.param(TEAM_RED, "unknown", False, id="nothing is known of the namespace"),
+        pytest.param(TEAM_RED, "default", False, id="selector replaces own namespace"),
+        pytest.param(TEAM_RED, "unknown", False, id="unknown namespace"),
         pytest.param({**TEAM_RED, "namespaces": ["blue"]}, "blue", True, id="named or selected: named"),
         pytest.param({**TEAM_RED, "namespaces": ["blue"]}, "red", True, id="named or selected: selected"),
-        pytest.param({"namespaceSelector": {}}, "blue", True, id="an empty selector means all"),
-        pytest.param({"namespaceSelector": {}}, "unknown", True, id="all, known or not"),
-        pytest.param({"namespaceSelector": {}, "namespaces": ["red"]}, "blue", True, id="all, whatever is named"),
-        pytest.param(NOT_RED, "bare", True, id="NotIn is met by a namespace without labels"),
+        pytest.param({"namespaceSelector": {}}, "blue", True, id="empty selector matches all"),
+        pytest.param({"namespaceSelector": {}}, "unknown", True, id="all, even unknown ones"),
+        pytest.param(
+            {"namespaceSelector": {}, "namespaces": ["red"]}, "blue", True, id="all, even if others are named"
+        ),
+        pytest.param(NOT_RED, "bare", True, id="NotIn matches a namespace without labels"),
         pytest.param(NOT_RED, "red", False, id="NotIn"),
-        pytest.param(NOT_RED, "unknown", False, id="NotIn is not met by one that is not known"),
+        pytest.param(NOT_RED, "unknown", False, id="NotIn does not match an unknown namespace"),
     ],
 )
 @pytest.mark.parametrize("anti", [False, True], ids=["affinity", "anti-affinity"])
-def test_namespaces_of_ones_own_terms(fields, namespace, near, anti):
+def test_namespaces_of_own_terms(fields, namespace, near, anti):
     pod = wanting(pod_affinity(pod_term("zone", WEB, **fields), anti=anti))
     found = ask(pod, *NODES, RED, BLUE, UNNAMED, on("a1", namespace=namespace))
     if anti:
@@ -312,26 +317,26 @@ def test_namespaces_of_ones_own_terms(fields, namespace, near, anti):
 
 @pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
 @pytest.mark.parametrize(
-    ("fields", "namespace", "unwelcome"),
+    ("fields", "namespace", "rejected"),
     [
-        pytest.param({}, "default", False, id="its own, if none is named"),
+        pytest.param({}, "default", False, id="own namespace by default"),
         pytest.param({"namespaces": ["default"]}, "default", True, id="named"),
         pytest.param(TEAM_RED, "red", True, id="selected"),
         pytest.param(TEAM_RED, "blue", False, id="not selected"),
         pytest.param({"namespaceSelector": {}}, "unknown", True, id="all"),
-        pytest.param(NOT_RED, "unknown", True, id="one that is not known has no labels"),
-        pytest.param(TEAM_RED, "unknown", False, id="nor those that are asked for"),
+        pytest.param(NOT_RED, "unknown", True, id="unknown namespace has no labels"),
+        pytest.param(TEAM_RED, "unknown", False, id="unknown namespace lacks the labels"),
     ],
 )
-def test_namespaces_of_the_terms_of_pods_that_are_there(fields, namespace, unwelcome):
+def test_namespaces_of_terms_of_existing_pods(fields, namespace, rejected):
     term = pod_term("zone", WEB, **fields)
     there = on("a1", DB, namespace="blue", affinity=pod_affinity(term, anti=True))
     found = ask(make_pod("pending", labels=WEB, namespace=namespace), *NODES, RED, BLUE, there)
-    assert found == (by_zone(UNWELCOME, FITS) if unwelcome else None)
+    assert found == (by_zone(EXISTING, FITS) if rejected else None)
 
 
 @pytest.mark.feature("InterPodAffinity: namespaces and namespace selectors")
-def test_labels_of_a_namespace_may_change():
+def test_changed_namespace_labels_take_effect():
     state = make_cluster(*NODES, BLUE, on("a1", namespace="blue")).state
     plugin = InterPodAffinity(OfflineHandle(state))
     pod = wanting(pod_affinity(pod_term("zone", WEB, **TEAM_RED)))
@@ -371,7 +376,7 @@ def test_label_keys(keys, expression, expected):
 
 
 @pytest.mark.feature("InterPodAffinity: label values")
-def test_an_empty_value_is_a_domain():
+def test_empty_value_is_a_domain():
     nodes = make_node("n1", labels={"zone": ""}), make_node("n2", labels={"zone": ""}), make_node("n3")
     assert ask(wanting(AWAY_FROM_WEB), *nodes, on("n1")) == {"n1": NEAR, "n2": NEAR, "n3": FITS}
     assert ask(wanting(NEAR_WEB), *nodes, on("n1")) == {"n1": FITS, "n2": FITS, "n3": FAR}
@@ -379,10 +384,10 @@ def test_an_empty_value_is_a_domain():
 
 @pytest.mark.feature("InterPodAffinity: selectors that cannot be read")
 @pytest.mark.parametrize("anti", [False, True], ids=["affinity", "anti-affinity"])
-def test_a_selector_that_cannot_be_read(anti):
+def test_invalid_selector(anti):
     pod = wanting(pod_affinity(expressing(("app", "Near", "web")), anti=anti))
     assert ask(pod, *NODES).startswith("parsing pod: ")
-    # Such a pod that is on a node for all that keeps nobody away.
+    # The terms of such a pod on a node are ignored.
     assert ask(make_pod("pending", labels=WEB), *NODES, on("a1", affinity=pod.object.spec.affinity.to_dict())) is None
 
 
@@ -400,77 +405,77 @@ UNREADABLE = on("a1", DB, name="unreadable", affinity=pod_affinity(expressing(("
             [],
             {"a1": PodChanges(added=(WEB_POD,))},
             by_zone(FAR, FAR, FAR) | {"a1": FITS},
-            id="comes",
+            id="pod added",
         ),
         pytest.param(
             wanting(NEAR_WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "a2": PodChanges(removed=(on("a1"),))},
             by_zone(FAR, FAR, FAR),
-            id="the only one goes",
+            id="only match removed",
         ),
         pytest.param(
             wanting(NEAR_WEB, WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(added=(DB_POD,))},
             by_zone(FITS, FAR, FAR),
-            id="each node is thought of on its own",
+            id="what-ifs are separate",
         ),
         pytest.param(
             wanting(NEAR_WEB, WEB),
             [on("a1"), on("b1", name="other")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(removed=(on("b1", name="other"),))},
             {"a1": FAR, "a2": FITS, "b1": FAR, "nowhere": FAR},
-            id="it is not the first of its group while another is elsewhere",
+            id="not the first while there is a match elsewhere",
         ),
         pytest.param(
             wanting(NEAR_WEB, WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),))},
             by_zone(FITS, FAR, FAR),
-            id="once the only one is gone, it is the first of its group",
+            id="first once the only match is removed",
         ),
         pytest.param(
             wanting(NEAR_WEB, WEB),
             [],
             {"a1": PodChanges(added=(WEB_POD,)), "b1": PodChanges(added=(DB_POD,)), "nowhere": PodChanges((WEB_POD,))},
             by_zone(FITS, FITS, FAR),
-            id="one that comes to no zone is not near",
+            id="added pod in no zone",
         ),
         pytest.param(
             wanting(AWAY_FROM_WEB),
             [on("a1")],
             {"a1": PodChanges(removed=(on("a1"),)), "b1": PodChanges(added=(WEB_POD,))},
             {"a1": FITS, "a2": NEAR, "b1": NEAR, "nowhere": FITS},
-            id="goes here, comes there",
+            id="removed here, added there",
         ),
         pytest.param(
             wanting(AWAY_FROM_WEB, WEB),
             [],
             {"a1": PodChanges(added=(JEALOUS,)), "nowhere": PodChanges(added=(JEALOUS,))},
-            {"a1": UNWELCOME, "a2": FITS, "b1": FITS, "nowhere": FITS},
-            id="a pod comes that keeps this one away",
+            {"a1": EXISTING, "a2": FITS, "b1": FITS, "nowhere": FITS},
+            id="pod with anti-affinity added",
         ),
         pytest.param(
             wanting(None, WEB),
             [JEALOUS],
             {"a1": PodChanges(removed=(JEALOUS,))},
-            {"a1": FITS, "a2": UNWELCOME, "b1": FITS, "nowhere": FITS},
-            id="a pod goes that kept this one away",
+            {"a1": FITS, "a2": EXISTING, "b1": FITS, "nowhere": FITS},
+            id="pod with anti-affinity removed",
         ),
         pytest.param(
             wanting(None, WEB),
             [JEALOUS, UNREADABLE],
             {"a1": PodChanges(removed=(JEALOUS, UNREADABLE))},
-            {"a1": FITS, "a2": UNWELCOME, "b1": FITS, "nowhere": FITS},
-            id="with a pod whose terms cannot be read",
+            {"a1": FITS, "a2": EXISTING, "b1": FITS, "nowhere": FITS},
+            id="pod with invalid terms",
         ),
         pytest.param(
             wanting(None, WEB),
             [],
             {"a1": PodChanges(added=(JEALOUS,))},
             None,
-            id="where PreFilter skipped, nobody looks at those that come",
+            id="skipped by PreFilter",
         ),
     ],
 )
@@ -479,7 +484,7 @@ def test_what_ifs(pod, there, changes, expected):
 
 
 @pytest.mark.feature("InterPodAffinity: labels of bound pods and nodes change")
-def test_labels_change():
+def test_changed_labels_take_effect():
     state = make_cluster(*NODES, on("a1")).state
     plugin, pod = InterPodAffinity(OfflineHandle(state)), wanting(NEAR_WEB)
     assert ask_filter(plugin, pod, state) == by_zone(FITS, FAR, FAR)

@@ -1,4 +1,4 @@
-"""InterPodAffinity: which events help, and when pods can share what was said of others."""
+"""InterPodAffinity: queueing hints and signatures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.api.kinds import NAMESPACE
 from bayplan.framework.events import NODE, POD, Action, Hint
-from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change
+from bayplan.plugins.inter_pod_affinity.plugin import InterPodAffinity, after_node_change, after_pod_change
 from bayplan.testing.builders import make_cluster, make_namespace, make_node, make_pod, pod_affinity, pod_term
 from bayplan.testing.offline import OfflineHandle
 
@@ -33,38 +33,46 @@ OF_RED = {"namespaceSelector": {"matchLabels": {"team": "red"}}}
 @pytest.mark.parametrize(
     ("pod", "old", "new", "hint"),
     [
-        pytest.param(waiting(NEAR_WEB), None, there(), Hint.QUEUE, id="comes, is wanted near"),
-        pytest.param(waiting(NEAR_WEB), None, there(DB), Hint.SKIP, id="comes, is nobody"),
-        pytest.param(waiting(NEAR_WEB), None, there(node=""), Hint.SKIP, id="comes, without a node"),
-        pytest.param(waiting(NEAR_WEB), None, there(node="", status=NOMINATED), Hint.QUEUE, id="comes, nominated"),
-        pytest.param(waiting(AWAY_FROM_WEB), None, there(), Hint.SKIP, id="comes, is not wanted"),
-        pytest.param(waiting(BOTH_TERMS), None, there(WEB), Hint.SKIP, id="comes, meets one of two terms"),
-        pytest.param(waiting(BOTH_TERMS), None, there(FRONT), Hint.QUEUE, id="comes, meets both terms"),
-        pytest.param(waiting(NEAR_WEB), there(DB), there(WEB), Hint.QUEUE, id="becomes wanted"),
-        pytest.param(waiting(NEAR_WEB), there(WEB), there(FRONT), Hint.SKIP, id="stays wanted"),
-        pytest.param(waiting(NEAR_WEB), there(WEB), there(DB), Hint.SKIP, id="ceases to be wanted"),
+        pytest.param(waiting(NEAR_WEB), None, there(), Hint.QUEUE, id="added, matches affinity"),
+        pytest.param(waiting(NEAR_WEB), None, there(DB), Hint.SKIP, id="added, no match"),
+        pytest.param(waiting(NEAR_WEB), None, there(node=""), Hint.SKIP, id="added, without a node"),
+        pytest.param(waiting(NEAR_WEB), None, there(node="", status=NOMINATED), Hint.QUEUE, id="added, nominated"),
+        pytest.param(waiting(AWAY_FROM_WEB), None, there(), Hint.SKIP, id="added, matches anti-affinity"),
+        pytest.param(waiting(BOTH_TERMS), None, there(WEB), Hint.SKIP, id="added, matches one of two terms"),
+        pytest.param(waiting(BOTH_TERMS), None, there(FRONT), Hint.QUEUE, id="added, matches both terms"),
+        pytest.param(waiting(NEAR_WEB), there(DB), there(WEB), Hint.QUEUE, id="starts matching affinity"),
+        pytest.param(waiting(NEAR_WEB), there(WEB), there(FRONT), Hint.SKIP, id="still matches affinity"),
+        pytest.param(waiting(NEAR_WEB), there(WEB), there(DB), Hint.SKIP, id="stops matching affinity"),
         pytest.param(
             waiting(NEAR_WEB), there(DB, node=""), there(WEB, node=""), Hint.SKIP, id="changes without a node"
         ),
-        pytest.param(waiting(BOTH_TERMS), there(WEB), there(FRONT), Hint.QUEUE, id="comes to meet both terms"),
-        pytest.param(waiting(BOTH_TERMS), there(FRONT), there(WEB), Hint.SKIP, id="ceases to meet one of two terms"),
-        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), there(DB), Hint.QUEUE, id="ceases to be unwanted"),
-        pytest.param(waiting(AWAY_FROM_WEB), there(DB), there(WEB), Hint.SKIP, id="becomes unwanted"),
-        pytest.param(waiting(NEAR_WEB), waiting(NEAR_WEB), waiting(NEAR_WEB, WEB), Hint.QUEUE, id="the pod itself"),
-        pytest.param(waiting(AWAY_FROM_WEB), there(DB), None, Hint.SKIP, id="goes, was nobody"),
-        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), None, Hint.QUEUE, id="goes, was unwanted"),
-        pytest.param(waiting(AWAY_FROM_WEB), there(WEB, node=""), None, Hint.SKIP, id="goes, had no node"),
+        pytest.param(waiting(BOTH_TERMS), there(WEB), there(FRONT), Hint.QUEUE, id="starts matching both terms"),
+        pytest.param(waiting(BOTH_TERMS), there(FRONT), there(WEB), Hint.SKIP, id="stops matching one of two terms"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), there(DB), Hint.QUEUE, id="stops matching anti-affinity"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(DB), there(WEB), Hint.SKIP, id="starts matching anti-affinity"),
+        pytest.param(waiting(NEAR_WEB), waiting(NEAR_WEB), waiting(NEAR_WEB, WEB), Hint.QUEUE, id="own update"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(DB), None, Hint.SKIP, id="deleted, no match"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB), None, Hint.QUEUE, id="deleted, matched anti-affinity"),
+        pytest.param(waiting(AWAY_FROM_WEB), there(WEB, node=""), None, Hint.SKIP, id="deleted, had no node"),
         pytest.param(
-            waiting(AWAY_FROM_WEB), there(WEB, node="", status=NOMINATED), None, Hint.QUEUE, id="goes, was nominated"
+            waiting(AWAY_FROM_WEB), there(WEB, node="", status=NOMINATED), None, Hint.QUEUE, id="deleted, was nominated"
         ),
-        pytest.param(waiting(NEAR_WEB), there(WEB), None, Hint.SKIP, id="goes, was wanted"),
-        pytest.param(waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP, id="goes, met one of two terms"),
-        pytest.param(waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE, id="goes, met both terms"),
+        pytest.param(waiting(NEAR_WEB), there(WEB), None, Hint.SKIP, id="deleted, matched affinity"),
+        pytest.param(waiting(BOTH_ANTI_TERMS), there(WEB), None, Hint.SKIP, id="deleted, matched one of two terms"),
+        pytest.param(waiting(BOTH_ANTI_TERMS), there(FRONT), None, Hint.QUEUE, id="deleted, matched both terms"),
         pytest.param(
-            waiting(None, WEB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.QUEUE, id="goes, kept this one away"
+            waiting(None, WEB),
+            there(DB, affinity=AWAY_FROM_WEB),
+            None,
+            Hint.QUEUE,
+            id="deleted, had anti-affinity to the pod",
         ),
         pytest.param(
-            waiting(None, DB), there(DB, affinity=AWAY_FROM_WEB), None, Hint.SKIP, id="goes, kept others away"
+            waiting(None, DB),
+            there(DB, affinity=AWAY_FROM_WEB),
+            None,
+            Hint.SKIP,
+            id="deleted, had anti-affinity to others",
         ),
         pytest.param(
             waiting(pod_affinity(pod_term("zone", WEB, **OF_RED))),
@@ -78,12 +86,12 @@ OF_RED = {"namespaceSelector": {"matchLabels": {"team": "red"}}}
             None,
             there(namespace="red"),
             Hint.QUEUE,
-            id="an empty one needs not be",
+            id="empty namespace selector",
         ),
     ],
 )
-def test_which_pod_changes_help(pod, old, new, hint):
-    assert plugin_in().after_pod_change(pod, old, new) is hint
+def test_hint_after_pod_change(pod, old, new, hint):
+    assert after_pod_change(pod, old, new) is hint
 
 
 def labelled(**labels):
@@ -107,10 +115,10 @@ def labelled(**labels):
         pytest.param(AWAY_FROM_WEB, labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="away: moved"),
         pytest.param(AWAY_FROM_WEB, labelled(), labelled(zone="a"), Hint.SKIP, id="away: joined"),
         pytest.param(AWAY_FROM_WEB, labelled(zone="a"), labelled(), Hint.QUEUE, id="away: left"),
-        pytest.param(None, None, labelled(zone="a"), Hint.SKIP, id="others keep it away: new"),
+        pytest.param(None, None, labelled(zone="a"), Hint.SKIP, id="anti-affinity of others: new"),
     ],
 )
-def test_which_node_changes_help(affinity, old, new, hint):
+def test_hint_after_node_change(affinity, old, new, hint):
     assert after_node_change(waiting(affinity), old, new) is hint
 
 
@@ -118,7 +126,7 @@ def plugin_in(*objects):
     return InterPodAffinity(OfflineHandle(make_cluster(*objects).state))
 
 
-def test_events_that_are_registered():
+def test_registered_events():
     events = {hint.event.resource: hint.event.action for hint in plugin_in().events()}
     assert events == {
         POD: Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL,
@@ -138,7 +146,7 @@ def test_signatures():
 
 
 @pytest.mark.feature("InterPodAffinity: what pods can share")
-def test_what_is_shared_rests_on_the_terms_that_there_are():
+def test_rests_on_the_terms_of_existing_pods():
     state = make_cluster(make_node("n")).state
     plugin, web, db = InterPodAffinity(OfflineHandle(state)), waiting(None, WEB), waiting(None, DB)
     before = plugin.rests_on(db, state.nodes)

@@ -1,4 +1,4 @@
-"""InterPodAffinity's scores: what preferred terms are worth, the pod's own and those of others."""
+"""Scoring by InterPodAffinity: preferred terms of the pod and of existing pods."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def scores(a1, a2, b1, c1):
 @pytest.mark.parametrize(
     ("pod", "there", "expected"),
     [
-        pytest.param(wanting(None), [on("a1")], None, id="nobody prefers anything"),
-        pytest.param(wanting(likes(5, WEB)), [], None, id="nobody is there"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1", DB)], None, id="nobody is meant"),
-        pytest.param(wanting(likes(5, WEB)), [on("c1")], None, id="who is meant is in no domain"),
-        pytest.param(wanting(likes(5, WEB)), [on("gone")], None, id="the node of who is meant is gone"),
-        pytest.param(wanting(likes(5, WEB)), [on("a1")], scores(100, 100, 0, 0), id="the whole zone is liked"),
+        pytest.param(wanting(None), [on("a1")], None, id="no preferences"),
+        pytest.param(wanting(likes(5, WEB)), [], None, id="no pods"),
+        pytest.param(wanting(likes(5, WEB)), [on("a1", DB)], None, id="no match"),
+        pytest.param(wanting(likes(5, WEB)), [on("c1")], None, id="match in no domain"),
+        pytest.param(wanting(likes(5, WEB)), [on("gone")], None, id="node of the match deleted"),
+        pytest.param(wanting(likes(5, WEB)), [on("a1")], scores(100, 100, 0, 0), id="affinity by zone"),
         pytest.param(wanting(likes(5, WEB, HOST)), [on("a1")], scores(100, 0, 0, 0), id="the node"),
         pytest.param(
             wanting(likes(5, WEB)),
@@ -63,7 +63,7 @@ def scores(a1, a2, b1, c1):
             scores(100, 100, 50, 0),
             id="by the number of pods",
         ),
-        pytest.param(wanting(dislikes(5, WEB)), [on("a1")], scores(0, 0, 100, 100), id="the whole zone is disliked"),
+        pytest.param(wanting(dislikes(5, WEB)), [on("a1")], scores(0, 0, 100, 100), id="anti-affinity by zone"),
         pytest.param(
             wanting({**likes(5, DB), **dislikes(3, WEB)}),
             [on("a1"), on("b1", DB, name="db")],
@@ -77,7 +77,7 @@ def scores(a1, a2, b1, c1):
             id="near, but not on the same node",
         ),
         pytest.param(
-            wanting({**likes(5, WEB), **dislikes(5, WEB)}), [on("a1")], scores(0, 0, 0, 0), id="both, of the same"
+            wanting({**likes(5, WEB), **dislikes(5, WEB)}), [on("a1")], scores(0, 0, 0, 0), id="both, same match"
         ),
         pytest.param(
             wanting(pod_affinity(preferred=[(8, pod_term("region", WEB)), (2, pod_term(HOST, WEB))])),
@@ -86,9 +86,7 @@ def scores(a1, a2, b1, c1):
             id="two terms add up",
         ),
         pytest.param(wanting(likes(5, WEB)), [on("a1"), on("b1", name="two")], scores(100, 100, 100, 0), id="alike"),
-        pytest.param(
-            wanting(pod_affinity(pod_term("zone", WEB))), [on("a1")], None, id="what is required is no matter"
-        ),
+        pytest.param(wanting(pod_affinity(pod_term("zone", WEB))), [on("a1")], None, id="required terms are ignored"),
         pytest.param(wanting(likes(5, WEB)), [on("a1", terminating=True)], scores(100, 100, 0, 0), id="being deleted"),
         pytest.param(wanting(likes(5, WEB)), [on("a1", namespace="other")], None, id="in another namespace"),
         pytest.param(wanting(likes(5, None)), [on("a1")], None, id="no selector"),
@@ -102,25 +100,25 @@ def test_preferences(pod, there, expected):
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
-        pytest.param([on("a1", affinity=likes(5, WEB))], scores(100, 100, 0, 0), id="likes this pod"),
-        pytest.param([on("a1", affinity=likes(5, DB))], None, id="likes others"),
-        pytest.param([on("a1", affinity=dislikes(5, WEB))], scores(0, 0, 100, 100), id="dislikes this pod"),
+        pytest.param([on("a1", affinity=likes(5, WEB))], scores(100, 100, 0, 0), id="affinity to the pod"),
+        pytest.param([on("a1", affinity=likes(5, DB))], None, id="affinity to others"),
+        pytest.param([on("a1", affinity=dislikes(5, WEB))], scores(0, 0, 100, 100), id="anti-affinity to the pod"),
         pytest.param(
             [on("a1", affinity=likes(5, WEB)), on("b1", affinity=likes(2, WEB), name="two")],
             scores(100, 100, 40, 0),
-            id="two who like it",
+            id="two pods with affinity",
         ),
         pytest.param(
             [on("a1", affinity=likes(5, WEB)), on("a2", affinity=dislikes(5, WEB), name="two")],
             scores(0, 0, 0, 0),
-            id="who cancel each other out are looked at for all that",
+            id="weights that cancel out are scored",
         ),
         pytest.param([on("c1", affinity=likes(5, WEB))], None, id="in no zone"),
         pytest.param([on("a1", affinity=likes(5, WEB), namespace="other")], None, id="of another namespace"),
         pytest.param([on("a1", affinity=pod_affinity(pod_term("zone", WEB), anti=True))], None, id="required anti"),
     ],
 )
-def test_preferences_of_pods_that_are_there(there, expected):
+def test_preferences_of_existing_pods(there, expected):
     assert ask(make_pod("pending", labels=WEB), *there) == expected
 
 
@@ -133,10 +131,10 @@ LIKES_TOO = on("b1", affinity=likes(4, WEB), name="two")
     ("weight", "there", "expected"),
     [
         pytest.param(1, [NEEDS], scores(100, 100, 0, 0), id="the default"),
-        pytest.param(0, [NEEDS], None, id="0 leaves them out"),
-        pytest.param(0, [NEEDS, LIKES_TOO], scores(0, 0, 100, 0), id="0 beside a preference"),
-        pytest.param(1, [NEEDS, LIKES_TOO], scores(25, 25, 100, 0), id="1 beside a preference"),
-        pytest.param(100, [NEEDS, LIKES_TOO], scores(100, 100, 4, 0), id="100 beside a preference"),
+        pytest.param(0, [NEEDS], None, id="0 ignores them"),
+        pytest.param(0, [NEEDS, LIKES_TOO], scores(0, 0, 100, 0), id="0 with a preference"),
+        pytest.param(1, [NEEDS, LIKES_TOO], scores(25, 25, 100, 0), id="1 with a preference"),
+        pytest.param(100, [NEEDS, LIKES_TOO], scores(100, 100, 4, 0), id="100 with a preference"),
     ],
 )
 def test_hard_pod_affinity_weight(weight, there, expected):
@@ -151,11 +149,11 @@ IGNORING = InterPodAffinityArgs(ignorePreferredTermsOfExistingPods=True)
 @pytest.mark.parametrize(
     ("affinity", "there", "expected"),
     [
-        pytest.param(None, [LIKES_TOO], None, id="a pod without preferences is not scored"),
-        pytest.param(None, [NEEDS], None, id="nor by what others require"),
-        pytest.param(pod_affinity(pod_term("zone", WEB)), [NEEDS], None, id="required terms are no preferences"),
-        pytest.param(likes(4, DB), [LIKES_TOO], scores(0, 0, 100, 0), id="a pod with preferences is, by all"),
-        pytest.param(dislikes(4, WEB), [LIKES_TOO], scores(0, 0, 0, 0), id="anti-affinity is a preference"),
+        pytest.param(None, [LIKES_TOO], None, id="no preferences: skipped"),
+        pytest.param(None, [NEEDS], None, id="required terms of others: skipped"),
+        pytest.param(pod_affinity(pod_term("zone", WEB)), [NEEDS], None, id="own required terms: skipped"),
+        pytest.param(likes(4, DB), [LIKES_TOO], scores(0, 0, 100, 0), id="own preferences: all terms count"),
+        pytest.param(dislikes(4, WEB), [LIKES_TOO], scores(0, 0, 0, 0), id="own preferred anti-affinity"),
     ],
 )
 def test_ignoring_preferences_of_existing_pods(affinity, there, expected):
@@ -186,7 +184,7 @@ def test_namespaces_of_preferences(fields, found):
 
 
 @pytest.mark.feature("InterPodAffinity: preferred affinity and anti-affinity")
-def test_only_feasible_nodes_are_scaled():
+def test_only_feasible_nodes_are_normalized():
     there = [on("a1", DB), on("b1", name="two"), on("b1", name="three")]
     pod = wanting(pod_affinity(preferred=[(1, pod_term("zone", WEB)), (1, pod_term("zone", DB))]))
     assert ask(pod, *there) == scores(50, 50, 100, 0)

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from bayplan.config.decoding import convert
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import CycleState, NodeNames
 from bayplan.framework.status import Code
@@ -46,7 +46,7 @@ def feasible(decision, cluster):
     ("pod", "names"),
     [
         pytest.param(make_pod("p", node_selector={"zone": "b"}), {"two", "three"}, id="selector"),
-        pytest.param(make_pod("p", node_selector={"zone": "b", "disk": "ssd"}), {"three"}, id="all of the selector"),
+        pytest.param(make_pod("p", node_selector={"zone": "b", "disk": "ssd"}), {"three"}, id="whole selector"),
         pytest.param(requiring(ZONE_A), {"one"}, id="affinity"),
         pytest.param(requiring(ZONE_A, ZONE_B), {"one", "two", "three"}, id="one of the terms"),
         pytest.param(requiring(ZONE_B, node_selector={"disk": "ssd"}), {"three"}, id="both"),
@@ -55,7 +55,7 @@ def feasible(decision, cluster):
         pytest.param(
             requiring({"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}),
             set(),
-            id="odd",
+            id="unusual operators",
         ),
         pytest.param(requiring(named("two")), {"two"}, id="by name"),
         pytest.param(requiring({**named("two"), **ZONE_A}), set(), id="by name and label"),
@@ -73,19 +73,19 @@ def test_filter(cluster, pod, names):
 @pytest.mark.parametrize(
     ("pod", "answer"),
     [
-        pytest.param(make_pod("p"), Code.SKIP, id="asks for nothing"),
+        pytest.param(make_pod("p"), Code.SKIP, id="no requirements"),
         pytest.param(requiring(named("two")), NodeNames(frozenset({"two"})), id="one"),
         pytest.param(requiring(named("two"), named("one")), NodeNames(frozenset({"one", "two"})), id="either"),
         pytest.param(requiring(named("two", "one")), Code.UNSCHEDULABLE_AND_UNRESOLVABLE, id="both at once"),
-        pytest.param(requiring(named("two"), ZONE_A), None, id="or by label"),
+        pytest.param(requiring(named("two"), ZONE_A), None, id="name or label"),
     ],
 )
-def test_pre_filter_narrows_by_name(cluster, pod, answer):
+def test_pre_filter_returns_node_names(cluster, pod, answer):
     got = NodeAffinity().pre_filter(CycleState(), pod, cluster.state.nodes)
     assert (got.code if isinstance(answer, Code) else got) == answer
 
 
-def test_nodes_that_were_not_looked_at_are_counted(cluster):
+def test_nodes_excluded_by_name_are_counted(cluster):
     decision = cluster.decide(requiring({**named("two"), **ZONE_A}))
     assert decision.message.startswith(
         "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, "
@@ -100,16 +100,16 @@ def scores(cluster, pod):
     return None if plugin is None else dict(zip(names, plugin.tolist(), strict=True))
 
 
-def test_preferences_add_up_and_are_scaled_to_the_best(cluster):
+def test_preferred_weights_are_summed_and_normalized(cluster):
     ssd = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
     assert scores(cluster, preferring((1, ZONE_A), (2, ZONE_B), (5, ssd))) == {"one": 28, "two": 56, "three": 200}
 
 
-def test_a_pod_that_prefers_nothing_is_not_scored(cluster):
+def test_pod_without_preferences_is_not_scored(cluster):
     assert scores(cluster, make_pod("p")) is None
 
 
-def test_a_preference_that_cannot_be_read_fails_the_attempt(cluster):
+def test_invalid_preference_fails_the_attempt(cluster):
     decision = cluster.decide(preferring((1, {"matchExpressions": [{"key": "zone", "operator": "Near"}]})))
     assert decision.outcome is Outcome.ERROR
     assert decision.failed_plugin == "NodeAffinity"
@@ -122,14 +122,14 @@ def added(required=None, preferred=None):
         affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": [required]}
     if preferred:
         affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [{"weight": 3, "preference": preferred}]
-    return NodeAffinity(convert({"addedAffinity": affinity}, NodeAffinityArgs))
+    return NodeAffinity(msgspec.convert({"addedAffinity": affinity}, NodeAffinityArgs))
 
 
-def test_an_added_affinity_is_enforced_first(cluster):
+def test_added_affinity_is_enforced_first(cluster):
     plugin = added(required=ZONE_B)
     rejections = plugin.filter_nodes(CycleState(), make_pod("p", node_selector={"disk": "ssd"}), cluster.state.nodes)
-    said = [rejections.statuses[index - 1].message if index else "" for index in rejections.index]
-    assert said == [
+    messages = [rejections.statuses[index - 1].message if index else "" for index in rejections.index]
+    assert messages == [
         "node(s) didn't match scheduler-enforced node affinity",
         "node(s) didn't match Pod's node affinity/selector",
         "",
@@ -137,7 +137,7 @@ def test_an_added_affinity_is_enforced_first(cluster):
     assert plugin.pre_filter(CycleState(), make_pod("p"), cluster.state.nodes) is None
 
 
-def test_an_added_preference_counts_for_every_pod(cluster):
+def test_added_preference_applies_to_all_pods(cluster):
     plugin = added(preferred=ZONE_B)
     assert plugin.pre_score(CycleState(), make_pod("p"), cluster.state.nodes) is None
     assert plugin.score_nodes(CycleState(), preferring((4, ZONE_A)), cluster.state.nodes).tolist() == [4, 3, 3]
@@ -158,5 +158,5 @@ NEEDS_B = make_pod("p", node_selector={"zone": "b"})
     ],
     ids=["new", "new but wrong", "changed to match", "matched before", "not enforced"],
 )
-def test_which_node_changes_help(plugin, old, new, hint):
+def test_hint_after_node_change(plugin, old, new, hint):
     assert plugin.after_node_change(NEEDS_B, old, new) is hint

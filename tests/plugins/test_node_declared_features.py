@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: what pods need of nodes, and who has it."""
+"""NodeDeclaredFeatures: required and declared features."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayplan.plugins.node_declared_features import (
     NodeDeclaredFeatures,
     after_node_change,
     after_pod_update,
-    needed_features,
+    required_features,
 )
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
@@ -41,16 +41,16 @@ def declaring(name, *features):
         ({"containers": [{**CONTAINER, "restartPolicyRules": [{**RULE, "action": "Restart"}]}]}, set()),
     ],
 )
-def test_what_pods_need(spec, needed):
+def test_required_features(spec, needed):
     pod = make_pod("p", spec=spec)
-    assert needed_features(pod) == needed
+    assert required_features(pod) == needed
     assert NodeDeclaredFeatures().sign(pod) == needed
     answer = NodeDeclaredFeatures().pre_filter(CycleState(), pod, make_cluster().state.nodes)
     assert answer is (None if needed else SKIP)
 
 
 @pytest.mark.feature("NodeDeclaredFeatures: who has it")
-def test_nodes_that_lack_a_feature_are_out():
+def test_nodes_without_a_required_feature_are_rejected():
     nodes = [declaring("has", RESTARTS, NAMESPACES), declaring("other", RESTARTS), make_node("none")]
     cluster = make_cluster(*nodes).state.nodes
     plugin, cycle = NodeDeclaredFeatures(), CycleState()

@@ -21,7 +21,7 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 GPU = "example.com/gpu"
 
 
-def said(cluster, pod, plugin=None):
+def statuses_of(cluster, pod, plugin=None):
     plugin = plugin or NodeResourcesFit()
     cycle = CycleState()
     plugin.pre_filter(cycle, pod, cluster.state.nodes)
@@ -37,27 +37,27 @@ def said(cluster, pod, plugin=None):
     ("pod", "statuses"),
     [
         pytest.param(make_pod("p", cpu="1"), {}, id="fits"),
-        pytest.param(make_pod("p", cpu="2", memory="2Gi"), {}, id="exactly"),
-        pytest.param(make_pod("p", cpu="2001m"), {"n": (True, "Insufficient cpu")}, id="another pod is in the way"),
+        pytest.param(make_pod("p", cpu="2", memory="2Gi"), {}, id="fits exactly"),
+        pytest.param(make_pod("p", cpu="2001m"), {"n": (True, "Insufficient cpu")}, id="too little left"),
         pytest.param(make_pod("p", cpu="5"), {"n": (False, "Insufficient cpu")}, id="more than the node has"),
         pytest.param(
             make_pod("p", cpu="3", memory="3Gi"),
             {"n": (True, "Insufficient cpu", "Insufficient memory")},
-            id="all reasons are told",
+            id="all reasons",
         ),
         pytest.param(
             make_pod("p", cpu="3", memory="30Gi"),
             {"n": (False, "Insufficient cpu", "Insufficient memory")},
-            id="one is beyond help",
+            id="one unresolvable",
         ),
         pytest.param(make_pod("p", resources={GPU: "2"}), {"n": (True, f"Insufficient {GPU}")}, id="extended"),
         pytest.param(
             make_pod("p", resources={"example.com/fpga": "1"}),
             {"n": (False, "Insufficient example.com/fpga")},
-            id="that no node has",
+            id="extended, on no node",
         ),
-        pytest.param(make_pod("p", resources={"example.com/fpga": "0"}), {}, id="none of what no node has"),
-        pytest.param(make_pod("p", resources={"widgets": "7"}), {}, id="a name that means nothing"),
+        pytest.param(make_pod("p", resources={"example.com/fpga": "0"}), {}, id="amount 0 of a missing resource"),
+        pytest.param(make_pod("p", resources={"widgets": "7"}), {}, id="unknown name"),
         pytest.param(
             make_pod("p", resources={"ephemeral-storage": "1Gi"}),
             {"n": (False, "Insufficient ephemeral-storage")},
@@ -70,13 +70,13 @@ def test_filter(pod, statuses):
         make_node("n", cpu="4", memory="4Gi", resources={GPU: "2"}),
         make_pod("there", cpu="2", memory="2Gi", node="n", resources={GPU: "1"}),
     )
-    assert said(cluster, pod) == statuses
+    assert statuses_of(cluster, pod) == statuses
 
 
-def test_too_many_pods_comes_first():
+def test_too_many_pods_is_the_first_reason():
     cluster = make_cluster(make_node("n", pods=1), make_pod("there", node="n"))
-    assert said(cluster, make_pod("p", cpu="9")) == {"n": (False, "Too many pods", "Insufficient cpu")}
-    assert said(cluster, make_pod("p")) == {"n": (True, "Too many pods")}
+    assert statuses_of(cluster, make_pod("p", cpu="9")) == {"n": (False, "Too many pods", "Insufficient cpu")}
+    assert statuses_of(cluster, make_pod("p")) == {"n": (True, "Too many pods")}
 
 
 @pytest.mark.parametrize(
@@ -89,11 +89,11 @@ def test_too_many_pods_comes_first():
 )
 def test_ignored_resources(args, ignored):
     cluster = make_cluster(make_node("n"))
-    assert (said(cluster, make_pod("p", resources={GPU: "1"}), NodeResourcesFit(args)) == {}) is ignored
-    assert said(cluster, make_pod("p", cpu="99"), NodeResourcesFit(args))
+    assert (statuses_of(cluster, make_pod("p", resources={GPU: "1"}), NodeResourcesFit(args)) == {}) is ignored
+    assert statuses_of(cluster, make_pod("p", cpu="99"), NodeResourcesFit(args))
 
 
-def test_the_status_of_a_waiting_pod_does_not_count():
+def test_status_of_a_pending_pod_is_ignored():
     statuses = [
         {
             "name": "main",
@@ -109,7 +109,7 @@ def test_the_status_of_a_waiting_pod_does_not_count():
     assert fit.fit_request(pod)["cpu"] == 1000
 
 
-def test_scoring_takes_defaults_and_no_pod_level_resources():
+def test_scoring_request_has_defaults_and_no_pod_level_resources():
     pod = make_pod("p", spec={"resources": {"requests": {"cpu": "3"}}})
     assert fit.fit_request(pod) == {"cpu": 3000}
     assert fit.scoring_request(pod) == {"cpu": 100, "memory": 200 * 2**20}
@@ -132,7 +132,7 @@ def strategy(kind, *resources, shape=()):
         pytest.param(strategy("LeastAllocated"), [74, 0], id="least: 50 of cpu and 99 of memory; nothing left"),
         pytest.param(strategy("LeastAllocated", ("cpu", 3), ("memory", 1)), [62, 0], id="least, weighted"),
         pytest.param(strategy("MostAllocated"), [25, 100], id="most: overcommitted counts as full"),
-        pytest.param(strategy("LeastAllocated", (GPU, 1)), [0, 0], id="not asked for"),
+        pytest.param(strategy("LeastAllocated", (GPU, 1)), [0, 0], id="not requested"),
         pytest.param(
             strategy("RequestedToCapacityRatio", ("cpu", 1), shape=[(0, 0), (100, 10)]), [50, 100], id="ratio rises"
         ),
@@ -157,7 +157,7 @@ def test_strategies(args, scores):
     assert got == scores
 
 
-def test_a_node_without_a_resource_is_scored_by_the_others():
+def test_node_without_a_resource_is_scored_by_the_others():
     cluster = make_cluster(make_node("with", resources={GPU: "4"}), make_node("without"))
     plugin = NodeResourcesFit(strategy("LeastAllocated", ("cpu", 1), (GPU, 3)))
     pod = make_pod("p", cpu="2", resources={GPU: "1"})
@@ -171,18 +171,21 @@ NEEDS = make_pod("p", cpu="2")
 @pytest.mark.parametrize(
     ("old", "new", "hint"),
     [
-        pytest.param(make_pod("o", cpu="1", node="n"), None, Hint.QUEUE, id="gone"),
-        pytest.param(make_pod("o", cpu="1"), None, Hint.SKIP, id="gone, but had no node"),
-        pytest.param(make_pod("o", status={"nominatedNodeName": "n"}), None, Hint.QUEUE, id="gone, was nominated"),
-        pytest.param(make_pod("o", cpu="2", node="n"), make_pod("o", cpu="1", node="n"), Hint.QUEUE, id="shrank"),
+        pytest.param(make_pod("o", cpu="1", node="n"), None, Hint.QUEUE, id="deleted"),
+        pytest.param(make_pod("o", cpu="1"), None, Hint.SKIP, id="deleted, had no node"),
+        pytest.param(make_pod("o", status={"nominatedNodeName": "n"}), None, Hint.QUEUE, id="deleted, was nominated"),
+        pytest.param(make_pod("o", cpu="2", node="n"), make_pod("o", cpu="1", node="n"), Hint.QUEUE, id="scaled down"),
         pytest.param(
-            make_pod("o", memory="2Gi", node="n"), make_pod("o", memory="1Gi", node="n"), Hint.SKIP, id="in another way"
+            make_pod("o", memory="2Gi", node="n"),
+            make_pod("o", memory="1Gi", node="n"),
+            Hint.SKIP,
+            id="scaled down another resource",
         ),
-        pytest.param(make_pod("o", cpu="2"), make_pod("o", cpu="1"), Hint.SKIP, id="shrank, but has no node"),
-        pytest.param(NEEDS, make_pod("p", cpu="1"), Hint.QUEUE, id="shrank itself"),
+        pytest.param(make_pod("o", cpu="2"), make_pod("o", cpu="1"), Hint.SKIP, id="scaled down, has no node"),
+        pytest.param(NEEDS, make_pod("p", cpu="1"), Hint.QUEUE, id="own scale-down"),
     ],
 )
-def test_which_pod_events_help(old, new, hint):
+def test_hint_after_pod_event(old, new, hint):
     assert fit.after_pod_event(NEEDS, old, new) is hint
 
 
@@ -191,15 +194,15 @@ def test_which_pod_events_help(old, new, hint):
     ("old", "new", "hint"),
     [
         pytest.param(None, make_node("n", cpu="2"), Hint.QUEUE, id="new"),
-        pytest.param(None, make_node("n", cpu="1"), Hint.SKIP, id="new, but small"),
-        pytest.param(None, make_node("n", pods=0), Hint.SKIP, id="new, but takes none"),
+        pytest.param(None, make_node("n", cpu="1"), Hint.SKIP, id="new, too small"),
+        pytest.param(None, make_node("n", pods=0), Hint.SKIP, id="new, allows no pods"),
         pytest.param(make_node("n", cpu="2"), make_node("n", cpu="3"), Hint.QUEUE, id="grew"),
-        pytest.param(make_node("n", memory="1Gi"), make_node("n", memory="2Gi"), Hint.SKIP, id="grew in another way"),
-        pytest.param(make_node("n", pods=1), make_node("n", pods=2), Hint.QUEUE, id="takes more pods"),
-        pytest.param(make_node("n", cpu="3"), make_node("n", cpu="2"), Hint.SKIP, id="shrank"),
+        pytest.param(make_node("n", memory="1Gi"), make_node("n", memory="2Gi"), Hint.SKIP, id="another resource grew"),
+        pytest.param(make_node("n", pods=1), make_node("n", pods=2), Hint.QUEUE, id="allows more pods"),
+        pytest.param(make_node("n", cpu="3"), make_node("n", cpu="2"), Hint.SKIP, id="scaled down"),
     ],
 )
-def test_which_node_changes_help(old, new, hint):
+def test_hint_after_node_change(old, new, hint):
     assert fit.after_node_change(NEEDS, old, new) is hint
 
 
@@ -221,6 +224,6 @@ def device_class(name, resource=None):
         (device_class("gpu-class"), device_class("gpu-class"), Hint.SKIP),
     ],
 )
-def test_which_device_classes_help(old, new, hint):
+def test_hint_after_device_class_change(old, new, hint):
     pod = make_pod("p", resources={GPU: "1", "deviceclass.resource.kubernetes.io/gpu-class": "1"})
     assert fit.after_device_class_change(pod, old, new) is hint

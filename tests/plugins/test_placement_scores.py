@@ -1,4 +1,4 @@
-"""How placements score. Cases of podgroup_pods_count_test.go, and of TestScorePlacement_Resources in fit_test.go."""
+"""Scores of placements. Cases of podgroup_pods_count_test.go, and of TestScorePlacement_Resources in fit_test.go."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ def pod(name, cpu, memory, gpu="0", on=""):
 
 FOO, BAR = pod("foo", "1", "0"), pod("bar", "2", "2000")
 RESOURCES = {
-    "of all that is asked for": ([("cpu", 1), ("memory", 1)], "ab", [FOO, BAR], [], 25),
-    "by weight": ([("cpu", 4), ("memory", 1)], "ab", [FOO, BAR], [], 28),
-    "nodes elsewhere do not count": ([("cpu", 1), ("memory", 1)], "abc", [FOO, BAR], [], 25),
-    "with the pods that are there": (
+    "all requested resources": ([("cpu", 1), ("memory", 1)], "ab", [FOO, BAR], [], 25),
+    "weighted": ([("cpu", 4), ("memory", 1)], "ab", [FOO, BAR], [], 28),
+    "other nodes are ignored": ([("cpu", 1), ("memory", 1)], "abc", [FOO, BAR], [], 25),
+    "includes existing pods": (
         [("cpu", 1), ("memory", 1)],
         "ab",
         [FOO, BAR],
         [pod("baz", "1", "0", on="a")],
         30,
     ),
-    "extended resources that one of the pods asks for": (
+    "requested extended resources": (
         [("cpu", 1), ("memory", 1), (GPU, 1)],
         "ab",
         [FOO, pod("bar", "1", "2000", "1")],
         [pod("baz", "1", "0", on="a")],
         20,
     ),
-    "not those that none asks for": (
+    "extended resources that are not requested": (
         [("cpu", 1), ("memory", 1), (GPU, 1)],
         "ab",
         [FOO, pod("bar", "1", "2000")],
@@ -52,7 +52,7 @@ RESOURCES = {
 
 
 @pytest.mark.parametrize(("resources", "nodes", "placed", "there", "score"), RESOURCES.values(), ids=RESOURCES)
-def test_little_is_left_over_in_a_good_placement(resources, nodes, placed, there, score):
+def test_placement_with_high_utilization_scores_high(resources, nodes, placed, there, score):
     state = make_cluster(*map(node, nodes), *there).state
     specs = [ResourceSpec(name=name, weight=weight) for name, weight in resources]
     fit = NodeResourcesFit(
@@ -63,18 +63,18 @@ def test_little_is_left_over_in_a_good_placement(resources, nodes, placed, there
 
 
 COUNTS = {
-    "the most gets all": ([1, 2, 4], [25, 50, 100]),
+    "the most pods score 100": ([1, 2, 4], [25, 50, 100]),
     "rounded down": ([1, 3], [33, 100]),
-    "all alike": ([2, 2], [100, 100]),
+    "all equal": ([2, 2], [100, 100]),
 }
 
 
 @pytest.mark.parametrize(("counts", "scores"), COUNTS.values(), ids=COUNTS)
-def test_more_pods_are_better(counts, scores):
+def test_more_pods_score_higher(counts, scores):
     normalized = PodGroupPodsCount().normalize_placement_scores(Gang("red", (), 1), np.array(counts))
     assert normalized.tolist() == scores
 
 
-def test_pods_on_nodes_already_count():
+def test_pods_on_nodes_are_counted():
     placement = Placement("r1", make_cluster(node("a")).state.nodes)
     assert PodGroupPodsCount().score_placement(Gang("red", (), 1, placed=3), placement, [FOO, BAR]) == 5

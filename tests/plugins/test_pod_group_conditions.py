@@ -1,4 +1,4 @@
-"""What is written into the status of a PodGroup. Cases of TestUpdatePodGroupCondition (schedule_one_podgroup_test)."""
+"""Conditions of PodGroups. Cases of TestUpdatePodGroupCondition (schedule_one_podgroup_test)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.client import ApiError
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.interface import GangOutcome
-from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Word, changed_condition
+from bayplan.plugins.gang_scheduling.conditions import PodGroupConditions, Report, changed_condition
 from bayplan.testing.offline import OfflineHandle
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -51,7 +52,7 @@ CASES = {
     "from scheduled to an error: never": (group(SCHEDULED), ERROR, "oh", None),
     "from unschedulable to an error: no transition": (group(UNSCHEDULABLE), ERROR, "oh", FAILED),
     "from an error to unschedulable: no transition": (group(FAILED), REFUSED, "too few", UNSCHEDULABLE),
-    "for another reason: no transition": (
+    "another reason: no transition": (
         group(UNSCHEDULABLE),
         REFUSED,
         "fewer",
@@ -59,23 +60,23 @@ CASES = {
     ),
     "scheduled already": (group(SCHEDULED), PLACED, "", None),
     "unschedulable already": (group(UNSCHEDULABLE), REFUSED, "too few", None),
-    "the generation is told": (
+    "observed generation": (
         group(generation=3),
         PLACED,
         "",
         condition("True", "Scheduled", observedGeneration=3) | NEW,
     ),
-    "another condition says nothing": (group({**SCHEDULED, "type": "Other"}), REFUSED, "too few", UNSCHEDULABLE | NEW),
+    "other conditions are ignored": (group({**SCHEDULED, "type": "Other"}), REFUSED, "too few", UNSCHEDULABLE | NEW),
 }
 
 
 @pytest.mark.parametrize(("before", "outcome", "message", "after"), CASES.values(), ids=CASES)
-def test_the_condition_that_a_group_gets(before, outcome, message, after):
-    assert changed_condition(before, Word(outcome, message), NOW) == after
+def test_changed_condition(before, outcome, message, after):
+    assert changed_condition(before, Report(outcome, message), NOW) == after
 
 
 class Client:
-    """Takes patches, or fails."""
+    """A client that records patches, or fails."""
 
     def __init__(self):
         self.patches = []
@@ -102,11 +103,11 @@ class Stage:
         return [patch["status"]["conditions"][-1]["reason"] for _, patch in self.client.patches]
 
 
-async def test_the_newest_word_is_written_and_others_conditions_stay():
+async def test_latest_report_is_written_and_other_conditions_are_kept():
     other = {"type": "DisruptionTarget", "status": "True"}
     stage = Stage(other)
-    stage.writer.say("default/red", ERROR, "oh")
-    stage.writer.say("default/red", REFUSED, "too few")
+    stage.writer.report("default/red", ERROR, "oh")
+    stage.writer.report("default/red", REFUSED, "too few")
     assert await stage.writer.catch_up() == {}
     ((key, patch),) = stage.client.patches
     assert key == "default/red"
@@ -114,46 +115,46 @@ async def test_the_newest_word_is_written_and_others_conditions_stay():
     assert patch["status"]["conditions"] == [other, UNSCHEDULABLE | NEW]
 
 
-async def test_that_a_group_was_placed_is_not_taken_back_before_the_server_tells_of_it():
+async def test_placed_group_stays_placed_before_the_server_confirms_it():
     stage = Stage()
-    stage.writer.say("default/red", PLACED, "")
-    stage.writer.say("default/red", REFUSED, "too few")
+    stage.writer.report("default/red", PLACED, "")
+    stage.writer.report("default/red", REFUSED, "too few")
     await stage.writer.catch_up()
-    stage.writer.say("default/red", REFUSED, "too few")
+    stage.writer.report("default/red", REFUSED, "too few")
     await stage.writer.catch_up()
     assert stage.written() == ["Scheduled"]
 
 
-async def test_another_group_of_the_name_begins_anew():
+async def test_recreated_group_gets_a_new_condition():
     stage = Stage()
-    stage.writer.say("default/red", PLACED, "")
+    stage.writer.report("default/red", PLACED, "")
     await stage.writer.catch_up()
     stage.groups.remove("default/red")
     stage.groups.set("default/red", group(uid="uid-2"))
-    stage.writer.say("default/red", REFUSED, "too few")
+    stage.writer.report("default/red", REFUSED, "too few")
     await stage.writer.catch_up()
     assert stage.written() == ["Scheduled", "Unschedulable"]
 
 
-async def test_nothing_is_said_of_groups_that_are_not_there():
+async def test_reports_of_unknown_groups_are_ignored():
     stage = Stage()
-    stage.writer.say("default/blue", PLACED, "")
-    stage.writer.say("default/red", PLACED, "")
+    stage.writer.report("default/blue", PLACED, "")
+    stage.writer.report("default/red", PLACED, "")
     stage.groups.remove("default/red")
     assert await stage.writer.catch_up() == {}
     assert stage.client.patches == []
 
 
 FAILURES = {
-    "the server is out of order": (ApiError(500, "InternalError", "no"), True),
-    "the group has changed meanwhile": (ApiError(409, "Conflict", "no"), True),
-    "the group is gone": (ApiError(404, "NotFound", "no"), False),
+    "server error": (ApiError(500, "InternalError", "no"), True),
+    "conflict": (ApiError(409, "Conflict", "no"), True),
+    "group deleted": (ApiError(404, "NotFound", "no"), False),
 }
 
 
 @pytest.mark.parametrize(("error", "again"), FAILURES.values(), ids=FAILURES)
-async def test_what_cannot_be_written(error, again):
+async def test_failed_write(error, again):
     stage = Stage()
     stage.client.error = error
-    stage.writer.say("default/red", REFUSED, "too few")
+    stage.writer.report("default/red", REFUSED, "too few")
     assert bool(await stage.writer.catch_up()) is again

@@ -1,4 +1,4 @@
-"""PodTopologySpread's filter: where one more pod would make the domains too uneven."""
+"""Filtering by PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NODES = (A1, A2, B1, B2)
 
 
 def pods(*, labels=WEB, **numbers):
-    """So many pods on each node."""
+    """A number of pods on each node."""
     return [
         make_pod(f"{node}-{index}", node=node, labels=labels)
         for node, number in numbers.items()
@@ -59,9 +59,9 @@ def zones(a, b):
             None,
             id="unknown action",
         ),
-        pytest.param(spreading(spread_over("zone", WEB)), [], zones(FITS, FITS), id="nobody there"),
+        pytest.param(spreading(spread_over("zone", WEB)), [], zones(FITS, FITS), id="no pods"),
         pytest.param(
-            spreading(spread_over("zone", WEB), labels={}), [], zones(FITS, FITS), id="nobody there, not one of them"
+            spreading(spread_over("zone", WEB), labels={}), [], zones(FITS, FITS), id="no pods, no self match"
         ),
         pytest.param(spreading(spread_over("zone", WEB)), pods(a1=2, a2=1, b2=3), zones(FITS, FITS), id="zones 3/3"),
         pytest.param(spreading(spread_over("zone", WEB)), pods(a1=1), zones(UNEVEN, FITS), id="zones 1/0"),
@@ -85,26 +85,26 @@ def zones(a, b):
             spreading(spread_over(HOST, WEB), labels={}),
             pods(a1=2, a2=1, b2=3),
             nodes(UNEVEN, FITS, FITS, UNEVEN),
-            id="nodes 2/1/0/3, not one of them",
+            id="nodes 2/1/0/3, no self match",
         ),
         pytest.param(
             spreading(spread_over("zone", WEB)),
             pods(labels={"app": "db"}, a1=3),
             zones(FITS, FITS),
-            id="others do not count",
+            id="other pods are ignored",
         ),
         pytest.param(
             spreading(spread_over("zone", WEB), namespace="other"),
             pods(a1=3),
             zones(FITS, FITS),
-            id="nor other namespaces",
+            id="other namespaces are ignored",
         ),
         pytest.param(spreading(spread_over("zone")), pods(a1=3), zones(FITS, FITS), id="no selector"),
         pytest.param(
             spreading(spread_over("zone", {})),
             pods(a1=3),
             zones(FITS, FITS),
-            id="an empty selector counts nobody but itself",
+            id="empty selector matches only itself",
         ),
         pytest.param(
             spreading(spread_over("zone", {}, max_skew=1), labels={}),
@@ -145,19 +145,19 @@ def test_do_not_schedule(pod, there, expected):
             [spread_over("zone", WEB), spread_over(HOST, WEB)],
             pods(a1=2, a2=1, b2=4),
             zones(UNEVEN, UNEVEN),
-            id="zones 3/4, nodes 2/1/0/4: nowhere",
+            id="zones 3/4, nodes 2/1/0/4: no node",
         ),
         pytest.param(
             [spread_over("zone", WEB), spread_over(HOST, {"app": "db"})],
             [*pods(a1=1), *pods(labels={"app": "db"}, b1=1)],
             zones(UNEVEN, FITS),
-            id="each has its own selector",
+            id="separate selectors",
         ),
         pytest.param(
             [spread_over("zone", WEB), spread_over("rack", WEB)],
             pods(a1=1),
             zones(NO_LABEL, NO_LABEL),
-            id="nodes without all labels do not count for any: all are even in the first",
+            id="nodes without all keys are ineligible for all constraints",
         ),
         pytest.param(
             [spread_over("zone", WEB), spread_over("zone", {"app": "db"})],
@@ -169,7 +169,7 @@ def test_do_not_schedule(pod, there, expected):
             [spread_over("zone", WEB), spread_over(HOST, WEB, hard=False)],
             pods(a1=1, b1=1),
             zones(FITS, FITS),
-            id="the soft one does not filter",
+            id="soft constraint does not filter",
         ),
     ],
 )
@@ -181,18 +181,18 @@ def test_several_constraints(constraints, there, expected):
 @pytest.mark.parametrize(
     ("constraints", "there", "expected"),
     [
-        pytest.param([spread_over("zone", WEB)], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}, id="do not count"),
+        pytest.param([spread_over("zone", WEB)], pods(nowhere=5), {"a1": FITS, "nowhere": NO_LABEL}, id="are rejected"),
         pytest.param(
             [spread_over(HOST, WEB), spread_over("zone", WEB)],
             pods(a1=1),
             {"a1": FITS, "nowhere": NO_LABEL},
-            id="nor for another constraint: a1 is the only domain",
+            id="are ineligible for the other constraint",
         ),
         pytest.param(
             [spread_over(HOST, WEB), spread_over("zone", WEB)],
             pods(nowhere=1),
             {"a1": FITS, "nowhere": NO_LABEL},
-            id="their pods do not count, so that the first constraint holds",
+            id="their pods are not counted",
         ),
     ],
 )
@@ -201,7 +201,7 @@ def test_nodes_without_the_label(constraints, there, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: label values")
-def test_an_empty_value_is_a_domain():
+def test_empty_value_is_a_domain():
     empty = make_node("empty", labels={"zone": ""})
     assert ask(spreading(spread_over("zone", WEB)), A1, empty, *pods(empty=1)) == {"a1": FITS, "empty": UNEVEN}
 
@@ -218,7 +218,7 @@ def test_an_empty_value_is_a_domain():
         pytest.param(HOST, 3, pods(a1=2, a2=2, b1=1, b2=1), nodes(FITS, FITS, FITS, FITS), id="more"),
         pytest.param("zone", 3, pods(a1=2, b1=1), zones(UNEVEN, FITS), id="zones 2/1, fewer"),
         pytest.param("zone", 2, pods(a1=2, b1=1), zones(FITS, FITS), id="zones 2/1, as many"),
-        pytest.param("zone", 3, pods(a1=2, b1=2), zones(UNEVEN, UNEVEN), id="fewer: even zones are full"),
+        pytest.param("zone", 3, pods(a1=2, b1=2), zones(UNEVEN, UNEVEN), id="fewer: balanced zones are full"),
     ],
 )
 def test_min_domains(topology, least, there, expected):
@@ -245,14 +245,16 @@ NOT_B2 = {
 @pytest.mark.parametrize(
     ("policy", "more", "there", "expected"),
     [
-        pytest.param(None, ONLY_A, pods(a1=1), nodes(UNEVEN, FITS, FITS, FITS), id="unset honours"),
-        pytest.param("Honor", ONLY_A, pods(a1=1, a2=1), nodes(FITS, FITS, FITS, FITS), id="honoured: b is no matter"),
-        pytest.param("Ignore", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="ignored: b has nobody"),
-        pytest.param("Honor", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(FITS, FITS, FITS, FITS), id="affinity honoured"),
+        pytest.param(None, ONLY_A, pods(a1=1), nodes(UNEVEN, FITS, FITS, FITS), id="unset honors"),
+        pytest.param("Honor", ONLY_A, pods(a1=1, a2=1), nodes(FITS, FITS, FITS, FITS), id="honored: b is ignored"),
+        pytest.param(
+            "Ignore", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="ignored: b has no pods"
+        ),
+        pytest.param("Honor", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(FITS, FITS, FITS, FITS), id="affinity honored"),
         pytest.param(
             "Ignore", NOT_B2, pods(a1=1, a2=1, b1=1), nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="affinity ignored"
         ),
-        pytest.param("Honor", ONLY_A, pods(b1=7), nodes(FITS, FITS, FITS, FITS), id="pods on other nodes do not count"),
+        pytest.param("Honor", ONLY_A, pods(b1=7), nodes(FITS, FITS, FITS, FITS), id="pods on other nodes are ignored"),
         pytest.param("Sometimes", ONLY_A, pods(a1=1, a2=1), nodes(UNEVEN, UNEVEN, FITS, FITS), id="unknown: ignored"),
     ],
 )
@@ -267,9 +269,11 @@ def test_node_affinity_policy(policy, more, there, expected):
     [
         pytest.param(None, TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="unset ignores"),
         pytest.param("Ignore", TAINTED, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="ignored"),
-        pytest.param("Honor", TAINTED, {}, nodes(FITS, FITS, FITS, FITS), id="honoured: b2 is no matter"),
-        pytest.param("Honor", TAINTED, TOLERATES, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="honoured, tolerated"),
-        pytest.param("Honor", PREFERRED_AWAY, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="PreferNoSchedule counts"),
+        pytest.param("Honor", TAINTED, {}, nodes(FITS, FITS, FITS, FITS), id="honored: b2 is ignored"),
+        pytest.param("Honor", TAINTED, TOLERATES, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="honored, tolerated"),
+        pytest.param(
+            "Honor", PREFERRED_AWAY, {}, nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="PreferNoSchedule is eligible"
+        ),
     ],
 )
 def test_node_taints_policy(policy, last, more, expected):
@@ -282,13 +286,13 @@ def test_node_taints_policy(policy, last, more, expected):
 @pytest.mark.parametrize(
     ("zone", "host", "expected"),
     [
-        pytest.param("Honor", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="both honour"),
-        pytest.param("Honor", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="zones honour: b2 has nobody"),
-        pytest.param("Ignore", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="nodes honour"),
+        pytest.param("Honor", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="both honor"),
+        pytest.param("Honor", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="zones honor: b2 has no pods"),
+        pytest.param("Ignore", "Honor", nodes(UNEVEN, UNEVEN, FITS, FITS), id="nodes honor"),
         pytest.param("Ignore", "Ignore", nodes(UNEVEN, UNEVEN, UNEVEN, FITS), id="both ignore"),
     ],
 )
-def test_each_constraint_has_its_policies(zone, host, expected):
+def test_policies_apply_per_constraint(zone, host, expected):
     constraints = spread_over("zone", WEB, nodeTaintsPolicy=zone), spread_over(HOST, WEB, nodeTaintsPolicy=host)
     assert ask(spreading(*constraints), A1, A2, B1, TAINTED, *pods(a1=1, a2=1, b1=1)) == expected
 
@@ -303,7 +307,7 @@ V1, V2 = {"app": "web", "version": "1"}, {"app": "web", "version": "2"}
         pytest.param(spread_over("zone", WEB), V2, zones(UNEVEN, FITS), id="unset"),
         pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), V2, zones(FITS, FITS), id="another version"),
         pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS), id="the same one"),
-        pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), WEB, zones(UNEVEN, FITS), id="it has none"),
+        pytest.param(spread_over("zone", WEB, matchLabelKeys=["version"]), WEB, zones(UNEVEN, FITS), id="no value"),
         pytest.param(spread_over("zone", {}, matchLabelKeys=["version"]), V1, zones(UNEVEN, FITS), id="empty selector"),
         pytest.param(spread_over("zone", matchLabelKeys=["version"]), V1, zones(FITS, FITS), id="no selector"),
         pytest.param(
@@ -332,8 +336,8 @@ def test_match_label_keys(constraint, labels, expected):
 @pytest.mark.parametrize(
     ("terminating", "expected"),
     [
-        pytest.param(True, zones(FITS, FITS), id="being deleted: does not count"),
-        pytest.param(False, zones(UNEVEN, FITS), id="counts"),
+        pytest.param(True, zones(FITS, FITS), id="terminating: not counted"),
+        pytest.param(False, zones(UNEVEN, FITS), id="counted"),
     ],
 )
 def test_terminating_pods(terminating, expected):
@@ -342,7 +346,7 @@ def test_terminating_pods(terminating, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: terminating pods")
-def test_a_pod_ceases_to_count_when_its_deletion_begins():
+def test_terminating_pod_is_not_counted():
     state = make_cluster(*NODES, *pods(a1=1)).state
     plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(spread_over("zone", WEB))
     assert ask_filter(plugin, pod, state) == zones(UNEVEN, FITS)
@@ -366,34 +370,34 @@ OTHER = make_pod("new", labels={"app": "db"})
             pods(a1=1, a2=1, b1=1, b2=1),
             {"a1": PodChanges((NEW,))},
             nodes(UNEVEN, *[FITS] * 3),
-            id="comes",
+            id="pod added",
         ),
         pytest.param(
-            spread_over(HOST, WEB), pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4), id="goes"
+            spread_over(HOST, WEB), pods(a1=1), {"a1": PodChanges(removed=(NEW,))}, nodes(*[FITS] * 4), id="pod removed"
         ),
         pytest.param(
             spread_over("zone", WEB),
             pods(a1=2, b1=1),
             {"a2": PodChanges(removed=(NEW,)), "b2": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="each node is thought of on its own",
+            id="what-ifs are separate",
         ),
         pytest.param(
-            spread_over("zone", WEB), pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS), id="another"
+            spread_over("zone", WEB), pods(a1=1), {"a1": PodChanges((OTHER,))}, zones(UNEVEN, FITS), id="other pod"
         ),
         pytest.param(
             spread_over("zone", WEB, max_skew=2),
             pods(a1=2, b1=1),
             {"b1": PodChanges(removed=(NEW,)), "a1": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="the least may change with it",
+            id="global minimum changes",
         ),
         pytest.param(
             spread_over("zone", WEB),
             pods(a1=1),
             {"a1": PodChanges(removed=(DYING,))},
             nodes(FITS, UNEVEN, FITS, FITS),
-            id="one that is being deleted counts in thought, as upstream has it",
+            id="terminating pods count in what-ifs, as upstream",
         ),
         pytest.param(
             spread_over("zone", WEB, minDomains=3),
@@ -407,7 +411,7 @@ OTHER = make_pod("new", labels={"app": "db"})
             [],
             {"a1": PodChanges((NEW,))},
             nodes(UNEVEN, FITS, FITS, FITS),
-            id="an empty selector counts in thought, as upstream has it",
+            id="empty selector matches in what-ifs, as upstream",
         ),
     ],
 )
@@ -419,17 +423,17 @@ def test_what_ifs(constraint, there, changes, expected):
 @pytest.mark.parametrize(
     ("policies", "more", "expected"),
     [
-        pytest.param({}, ONLY_A, nodes(FITS, FITS, FITS, FITS), id="not on a node that does not count"),
-        pytest.param({"nodeAffinityPolicy": "Ignore"}, ONLY_A, nodes(FITS, FITS, UNEVEN, FITS), id="on one that does"),
+        pytest.param({}, ONLY_A, nodes(FITS, FITS, FITS, FITS), id="ineligible node"),
+        pytest.param({"nodeAffinityPolicy": "Ignore"}, ONLY_A, nodes(FITS, FITS, UNEVEN, FITS), id="eligible node"),
     ],
 )
-def test_what_ifs_on_nodes_that_do_not_count(policies, more, expected):
+def test_what_ifs_on_ineligible_nodes(policies, more, expected):
     pod = spreading(spread_over("zone", WEB, **policies), **more)
     assert ask(pod, *NODES, what_ifs={"b1": PodChanges((NEW,))}) == expected
 
 
 @pytest.mark.feature("PodTopologySpread: selectors that cannot be read")
-def test_a_selector_that_cannot_be_read():
+def test_invalid_selector():
     expression = {"key": "app", "operator": "Near", "values": ["web"]}
     pod = spreading(spread_over("zone", labelSelector={"matchExpressions": [expression]}))
     with pytest.raises(PluginError, match="obtaining pod's hard topology spread constraints"):
@@ -437,7 +441,7 @@ def test_a_selector_that_cannot_be_read():
 
 
 @pytest.mark.feature("PodTopologySpread: labels of bound pods and nodes change")
-def test_labels_change():
+def test_changed_labels_take_effect():
     state = make_cluster(*NODES, *pods(a1=1)).state
     plugin, pod = PodTopologySpread(OfflineHandle(state)), spreading(spread_over("zone", WEB))
     assert ask_filter(plugin, pod, state) == zones(UNEVEN, FITS)

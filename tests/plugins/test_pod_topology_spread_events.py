@@ -1,4 +1,4 @@
-"""PodTopologySpread: which events help, and when pods can share what was said of others."""
+"""PodTopologySpread: queueing hints and signatures."""
 
 from __future__ import annotations
 
@@ -35,48 +35,46 @@ MORE = [{"key": "dedicated", "operator": "Exists"}]
 @pytest.mark.parametrize(
     ("pod", "old", "new", "hint"),
     [
-        pytest.param(waiting(), None, there(), Hint.QUEUE, id="comes, counts"),
-        pytest.param(waiting(), None, there(DB), Hint.SKIP, id="comes, does not count"),
-        pytest.param(waiting(), None, there(node=""), Hint.SKIP, id="comes, without a node"),
-        pytest.param(waiting(), None, there(node="", status=NOMINATED), Hint.QUEUE, id="comes, nominated"),
-        pytest.param(waiting(), None, there(namespace="other"), Hint.SKIP, id="comes, in another namespace"),
+        pytest.param(waiting(), None, there(), Hint.QUEUE, id="added, matches"),
+        pytest.param(waiting(), None, there(DB), Hint.SKIP, id="added, no match"),
+        pytest.param(waiting(), None, there(node=""), Hint.SKIP, id="added, without a node"),
+        pytest.param(waiting(), None, there(node="", status=NOMINATED), Hint.QUEUE, id="added, nominated"),
+        pytest.param(waiting(), None, there(namespace="other"), Hint.SKIP, id="added, in another namespace"),
+        pytest.param(waiting(ZONES, HOSTS), None, there({"tier": "front"}), Hint.QUEUE, id="added, matches one of two"),
+        pytest.param(waiting(), there(), None, Hint.QUEUE, id="deleted, matched"),
+        pytest.param(waiting(), there(DB), None, Hint.SKIP, id="deleted, no match"),
+        pytest.param(waiting(), there(node=""), None, Hint.SKIP, id="deleted, had no node"),
+        pytest.param(waiting(), there(node="", status=NOMINATED), None, Hint.QUEUE, id="deleted, was nominated"),
         pytest.param(
-            waiting(ZONES, HOSTS), None, there({"tier": "front"}), Hint.QUEUE, id="comes, counts for one of two"
+            waiting(), there(DB, node="", status=NOMINATED), None, Hint.SKIP, id="deleted, was nominated, no match"
         ),
-        pytest.param(waiting(), there(), None, Hint.QUEUE, id="goes, counted"),
-        pytest.param(waiting(), there(DB), None, Hint.SKIP, id="goes, did not count"),
-        pytest.param(waiting(), there(node=""), None, Hint.SKIP, id="goes, had no node"),
-        pytest.param(waiting(), there(node="", status=NOMINATED), None, Hint.QUEUE, id="goes, was nominated"),
-        pytest.param(waiting(), there(DB, node="", status=NOMINATED), None, Hint.SKIP, id="goes, nominated, no matter"),
         pytest.param(waiting(), there(node=""), there(DB, node=""), Hint.SKIP, id="changes, without a node"),
         pytest.param(waiting(), there(), there({**WEB, "x": "1"}), Hint.SKIP, id="another label"),
-        pytest.param(waiting(), there(DB), there(WEB), Hint.QUEUE, id="begins to count"),
-        pytest.param(waiting(), there(WEB), there({}), Hint.QUEUE, id="ceases to count"),
-        pytest.param(waiting(), there(DB), there({"app": "cache"}), Hint.SKIP, id="never counted"),
+        pytest.param(waiting(), there(DB), there(WEB), Hint.QUEUE, id="starts matching"),
+        pytest.param(waiting(), there(WEB), there({}), Hint.QUEUE, id="stops matching"),
+        pytest.param(waiting(), there(DB), there({"app": "cache"}), Hint.SKIP, id="never matched"),
         pytest.param(
-            waiting(ZONES, HOSTS), there(WEB), there({**WEB, "tier": "front"}), Hint.QUEUE, id="begins to count for one"
+            waiting(ZONES, HOSTS), there(WEB), there({**WEB, "tier": "front"}), Hint.QUEUE, id="starts matching one"
         ),
-        pytest.param(waiting(), waiting(labels=DB), waiting(), Hint.QUEUE, id="the pod itself begins to count"),
-        pytest.param(
-            waiting(), waiting(), waiting(labels={**WEB, "x": "1"}), Hint.SKIP, id="the pod itself, no matter"
-        ),
+        pytest.param(waiting(), waiting(labels=DB), waiting(), Hint.QUEUE, id="own update, starts matching"),
+        pytest.param(waiting(), waiting(), waiting(labels={**WEB, "x": "1"}), Hint.SKIP, id="own update, no match"),
         pytest.param(
             waiting(HONOUR_TAINTS),
             waiting(HONOUR_TAINTS),
             waiting(HONOUR_TAINTS, tolerations=MORE),
             Hint.QUEUE,
-            id="the pod tolerates more, and taints are honoured",
+            id="own tolerations, taints honored",
         ),
-        pytest.param(waiting(), waiting(), waiting(tolerations=MORE), Hint.SKIP, id="it does, and they are not"),
+        pytest.param(waiting(), waiting(), waiting(tolerations=MORE), Hint.SKIP, id="own tolerations, taints ignored"),
         pytest.param(
-            waiting(HONOUR_TAINTS), there(), there(tolerations=MORE), Hint.SKIP, id="another tolerates more: no matter"
+            waiting(HONOUR_TAINTS), there(), there(tolerations=MORE), Hint.SKIP, id="tolerations of another pod"
         ),
-        pytest.param(waiting(spread_over("zone", {})), None, there(DB), Hint.QUEUE, id="an empty selector means all"),
-        pytest.param(waiting(spread_over("zone")), None, there(), Hint.SKIP, id="none means nobody"),
-        pytest.param(waiting(spread_over("zone", WEB, hard=False)), None, there(), Hint.SKIP, id="soft: no matter"),
+        pytest.param(waiting(spread_over("zone", {})), None, there(DB), Hint.QUEUE, id="empty selector matches all"),
+        pytest.param(waiting(spread_over("zone")), None, there(), Hint.SKIP, id="no selector matches none"),
+        pytest.param(waiting(spread_over("zone", WEB, hard=False)), None, there(), Hint.SKIP, id="soft constraint"),
     ],
 )
-def test_which_pod_changes_help(pod, old, new, hint):
+def test_hint_after_pod_change(pod, old, new, hint):
     assert plugin_in().after_pod_change(pod, old, new) is hint
 
 
@@ -95,8 +93,8 @@ TAINT = ["dedicated=x:NoSchedule"]
         pytest.param([ZONES], None, labelled(rack="1"), Hint.SKIP, id="new, without the label"),
         pytest.param([ZONES], None, labelled(zone="a"), Hint.QUEUE, id="new, with it"),
         pytest.param([ZONES], None, labelled(zone=""), Hint.QUEUE, id="new, with an empty value"),
-        pytest.param([ZONES], labelled(rack="1"), None, Hint.SKIP, id="gone, without the label"),
-        pytest.param([ZONES], labelled(zone="a"), None, Hint.QUEUE, id="gone, with it"),
+        pytest.param([ZONES], labelled(rack="1"), None, Hint.SKIP, id="deleted, without the label"),
+        pytest.param([ZONES], labelled(zone="a"), None, Hint.QUEUE, id="deleted, with it"),
         pytest.param([ZONES], labelled(zone="a"), labelled(zone="b"), Hint.QUEUE, id="moved"),
         pytest.param([ZONES], labelled(zone="a"), labelled(zone="a", rack="1"), Hint.SKIP, id="another label"),
         pytest.param([ZONES], labelled(rack="1"), labelled(rack="2"), Hint.SKIP, id="another label, without this one"),
@@ -112,11 +110,11 @@ TAINT = ["dedicated=x:NoSchedule"]
         pytest.param(BOTH, labelled(zone="a"), labelled(TAINT, zone="a"), Hint.SKIP, id="tainted, with one of two"),
     ],
 )
-def test_which_node_changes_help(constraints, old, new, hint):
+def test_hint_after_node_change(constraints, old, new, hint):
     assert plugin_in().after_node_change(waiting(*constraints), old, new) is hint
 
 
-def test_events_that_are_registered():
+def test_registered_events():
     events = {hint.event.resource: hint.event.action for hint in plugin_in().events()}
     assert events == {
         POD: Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION,
@@ -144,7 +142,7 @@ def test_signatures():
 
 
 @pytest.mark.feature("PodTopologySpread: what pods can share")
-def test_what_is_shared_rests_on_what_pods_belong_to():
+def test_rests_on_the_sources_of_defaults():
     state = make_cluster(make_node("n")).state
     plugin, pod = PodTopologySpread(OfflineHandle(state)), make_pod("one", labels=WEB)
     before = plugin.rests_on(pod, state.nodes)

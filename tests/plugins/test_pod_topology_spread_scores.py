@@ -1,4 +1,4 @@
-"""PodTopologySpread's scores: the fewer pods in the domains, the better."""
+"""Scoring by PodTopologySpread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def soft(topology_key, labels=None, **fields):
 
 
 def pods(*, labels=WEB, prefix="", **numbers):
-    """So many pods on each node."""
+    """A number of pods on each node."""
     return [
         make_pod(f"{prefix}{node}-{index}", node=node, labels=labels)
         for node, number in numbers.items()
@@ -47,10 +47,10 @@ def scores(a1, a2, b1, b2):
 @pytest.mark.parametrize(
     ("constraints", "there", "expected"),
     [
-        pytest.param([], pods(a1=1), None, id="no constraints, nothing that the pod belongs to"),
+        pytest.param([], pods(a1=1), None, id="no constraints, no source of defaults"),
         pytest.param([spread_over("zone", WEB)], pods(a1=1), None, id="DoNotSchedule only"),
-        pytest.param([soft(HOST, WEB)], [], scores(100, 100, 100, 100), id="nobody there"),
-        pytest.param([soft(HOST, WEB)], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100), id="all alike"),
+        pytest.param([soft(HOST, WEB)], [], scores(100, 100, 100, 100), id="no pods"),
+        pytest.param([soft(HOST, WEB)], pods(a1=1, a2=1, b1=1, b2=1), scores(100, 100, 100, 100), id="all equal"),
         pytest.param([soft(HOST, WEB)], pods(a1=2, a2=1, b2=3), scores(20, 60, 100, 0), id="nodes 2/1/0/3"),
         pytest.param([soft(HOST, WEB, max_skew=2)], pods(a1=2, a2=1, b2=3), scores(33, 66, 100, 16), id="skew 2"),
         pytest.param([soft(HOST, WEB, max_skew=3)], pods(a1=2, a2=1, b2=3), scores(42, 71, 100, 28), id="skew 3"),
@@ -66,16 +66,16 @@ def scores(a1, a2, b1, b2):
             [soft("zone", WEB), soft(HOST, DB)],
             [*pods(a1=1), *pods(labels=DB, prefix="db-", b1=1)],
             scores(50, 50, 0, 100),
-            id="each has its own selector",
+            id="separate selectors",
         ),
         pytest.param([soft(HOST)], pods(a1=2), scores(100, 100, 100, 100), id="no selector"),
-        pytest.param([soft(HOST, {})], pods(a1=2), scores(100, 100, 100, 100), id="an empty selector counts nobody"),
-        pytest.param([soft(HOST, WEB)], pods(labels=DB, a1=2), scores(100, 100, 100, 100), id="others do not count"),
+        pytest.param([soft(HOST, {})], pods(a1=2), scores(100, 100, 100, 100), id="empty selector matches none"),
+        pytest.param([soft(HOST, WEB)], pods(labels=DB, a1=2), scores(100, 100, 100, 100), id="other pods are ignored"),
         pytest.param(
             [soft(HOST, WEB)],
             [make_pod("there", node="a1", labels=WEB, namespace="other")],
             scores(100, 100, 100, 100),
-            id="nor other namespaces",
+            id="other namespaces are ignored",
         ),
         pytest.param(
             [soft(HOST, WEB, minDomains=9)], pods(a1=1), scores(0, 100, 100, 100), id="minDomains has no effect"
@@ -87,7 +87,7 @@ def test_schedule_anyway(constraints, there, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: terminating pods")
-def test_terminating_pods_do_not_score():
+def test_terminating_pods_are_not_scored():
     there = make_pod("there", node="a1", labels=WEB, terminating=True)
     assert ask([soft(HOST, WEB)], there) == scores(100, 100, 100, 100)
     assert ask([soft("zone", WEB)], there) == scores(100, 100, 100, 100)
@@ -110,7 +110,7 @@ def test_terminating_pods_do_not_score():
             pods(a1=1, a2=3, b1=1),
             ["a1", "b1"],
             {"a1": 16, "b1": 100},
-            id="pods on nodes that are not feasible count in the zone",
+            id="pods on infeasible nodes count for the zone",
         ),
         pytest.param(
             [soft("zone", WEB), soft(HOST, WEB)], pods(a1=1, b2=2), ["a1", "a2"], {"a1": 50, "a2": 100}, id="one zone"
@@ -125,13 +125,14 @@ def test_feasible_nodes(constraints, there, feasible, expected):
 @pytest.mark.parametrize(
     ("constraints", "there", "expected"),
     [
-        pytest.param([soft("zone", WEB)], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}, id="get nothing"),
+        pytest.param([soft("zone", WEB)], pods(a1=1), {"a1": 0, "b1": 100, "nowhere": 0}, id="score 0"),
         pytest.param(
-            [soft("zone", WEB)], pods(nowhere=9, a1=0), {"a1": 100, "b1": 100, "nowhere": 0}, id="count nowhere"
+            [soft("zone", WEB)],
+            pods(nowhere=9, a1=0),
+            {"a1": 100, "b1": 100, "nowhere": 0},
+            id="their pods are not counted",
         ),
-        pytest.param(
-            [soft("rack", WEB)], pods(a1=1), {"a1": 0, "b1": 0, "nowhere": 0}, id="nor does any node get anything"
-        ),
+        pytest.param([soft("rack", WEB)], pods(a1=1), {"a1": 0, "b1": 0, "nowhere": 0}, id="all nodes score 0"),
         pytest.param(
             [soft("zone", WEB), soft(HOST, WEB)], pods(nowhere=9), {"a1": 100, "b1": 100, "nowhere": 0}, id="one of two"
         ),
@@ -149,8 +150,8 @@ TAINTED = (*NODES[:3], make_node("b2", labels={"zone": "b"}, taints=["dedicated=
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        pytest.param("Honor", scores(100, 100, 100, 100), id="pods on b2 do not count"),
-        pytest.param("Ignore", scores(100, 100, 0, 0), id="they do"),
+        pytest.param("Honor", scores(100, 100, 100, 100), id="pods on b2 are ignored"),
+        pytest.param("Ignore", scores(100, 100, 0, 0), id="counted"),
     ],
 )
 def test_node_affinity_policy(policy, expected):
@@ -166,11 +167,11 @@ def test_node_affinity_policy(policy, expected):
 @pytest.mark.parametrize(
     ("policy", "tolerations", "expected"),
     [
-        pytest.param("Honor", [], scores(100, 100, 100, 100), id="pods on b2 do not count"),
+        pytest.param("Honor", [], scores(100, 100, 100, 100), id="pods on b2 are ignored"),
         pytest.param(
-            "Honor", [{"key": "dedicated", "operator": "Exists"}], scores(100, 100, 0, 0), id="tolerated: they do"
+            "Honor", [{"key": "dedicated", "operator": "Exists"}], scores(100, 100, 0, 0), id="tolerated: counted"
         ),
-        pytest.param("Ignore", [], scores(100, 100, 0, 0), id="they do"),
+        pytest.param("Ignore", [], scores(100, 100, 0, 0), id="counted"),
     ],
 )
 def test_node_taints_policy(policy, tolerations, expected):
@@ -179,7 +180,7 @@ def test_node_taints_policy(policy, tolerations, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: ScheduleAnyway")
-def test_policies_do_not_matter_to_the_count_on_a_node_itself():
+def test_policies_do_not_affect_counts_by_hostname():
     constraint = soft(HOST, WEB, nodeTaintsPolicy="Honor")
     assert ask([constraint], *pods(b2=2), nodes=TAINTED) == scores(100, 100, 100, 0)
 
@@ -202,7 +203,7 @@ def test_match_label_keys(labels, keys, expected):
 
 
 @pytest.mark.feature("PodTopologySpread: selectors that cannot be read")
-def test_a_selector_that_cannot_be_read():
+def test_invalid_selector():
     expression = {"key": "app", "operator": "Near", "values": ["web"]}
     with pytest.raises(PluginError, match="obtaining pod's soft topology spread constraints"):
         ask([soft("zone", labelSelector={"matchExpressions": [expression]})])

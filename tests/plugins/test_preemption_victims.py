@@ -1,4 +1,4 @@
-"""Which pods would have to go from a node, and which node costs least."""
+"""Selecting victims on a node, and the best candidate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ANTI_AFFINITY = {
             [running("small", "a", LOW, "100m"), running("large", "a", MIDDLE, "1900m")],
             vip("1500m"),
             ["large"],
-            id="a small one of lower priority stays",
+            id="small pod of lower priority stays",
         ),
         pytest.param(
             [
@@ -48,31 +48,31 @@ ANTI_AFFINITY = {
             [running("started", "a", LOW, "500m", started=9), running("not-yet", "a", LOW, "500m")],
             vip("1500m"),
             ["not-yet"],
-            id="one that has not started before one that has",
+            id="not started before started",
         ),
         pytest.param(
             [running("early", "a", LOW, started=1), running("late", "a", LOW, started=9)],
             vip("2"),
             ["early", "late"],
-            id="all, the eldest first",
+            id="all, the oldest first",
         ),
         pytest.param(
             [running("web", "a", LOW, "100m", affinity=ANTI_AFFINITY), running("other", "a", MIDDLE, "100m")],
             vip("100m", **labelled("web")),
             ["web"],
-            id="one whose anti-affinity keeps the pod away",
+            id="anti-affinity of the victim",
         ),
         pytest.param(
             [running("web", "a", LOW, "100m", **labelled("web")), running("other", "a", LOW, "100m")],
             vip("100m", affinity=ANTI_AFFINITY),
             ["web"],
-            id="one that the pod keeps away from",
+            id="anti-affinity of the pod",
         ),
         pytest.param(
             [running("web", "a", LOW, "100m", host_ports=[80]), running("other", "a", LOW, "100m", host_ports=[81])],
             vip("100m", host_ports=[80]),
             ["web"],
-            id="one that has the port",
+            id="host port of the victim",
         ),
         pytest.param(
             [running("p", "a", -20, "2")], vip("2", priority=-10), ["p"], id="negative priorities are compared too"
@@ -84,7 +84,7 @@ def test_victims_on_a_node(pods, pod, victims):
 
 
 @pytest.mark.feature("DefaultPreemption: dry runs and the order of reprieve")
-def test_spreading_is_repaired_on_the_node_that_it_is_tried_on():
+def test_dry_run_repairs_topology_spread():
     zones = {"a": "1", "b": "1", "x": "2"}
     nodes = [make_node(name, labels={"zone": zone}) for name, zone in zones.items()]
     spread = [
@@ -111,17 +111,17 @@ UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
 @pytest.mark.parametrize(
     ("allowed", "options", "victim"),
     [
-        pytest.param(2, {}, "young", id="both may go"),
-        pytest.param(1, {}, "old", id="one may go, so that the other comes back first"),
-        pytest.param(0, {}, "plain", id="none may go"),
+        pytest.param(2, {}, "young", id="two evictions allowed"),
+        pytest.param(1, {}, "old", id="one eviction allowed"),
+        pytest.param(0, {}, "plain", id="no eviction allowed"),
         pytest.param(0, {"namespace": "other"}, "young", id="a budget of another namespace"),
-        pytest.param(0, {"selector": {}}, "young", id="an empty selector protects nobody"),
-        pytest.param(0, {"selector": UNREADABLE}, "young", id="so does one that cannot be read"),
-        pytest.param(0, {"disrupted": ["old", "young"]}, "young", id="pods that are being disrupted do not count"),
+        pytest.param(0, {"selector": {}}, "young", id="empty selector protects no pod"),
+        pytest.param(0, {"selector": UNREADABLE}, "young", id="invalid selector protects no pod"),
+        pytest.param(0, {"disrupted": ["old", "young"]}, "young", id="disrupted pods are not counted"),
     ],
 )
-def test_protected_pods_are_brought_back_first(allowed, options, victim):
-    """One of three has to go, the least important of which are protected."""
+def test_protected_pods_are_restored_first(allowed, options, victim):
+    """One of three pods has to be evicted; the least important ones are protected."""
     pods = [
         running("old", "a", LOW, "500m", started=1, **labelled("db")),
         running("young", "a", LOW, "500m", started=2, **labelled("db")),
@@ -132,7 +132,7 @@ def test_protected_pods_are_brought_back_first(allowed, options, victim):
 
 
 @pytest.mark.feature("DefaultPreemption: disruption budgets")
-def test_a_selector_for_all_labels_protects_no_pod_without_labels():
+def test_budget_protects_no_pod_without_labels():
     everything = {"matchExpressions": [{"key": "none", "operator": "DoesNotExist"}]}
     pods = [running("bare", "a", LOW), running("labelled", "a", LOW, started=1, **labelled("db"))]
     cluster = cluster_of(*pods, nodes="a", budgets=[budget("all", "", selector=everything)])
@@ -144,7 +144,9 @@ def test_a_selector_for_all_labels_protects_no_pod_without_labels():
     ("pods", "best"),
     [
         pytest.param(
-            [running("a1", "a", LOW, "2", **labelled("db")), running("b1", "b", MIDDLE, "2")], "b", id="broken budgets"
+            [running("a1", "a", LOW, "2", **labelled("db")), running("b1", "b", MIDDLE, "2")],
+            "b",
+            id="budget violations",
         ),
         pytest.param([running("a1", "a", MIDDLE, "2"), running("b1", "b", LOW, "2")], "b", id="highest priority"),
         pytest.param(
@@ -166,7 +168,7 @@ def test_a_selector_for_all_labels_protects_no_pod_without_labels():
                 running("b2", "b", MIDDLE, started=4),
             ],
             "b",
-            id="latest start of the eldest",
+            id="latest start of the oldest",
         ),
         pytest.param(
             [
@@ -178,12 +180,10 @@ def test_a_selector_for_all_labels_protects_no_pod_without_labels():
             "b",
             id="start of the most important only",
         ),
-        pytest.param(
-            [running("a1", "a", LOW, "2", started=59), running("b1", "b", LOW, "2")], "b", id="one that has not started"
-        ),
+        pytest.param([running("a1", "a", LOW, "2", started=59), running("b1", "b", LOW, "2")], "b", id="not started"),
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_the_cheapest_candidate_is_taken(pods, best, seed):
+def test_best_candidate_is_selected(pods, best, seed):
     cluster = cluster_of(*pods, budgets=[budget("db", "db")])
     assert cluster.decide(vip("2"), seed).nominated_node == best

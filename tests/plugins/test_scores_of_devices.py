@@ -1,9 +1,8 @@
-"""How the resource plugins count devices that stand for extended resources."""
+"""Scores of extended resources that are backed by devices."""
 
 from __future__ import annotations
 
 import pytest
-from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice
 
 from bayplan.framework.interface import CycleState
 from bayplan.plugins.arguments import (
@@ -16,6 +15,7 @@ from bayplan.plugins.node_resources.balanced_allocation import NodeResourcesBala
 from bayplan.plugins.node_resources.fit import NodeResourcesFit
 from bayplan.testing.builders import make_node, make_pod
 from bayplan.testing.documents import known, put
+from devices import DRIVER, Devices, allocated, claim, device, device_class, request, resource_slice
 
 GPU = "example.com/gpu"
 MODEL = f"device.attributes['{DRIVER}'].model == 'a'"
@@ -40,7 +40,7 @@ def in_zone(*zones):
 
 
 def fit(objects, pod):
-    """The score of n1 by how much of the resource would be taken: the same in both forms."""
+    """The MostAllocated score of n1, which is the same in both forms."""
     resources = [ResourceSpec(GPU), ResourceSpec("example.com/other")]
     args = NodeResourcesFitArgs(scoringStrategy=ScoringStrategy(type="MostAllocated", resources=resources))
     cluster = Devices(objects if any(not isinstance(each, dict) for each in objects) else [NODE, *objects])
@@ -55,20 +55,20 @@ def fit(objects, pod):
 @pytest.mark.parametrize(
     ("objects", "score"),
     [
-        pytest.param([gpu_class(), four()], 25, id="none is taken"),
-        pytest.param([gpu_class(""), four()], 25, id="a class of everything"),
-        pytest.param([gpu_class(), four(), taken("a", "b")], 75, id="two are taken"),
+        pytest.param([gpu_class(), four()], 25, id="none allocated"),
+        pytest.param([gpu_class(""), four()], 25, id="class without selectors"),
+        pytest.param([gpu_class(), four(), taken("a", "b")], 75, id="two allocated"),
         pytest.param(
             [gpu_class(), four(), taken({"device": "a", "shareID": "x", "consumedCapacity": {"m": "1"}})],
             50,
-            id="one is shared",
+            id="one shared",
         ),
-        pytest.param([gpu_class(), four(), taken({"device": "a", "adminAccess": True})], 25, id="one is looked at"),
+        pytest.param([gpu_class(), four(), taken({"device": "a", "adminAccess": True})], 25, id="admin access"),
         pytest.param([gpu_class(), four(count=3)], 25, id="of an incomplete pool"),
         pytest.param(
             [gpu_class(), four(), resource_slice("t", "a", "b", "c", "d", node="n1", generation=2)],
             12,
-            id="of an out-dated pool too",
+            id="of an outdated pool",
         ),
         pytest.param([gpu_class(), four(node=None, allNodes=True)], 25, id="of all nodes"),
         pytest.param([gpu_class(), four(node=None, nodeSelector=in_zone("a"))], 25, id="of this zone"),
@@ -88,7 +88,7 @@ def fit(objects, pod):
                 ),
             ],
             33,
-            id="each in a place of its own",
+            id="one place per device",
         ),
         pytest.param(
             [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), device("b", a_model="b"), node="n1")],
@@ -98,23 +98,23 @@ def fit(objects, pod):
         pytest.param(
             [gpu_class(MODEL), resource_slice("s", device("a", a_model="a"), "b", node="n1")],
             0,
-            id="nothing where one cannot be looked at",
+            id="none if a selector fails",
         ),
+        pytest.param([gpu_class("device.allowMultipleAllocations"), four()], 0, id="expressions do not see sharing"),
         pytest.param(
-            [gpu_class("device.allowMultipleAllocations"), four()], 0, id="no expression sees that devices are shared"
+            [make_node("n1", resources={GPU: "2"}), gpu_class(), four()],
+            50,
+            id="the node's own resource takes precedence",
         ),
-        pytest.param(
-            [make_node("n1", resources={GPU: "2"}), gpu_class(), four()], 50, id="what the node itself has goes first"
-        ),
-        pytest.param([device_class(), four()], 0, id="no class stands for it"),
+        pytest.param([device_class(), four()], 0, id="not backed by a class"),
     ],
 )
-def test_devices_count_where_a_node_has_nothing_else(objects, score):
+def test_devices_are_counted_if_the_node_lacks_the_resource(objects, score):
     assert fit(objects, make_pod("p", resources={GPU: "1"})) == score
 
 
 @pytest.mark.feature("NodeResourcesFit: devices")
-def test_devices_are_counted_anew_as_slices_and_claims_change():
+def test_device_counts_follow_slices_and_claims():
     cluster = Devices([NODE, gpu_class(), four()])
     resources = NodeResourcesFitArgs(
         scoringStrategy=ScoringStrategy(type="MostAllocated", resources=[ResourceSpec(GPU)])
@@ -134,7 +134,7 @@ def test_devices_are_counted_anew_as_slices_and_claims_change():
 
 
 @pytest.mark.feature("NodeResourcesBalancedAllocation: devices")
-def test_devices_are_balanced_with_the_other_resources():
+def test_devices_are_balanced_with_other_resources():
     node = make_node("n1", cpu="4", memory="4Gi")
     cluster = Devices([node, gpu_class(), four(), taken("a", "b")])
     args = NodeResourcesBalancedAllocationArgs(resources=[ResourceSpec("cpu"), ResourceSpec(GPU)])

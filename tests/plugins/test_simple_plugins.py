@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Code
-from bayplan.plugins import node_ports, scheduling_gates
+from bayplan.plugins import node_ports
 from bayplan.plugins.default_binder import DefaultBinder
 from bayplan.plugins.node_name import NodeName
 from bayplan.plugins.node_ports import NodePorts
@@ -28,41 +29,41 @@ def rejected(plugin, pod, cluster):
 
 
 class TestPrioritySort:
-    def test_priority_before_waiting_time(self):
+    def test_sorts_by_priority_then_time(self):
         sort = PrioritySort()
         waiting = [(make_pod("a", priority=0), 1.0), (make_pod("b", priority=5), 9.0), (make_pod("c", priority=5), 2.0)]
         assert [pod.name for pod, _ in sorted(waiting, key=lambda each: sort.sort_key(*each))] == ["c", "b", "a"]
 
 
 class TestSchedulingGates:
-    def test_a_gated_pod_does_not_enter_the_queue(self):
+    def test_pod_with_gates_is_gated(self):
         pod = make_pod("p", spec={"schedulingGates": [{"name": "a"}, {"name": "b"}]})
         status = SchedulingGates().pre_enqueue(pod)
         assert status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
         assert status.message == "waiting for scheduling gates: [a b]"
 
-    def test_others_do(self):
+    def test_pod_without_gates_is_not_gated(self):
         assert SchedulingGates().pre_enqueue(make_pod("p")) is None
 
     @pytest.mark.feature("SchedulingGates: queueing hints")
-    def test_only_its_own_update_helps(self):
+    def test_only_its_own_update_requeues_a_pod(self):
         pod = make_pod("p")
-        assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("p")) is Hint.QUEUE
-        assert scheduling_gates.after_gates_eliminated(pod, pod, make_pod("other")) is Hint.SKIP
+        assert after_own_update(pod, pod, make_pod("p")) is Hint.QUEUE
+        assert after_own_update(pod, pod, make_pod("other")) is Hint.SKIP
 
 
 class TestNodeName:
-    def test_every_other_node_is_out(self):
+    def test_other_nodes_are_rejected(self):
         cluster = make_cluster(make_node("a"), make_node("b"))
         statuses = rejected(NodeName(), make_pod("p", node="b"), cluster)
         assert set(statuses) == {"a"}
         assert statuses["a"].reasons == ("node(s) didn't match the requested node name",)
 
-    def test_a_node_that_is_not_there_leaves_none(self):
+    def test_missing_node_rejects_all_nodes(self):
         cluster = make_cluster(make_node("a"), make_node("b"))
         assert set(rejected(NodeName(), make_pod("p", node="gone"), cluster)) == {"a", "b"}
 
-    def test_no_name_no_opinion(self):
+    def test_pod_without_node_name_is_accepted(self):
         assert NodeName().filter_nodes(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes) is None
 
 
@@ -94,20 +95,20 @@ class TestNodePorts:
             pytest.param(port(80, "10.0.0.1"), port(80, "10.0.0.1"), True, id="the same address"),
         ],
     )
-    def test_clashes(self, taken, wanted, clashes):
+    def test_conflicts(self, taken, wanted, clashes):
         cluster = make_cluster(make_node("a"), make_node("b"), with_ports("there", taken, node="a"))
         statuses = rejected(NodePorts(), with_ports("p", wanted), cluster)
         assert set(statuses) == ({"a"} if clashes else set())
         assert all(status.code is Code.UNSCHEDULABLE for status in statuses.values())
 
-    def test_sidecars_count_and_ports_are_freed(self):
+    def test_ports_of_sidecars_are_used_and_released(self):
         there = with_ports("there", node="a", sidecar=[port(80)])
         cluster = make_cluster(make_node("a"), there)
         assert rejected(NodePorts(), with_ports("p", port(80)), cluster)
         cluster.state.remove_pod(there.uid)
         assert not rejected(NodePorts(), with_ports("p", port(80)), cluster)
 
-    def test_a_pod_without_ports_is_skipped(self):
+    def test_pod_without_host_ports_is_skipped(self):
         answer = NodePorts().pre_filter(CycleState(), make_pod("p"), make_cluster(make_node("a")).state.nodes)
         assert answer.code is Code.SKIP
 
@@ -115,13 +116,13 @@ class TestNodePorts:
     @pytest.mark.parametrize(
         ("gone", "hint"),
         [
-            pytest.param(with_ports("gone", port(80), node="a"), Hint.QUEUE, id="it had the port"),
-            pytest.param(with_ports("gone", port(81), node="a"), Hint.SKIP, id="it had another"),
-            pytest.param(with_ports("gone", node="a"), Hint.SKIP, id="it had none"),
-            pytest.param(with_ports("gone", port(80)), Hint.SKIP, id="it had no node"),
+            pytest.param(with_ports("gone", port(80), node="a"), Hint.QUEUE, id="same port"),
+            pytest.param(with_ports("gone", port(81), node="a"), Hint.SKIP, id="another port"),
+            pytest.param(with_ports("gone", node="a"), Hint.SKIP, id="no port"),
+            pytest.param(with_ports("gone", port(80)), Hint.SKIP, id="no node"),
         ],
     )
-    def test_which_deletions_help(self, gone, hint):
+    def test_hint_after_pod_deletion(self, gone, hint):
         assert node_ports.after_pod_deletion(with_ports("p", port(80)), gone, None) is hint
 
 
@@ -137,12 +138,12 @@ class TestDefaultBinder:
     def handle(self, binder):
         return SimpleNamespace(client=binder)
 
-    def test_binds_through_the_api(self):
+    def test_bind_creates_the_binding(self):
         binder = Recording()
         answer = asyncio.run(DefaultBinder(self.handle(binder)).bind(CycleState(), make_pod("p"), "a"))
         assert answer is None
         assert binder.bound == [("default", "p", "a", "default-p")]
 
-    def test_says_so_where_there_is_no_api(self):
+    def test_bind_fails_without_a_server(self):
         answer = asyncio.run(DefaultBinder(self.handle(None)).bind(CycleState(), make_pod("p"), "a"))
         assert answer.code is Code.ERROR

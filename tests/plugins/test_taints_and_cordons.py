@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import CycleState
 from bayplan.plugins import node_unschedulable, taint_toleration
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -22,26 +23,26 @@ def reasons(decision):
     ("taints", "tolerations", "out"),
     [
         pytest.param(["gpu=a:NoSchedule"], [], True, id="not tolerated"),
-        pytest.param(["gpu=a:NoExecute"], [], True, id="not tolerated to run"),
-        pytest.param(["gpu=a:PreferNoSchedule"], [], False, id="a preference"),
+        pytest.param(["gpu=a:NoExecute"], [], True, id="NoExecute not tolerated"),
+        pytest.param(["gpu=a:PreferNoSchedule"], [], False, id="PreferNoSchedule"),
         pytest.param(["gpu=a:NoSchedule"], [GPU], False, id="tolerated"),
-        pytest.param(["gpu=a:NoSchedule", "ssd=b:NoSchedule"], [GPU], True, id="one of two is not"),
+        pytest.param(["gpu=a:NoSchedule", "ssd=b:NoSchedule"], [GPU], True, id="one of two not tolerated"),
     ],
 )
-def test_taints_keep_pods_off(taints, tolerations, out):
+def test_untolerated_taints_reject_nodes(taints, tolerations, out):
     cluster = make_cluster(make_node("a", taints=taints), make_node("b"))
     decision = cluster.decide(make_pod("p", tolerations=tolerations))
     assert reasons(decision) == ({"a": "node(s) had untolerated taint(s)"} if out else {})
 
 
-def test_taints_that_go_leave_no_trace():
+def test_removed_taints_have_no_effect():
     cluster = make_cluster(make_node("a", taints=["gpu=a:NoSchedule"]))
     assert not cluster.decide(make_pod("p")).node
     cluster.state.set_node(make_node("a"))
     assert cluster.decide(make_pod("p")).node == "a"
 
 
-def test_the_fewer_untolerated_preferences_the_better():
+def test_fewer_untolerated_preferences_score_higher():
     cluster = make_cluster(
         make_node("none"),
         make_node("one", taints=["x=1:PreferNoSchedule"]),
@@ -58,7 +59,7 @@ def test_the_fewer_untolerated_preferences_the_better():
     }
 
 
-def test_tolerations_of_another_effect_do_not_count_for_preferences():
+def test_tolerations_of_other_effects_do_not_apply_to_preferences():
     cluster = make_cluster(make_node("a", taints=["gpu=1:PreferNoSchedule"]), make_node("b"))
     scores = cluster.decide(make_pod("p", tolerations=[{**GPU, "effect": "NoSchedule"}])).scores
     assert scores.plugins["TaintToleration"].tolist() == [0, 300]
@@ -83,8 +84,8 @@ POD = make_pod("p", tolerations=[GPU])
         (taint_toleration.after_node_change, make_node("a", taints=["x=:NoSchedule"]), make_node("a"), Hint.QUEUE),
         (taint_toleration.after_node_change, make_node("a"), make_node("a"), Hint.SKIP),
         (taint_toleration.after_node_change, None, make_node("a", taints=["gpu=:NoSchedule"]), Hint.QUEUE),
-        (taint_toleration.after_toleration_change, POD, POD, Hint.QUEUE),
-        (taint_toleration.after_toleration_change, None, make_pod("other"), Hint.SKIP),
+        (after_own_update, POD, POD, Hint.QUEUE),
+        (after_own_update, None, make_pod("other"), Hint.SKIP),
         (node_unschedulable.after_node_change, None, make_node("a"), Hint.QUEUE),
         (node_unschedulable.after_node_change, None, make_node("a", unschedulable=True), Hint.SKIP),
         (node_unschedulable.after_node_change, make_node("a", unschedulable=True), make_node("a"), Hint.QUEUE),
@@ -94,7 +95,7 @@ POD = make_pod("p", tolerations=[GPU])
         (node_unschedulable.after_toleration_change, None, make_pod("other", tolerations=[CORDON]), Hint.SKIP),
     ],
 )
-def test_which_events_help(hint, old, new, expected):
+def test_hints_after_events(hint, old, new, expected):
     assert hint(POD, old, new) is expected
 
 
@@ -102,7 +103,7 @@ def test_which_events_help(hint, old, new, expected):
     "taints",
     [pytest.param([], id="no taints"), pytest.param(["k=v:PreferNoSchedule"], id="tainted")],
 )
-def test_scoring_in_a_profile_that_leaves_pre_score_out_fails(taints):
+def test_scoring_fails_without_pre_score(taints):
     nodes = make_cluster(make_node("n", taints=taints)).state.nodes
     with pytest.raises(KeyError, match="TaintToleration"):
         taint_toleration.TaintToleration().score_nodes(CycleState(), make_pod("p"), nodes)

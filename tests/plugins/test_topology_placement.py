@@ -1,11 +1,11 @@
-"""The placements of PodGroups. Cases of topology_placement_test.go."""
+"""Placements of PodGroups. Cases of topology_placement_test.go."""
 
 from __future__ import annotations
 
 import pytest
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.events import Hint
 from bayplan.framework.interface import Gang
@@ -42,13 +42,13 @@ class Stage:
 
 RACKS = [labelled("a", value="r1"), labelled("b", value="r2"), labelled("c", value="r1"), labelled("d")]
 CASES = {
-    "no constraint: anywhere": (group(key=""), RACKS, [], None),
+    "no constraint": (group(key=""), RACKS, [], None),
     "one placement for each domain": (group(), RACKS, [], {"r1": ["a", "c"], "r2": ["b"]}),
     "no node has the label": (group(key="zone"), RACKS, [], {}),
     "the domain of pods on nodes already": (group(), RACKS, ["c"], {"r1": ["a", "c"]}),
     "pods on several nodes of one domain": (group(), RACKS, ["a", "c"], {"r1": ["a", "c"]}),
-    "a domain without a name is one": (group(), [labelled("a", value="")], [], {"": ["a"]}),
-    "a group that is not there": (None, RACKS, [], None),
+    "domain with an empty name": (group(), [labelled("a", value="")], [], {"": ["a"]}),
+    "missing group": (None, RACKS, [], None),
 }
 
 
@@ -57,18 +57,18 @@ def test_placements(pod_group, nodes, taken, placements):
     assert Stage(pod_group, *nodes).placements(*taken) == placements
 
 
-def test_gangs_of_another_kind_may_be_anywhere():
+def test_other_gangs_have_no_placements():
     assert Stage(group(), *RACKS).placements(of="") is None
 
 
-UNCLEAR = {
+UNDETERMINED = {
     "in conflicting domains": (["a", "b"], "more than 1 domain found for pod group: r1, r2"),
-    "on a node that is gone": (["x"], "no topology domain found for pods on node x"),
+    "on a deleted node": (["x"], "no topology domain found for pods on node x"),
     "on a node without the label": (["d"], "no topology domain found for pods on node d"),
 }
 
 
-@pytest.mark.parametrize(("taken", "why"), UNCLEAR.values(), ids=UNCLEAR)
+@pytest.mark.parametrize(("taken", "why"), UNDETERMINED.values(), ids=UNDETERMINED)
 def test_pods_on_nodes_already(taken, why):
     status = Stage(group(), *RACKS).placements(*taken)
     assert (status.code, status.message) == (
@@ -77,7 +77,7 @@ def test_pods_on_nodes_already(taken, why):
     )
 
 
-def test_nodes_that_are_gone_are_in_no_domain():
+def test_deleted_nodes_are_in_no_domain():
     stage = Stage(group(), *RACKS)
     stage.state.remove_node("b")
     assert stage.placements() == {"r1": ["a", "c"]}
@@ -88,23 +88,23 @@ def member(name="m", of="red", **fields):
 
 
 NODES = {
-    "a new one in a domain": (None, labelled("n", value="r1"), Hint.QUEUE),
-    "a new one in none": (None, labelled("n"), Hint.SKIP),
-    "one that comes into a domain": (labelled("n"), labelled("n", value="r1"), Hint.QUEUE),
-    "one that moves to another": (labelled("n", value="r2"), labelled("n", value="r1"), Hint.QUEUE),
-    "one that leaves its domain": (labelled("n", value="r2"), labelled("n"), Hint.SKIP),
-    "one that stays where it is": (labelled("n", value="r1"), labelled("n", value="r1"), Hint.SKIP),
+    "new, with the label": (None, labelled("n", value="r1"), Hint.QUEUE),
+    "new, without the label": (None, labelled("n"), Hint.SKIP),
+    "gets the label": (labelled("n"), labelled("n", value="r1"), Hint.QUEUE),
+    "moves to another domain": (labelled("n", value="r2"), labelled("n", value="r1"), Hint.QUEUE),
+    "loses the label": (labelled("n", value="r2"), labelled("n"), Hint.SKIP),
+    "label unchanged": (labelled("n", value="r1"), labelled("n", value="r1"), Hint.SKIP),
 }
 
 
 @pytest.mark.parametrize(("old", "new", "hint"), NODES.values(), ids=NODES)
-def test_which_nodes_may_help_a_member(old, new, hint):
+def test_hint_after_a_node_change(old, new, hint):
     plugin = Stage(group()).plugin
     assert plugin.after_node_change(member(), old, new) is hint
     assert plugin.after_node_change(member(of="blue"), old, new) is Hint.SKIP
 
 
-def test_a_pod_of_the_group_that_goes_may_help():
+def test_hint_after_deletion_of_a_member():
     assert after_pod_deletion(member(), member("other"), None) is Hint.QUEUE
     assert after_pod_deletion(member(), member("other", "blue"), None) is Hint.SKIP
     assert after_pod_deletion(make_pod("p"), make_pod("q"), None) is Hint.SKIP

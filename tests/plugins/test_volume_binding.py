@@ -1,18 +1,18 @@
-"""VolumeBinding: which nodes meet a pod's claims, and what is said of the others."""
+"""VolumeBinding: feasible nodes, and the messages for the others."""
 
 from __future__ import annotations
 
 import pytest
 from volumes import (
     ZONE,
-    asked,
     claim,
+    csi_capacity,
     csi_driver,
     csi_node,
-    fitting,
+    feasible,
+    filtered_by,
     on_nodes,
     owned_by,
-    room,
     storage_class,
     using,
     volume,
@@ -31,12 +31,12 @@ MADE = storage_class("made", provisioner="disk.example.com")
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
-def said_of(pod, *objects):
-    return asked(make_cluster(*NODES, *objects), "VolumeBinding", pod)
+def statuses_of(pod, *objects):
+    return filtered_by(make_cluster(*NODES, *objects), "VolumeBinding", pod)
 
 
-def reasons(said):
-    return {name: status.reasons for name, status in said.items() if status.code is not Code.SUCCESS}
+def reasons(statuses):
+    return {name: status.reasons for name, status in statuses.items() if status.code is not Code.SUCCESS}
 
 
 @pytest.mark.feature("VolumeBinding: claims that keep the pod from every node")
@@ -70,35 +70,35 @@ def reasons(said):
             [claim("c")],
             "unresolvable",
             "pod has unbound immediate PersistentVolumeClaims",
-            id="of a class that is not there",
+            id="missing class",
         ),
         pytest.param(
             using("c"),
             [claim("c", volumeName="v"), storage_class(), volume("v")],
             "unresolvable",
             "pod has unbound immediate PersistentVolumeClaims",
-            id="that names its volume",
+            id="names its volume",
         ),
         pytest.param(
             using("c"),
             [claim("c"), storage_class(mode=None)],
             "error",
             'VolumeBindingMode not set for StorageClass "late"',
-            id="of a class without a mode",
+            id="class without a mode",
         ),
         pytest.param(
             using(ephemeral=["e"]),
             [],
             "unresolvable",
             'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-e"',
-            id="ephemeral, not there yet",
+            id="ephemeral, missing",
         ),
         pytest.param(
             using(ephemeral=["e"]),
             [claim("p-e"), storage_class()],
             "unresolvable",
             "PVC default/p-e was not created for pod default/p (pod is not owner)",
-            id="ephemeral, of nobody",
+            id="ephemeral, without owner",
         ),
         pytest.param(
             using(ephemeral=["e"]),
@@ -109,7 +109,7 @@ def reasons(said):
         ),
     ],
 )
-def test_before_any_node(pod, objects, code, reason):
+def test_pre_filter_rejection(pod, objects, code, reason):
     cluster = make_cluster(*NODES, *objects)
     plugin = next(each for each in cluster.profile.every() if each.name == "VolumeBinding")
     status = plugin.pre_filter(None, pod, cluster.state.nodes)
@@ -154,25 +154,25 @@ def test_before_any_node(pod, objects, code, reason):
             ],
             "",
             NODE_CONFLICT,
-            id="by name: names are not looked at",
+            id="by name: field selectors are ignored",
         ),
     ],
 )
 def test_bound_claims(volumes, names, reason):
-    said = said_of(using("c"), claim("c", volume="v"), *volumes)
-    assert fitting(said) == set(names.split())
-    assert set(reasons(said).values()) == ({(reason,)} if reason else set())
+    statuses = statuses_of(using("c"), claim("c", volume="v"), *volumes)
+    assert feasible(statuses) == set(names.split())
+    assert set(reasons(statuses).values()) == ({(reason,)} if reason else set())
 
 
 @pytest.mark.feature("VolumeBinding: bound claims")
-def test_the_first_bound_claim_in_the_way_is_the_one_told():
+def test_first_infeasible_bound_claim_is_reported():
     objects = [claim("c", volume="v"), volume("v", nodes=["a"]), claim("d", volume="gone")]
-    assert reasons(said_of(using("c", "d"), *objects)) == {
+    assert reasons(statuses_of(using("c", "d"), *objects)) == {
         "a": (MISSING,),
         "b": (NODE_CONFLICT,),
         "c": (NODE_CONFLICT,),
     }
-    assert reasons(said_of(using("d", "c"), *objects)) == dict.fromkeys("abc", (MISSING,))
+    assert reasons(statuses_of(using("d", "c"), *objects)) == dict.fromkeys("abc", (MISSING,))
 
 
 @pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
@@ -180,19 +180,19 @@ def test_the_first_bound_claim_in_the_way_is_the_one_told():
     ("volumes", "migrated", "names"),
     [
         pytest.param(
-            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x", id="before"
+            volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)), (), "a x", id="not migrated"
         ),
         pytest.param(
             volume("v", cinder={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
             ("kubernetes.io/cinder",),
             "a y",
-            id="after: by the driver's label",
+            id="migrated: driver's topology label",
         ),
         pytest.param(
             volume("v", cinder={"volumeID": "d"}, labels={ZONE: "z-a"}),
             ("kubernetes.io/cinder",),
             "a b c y",
-            id="after: the zone from the label",
+            id="migrated: zone from the label",
         ),
         pytest.param(
             volume("v", portworxVolume={"volumeID": "d"}, nodeAffinity=on_nodes("z-a", key=ZONE)),
@@ -206,17 +206,17 @@ def test_translated_topology(volumes, migrated, names):
     key = "topology.cinder.csi.openstack.org/zone"
     more = [make_node("x", labels={ZONE: "z-a"}), make_node("y", labels={key: "z-a"})]
     objects = [claim("c", volume="v"), volumes, *more, csi_node("x", *migrated), csi_node("y", *migrated)]
-    said = fitting(said_of(using("c"), *objects))
-    assert said == set(names.split())
+    statuses = feasible(statuses_of(using("c"), *objects))
+    assert statuses == set(names.split())
 
 
 @pytest.mark.feature("VolumeBinding: volumes of former plugins on nodes whose driver took over")
-def test_a_volume_that_cannot_be_translated_is_an_error_where_it_has_to_be():
+def test_untranslatable_volume_is_an_error_on_nodes_with_migrated_plugin():
     odd = volume("v", awsElasticBlockStore={"volumeID": "aws://z/odd"})
-    said = said_of(using("c"), claim("c", volume="v"), odd, csi_node("b", "kubernetes.io/aws-ebs"))
+    statuses = statuses_of(using("c"), claim("c", volume="v"), odd, csi_node("b", "kubernetes.io/aws-ebs"))
     problem = "failed to translate Kubernetes ID to EBS Volume ID Invalid format for AWS volume (aws://z/odd)"
-    assert reasons(said) == {"b": (f"could not translate pv: {problem}",)}
-    assert said["b"].code is Code.ERROR
+    assert reasons(statuses) == {"b": (f"could not translate pv: {problem}",)}
+    assert statuses["b"].code is Code.ERROR
 
 
 LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
@@ -226,7 +226,7 @@ LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
 @pytest.mark.parametrize(
     ("wanted", "volumes", "names"),
     [
-        pytest.param(claim("c"), LOCAL, "a b", id="one a node"),
+        pytest.param(claim("c"), LOCAL, "a b", id="one volume per node"),
         pytest.param(claim("c", size="2Gi"), LOCAL, "", id="too small"),
         pytest.param(claim("c", size="1025Mi"), [volume("v", size="1.5Gi", nodes=["c"])], "c", id="large enough"),
         pytest.param(claim("c"), [volume("v", storage_class="other")], "", id="another class"),
@@ -234,7 +234,7 @@ LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
         pytest.param(claim("c"), [volume("v", phase="Released")], "", id="released"),
         pytest.param(claim("c", volumeMode="Block"), [volume("v")], "", id="another mode"),
         pytest.param(claim("c", volumeMode="Block"), [volume("v", volumeMode="Block")], "a b c", id="the same mode"),
-        pytest.param(claim("c", accessModes=["ReadWriteMany"]), [volume("v")], "", id="access modes that it lacks"),
+        pytest.param(claim("c", accessModes=["ReadWriteMany"]), [volume("v")], "", id="missing access mode"),
         pytest.param(
             claim("c", accessModes=["ReadOnlyMany"]),
             [volume("v", accessModes=["ReadWriteOnce", "ReadOnlyMany"])],
@@ -257,52 +257,54 @@ LOCAL = [volume(f"on-{name}", nodes=[name]) for name in "ab"]
         pytest.param(
             claim("c"), [volume("v", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})], "", id="being deleted"
         ),
-        pytest.param(claim("c"), [volume("v", for_claim="default/other")], "", id="set aside for another"),
-        pytest.param(claim("c"), [volume("v", for_claim="other/c")], "", id="set aside for one of another namespace"),
+        pytest.param(claim("c"), [volume("v", for_claim="default/other")], "", id="pre-bound to another claim"),
+        pytest.param(
+            claim("c"), [volume("v", for_claim="other/c")], "", id="pre-bound to a claim in another namespace"
+        ),
         pytest.param(
             claim("c"),
             [volume("v", nodes=["a"], for_claim="default/c", phase="Pending"), volume("w")],
             "a",
-            id="set aside for it: no other will do",
+            id="pre-bound to the claim: no other volume is used",
         ),
         pytest.param(
             claim("c", accessModes=["ReadWriteMany"], selector={"matchLabels": {"k": "1"}}),
             [volume("v", for_claim="default/c")],
             "a b c",
-            id="set aside for it: modes and labels are not looked at",
+            id="pre-bound to the claim: modes and labels are ignored",
         ),
         pytest.param(
             claim("c", size="2Gi"),
             [volume("v", for_claim="default/c"), volume("w", size="3Gi", nodes=["b"])],
             "b",
-            id="set aside for it, but too small",
+            id="pre-bound to the claim, but too small",
         ),
     ],
 )
 def test_static_matching(wanted, volumes, names):
-    said = said_of(using("c"), wanted, storage_class(), *volumes)
-    assert fitting(said) == set(names.split())
-    assert set(reasons(said).values()) <= {(BIND_CONFLICT,)}
+    statuses = statuses_of(using("c"), wanted, storage_class(), *volumes)
+    assert feasible(statuses) == set(names.split())
+    assert set(reasons(statuses).values()) <= {(BIND_CONFLICT,)}
 
 
 @pytest.mark.feature("VolumeBinding: static matching")
-def test_claims_of_one_pod_do_not_get_the_same_volume():
+def test_claims_of_one_pod_get_different_volumes():
     objects = [claim("small"), claim("large", size="2Gi"), storage_class()]
     volumes = [
         volume("s-a", nodes=["a"]),
         volume("l-a", size="2Gi", nodes=["a"]),
         volume("l-b", size="2Gi", nodes=["b"]),
     ]
-    assert fitting(said_of(using("large", "small"), *objects, *volumes)) == {"a"}
+    assert feasible(statuses_of(using("large", "small"), *objects, *volumes)) == {"a"}
 
 
 @pytest.mark.feature("VolumeBinding: static matching")
-def test_a_selector_that_cannot_be_read_is_an_error():
+def test_invalid_selector_is_an_error():
     odd = claim("c", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
-    said = said_of(using("c"), odd, storage_class(), volume("v"))
+    statuses = statuses_of(using("c"), odd, storage_class(), volume("v"))
     problem = '"Near" is not a valid label selector operator'
-    assert {status.code for status in said.values()} == {Code.ERROR}
-    assert said["a"].reasons == (f"error creating internal label selector for claim: default/c: {problem}",)
+    assert {status.code for status in statuses.values()} == {Code.ERROR}
+    assert statuses["a"].reasons == (f"error creating internal label selector for claim: default/c: {problem}",)
 
 
 TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
@@ -315,8 +317,8 @@ TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
         pytest.param(MADE, "a b c", id="everywhere"),
         pytest.param(storage_class("made"), "", id="no provisioner"),
         pytest.param({**MADE, "allowedTopologies": [TERM]}, "a b", id="some zones"),
-        pytest.param({**MADE, "allowedTopologies": []}, "a b c", id="no term: everywhere"),
-        pytest.param({**MADE, "allowedTopologies": [{}]}, "", id="an empty term: nowhere"),
+        pytest.param({**MADE, "allowedTopologies": []}, "a b c", id="no term: all nodes"),
+        pytest.param({**MADE, "allowedTopologies": [{}]}, "", id="empty term: no node"),
         pytest.param(
             {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-c"]}]}, TERM]},
             "a b",
@@ -324,17 +326,17 @@ TERM = {"matchLabelExpressions": [{"key": ZONE, "values": ["z-a", "z-b"]}]}
         ),
     ],
 )
-def test_where_volumes_may_be_made(made, names):
-    said = said_of(using("c"), claim("c", "made"), made)
-    assert fitting(said) == set(names.split())
-    assert set(reasons(said).values()) <= {(BIND_CONFLICT,)}
+def test_allowed_topologies(made, names):
+    statuses = statuses_of(using("c"), claim("c", "made"), made)
+    assert feasible(statuses) == set(names.split())
+    assert set(reasons(statuses).values()) <= {(BIND_CONFLICT,)}
 
 
 @pytest.mark.feature("VolumeBinding: dynamic provisioning and allowed topologies")
-def test_a_volume_that_is_there_goes_before_one_that_is_made():
+def test_existing_volume_is_preferred_to_provisioning():
     local = {**MADE, "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z-b"]}]}]}
-    said = said_of(using("c"), claim("c", "made"), local, volume("v", "made", nodes=["a"]))
-    assert fitting(said) == {"a", "b"}
+    statuses = statuses_of(using("c"), claim("c", "made"), local, volume("v", "made", nodes=["a"]))
+    assert feasible(statuses) == {"a", "b"}
 
 
 @pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
@@ -342,46 +344,52 @@ def test_a_volume_that_is_there_goes_before_one_that_is_made():
     ("node", "names"),
     [
         pytest.param("b", "b", id="a node"),
-        pytest.param("gone", "", id="a node that is gone"),
+        pytest.param("gone", "", id="deleted node"),
         pytest.param("", "", id="none"),
     ],
 )
 def test_selected_nodes(node, names):
-    said = said_of(using("c"), claim("c", "made", annotations={SELECTED: node}), MADE)
-    assert fitting(said) == set(names.split())
-    assert set(reasons(said).values()) == {(BIND_CONFLICT,)}
+    statuses = statuses_of(using("c"), claim("c", "made", annotations={SELECTED: node}), MADE)
+    assert feasible(statuses) == set(names.split())
+    assert set(reasons(statuses).values()) == {(BIND_CONFLICT,)}
 
 
 @pytest.mark.feature("VolumeBinding: claims that wait for a node's volume")
-def test_a_class_that_went_is_an_error_or_unbound():
-    said = said_of(using("c"), claim("c", "gone", annotations={SELECTED: "a"}))
-    assert set(reasons(said).values()) == {("pod has unbound immediate PersistentVolumeClaims",)}
+def test_deleted_class_is_an_error_or_unbound():
+    statuses = statuses_of(using("c"), claim("c", "gone", annotations={SELECTED: "a"}))
+    assert set(reasons(statuses).values()) == {("pod has unbound immediate PersistentVolumeClaims",)}
 
 
 @pytest.mark.feature("VolumeBinding: storage capacity")
 @pytest.mark.parametrize(
-    ("rooms", "names"),
+    ("capacities", "names"),
     [
-        pytest.param([], "", id="no room is told of"),
-        pytest.param([room("r", "10Gi", "a")], "a", id="enough"),
-        pytest.param([room("r", "9Gi", "a")], "", id="too little"),
-        pytest.param([room("r", "9Gi", "a"), room("s", "10Gi", "b")], "b", id="of another node"),
-        pytest.param([room("r", "100Gi", "a", largest="9Gi")], "", id="the largest volume is too small"),
-        pytest.param([room("r", "1Gi", "a", largest="10Gi")], "a", id="the largest volume goes before the capacity"),
-        pytest.param([room("r", None, "a")], "", id="nothing is said"),
-        pytest.param([room("r", "10Gi", storage_class="other", selector={})], "", id="of another class"),
-        pytest.param([room("r", "10Gi", selector={})], "a b c", id="on all nodes"),
-        pytest.param([room("r", "10Gi", selector=False)], "", id="on no node"),
+        pytest.param([], "", id="no capacity"),
+        pytest.param([csi_capacity("r", "10Gi", "a")], "a", id="enough"),
+        pytest.param([csi_capacity("r", "9Gi", "a")], "", id="too little"),
+        pytest.param([csi_capacity("r", "9Gi", "a"), csi_capacity("s", "10Gi", "b")], "b", id="on another node"),
+        pytest.param([csi_capacity("r", "100Gi", "a", largest="9Gi")], "", id="maximum volume size is too small"),
         pytest.param(
-            [room("r", "10Gi", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})], "", id="unreadable"
+            [csi_capacity("r", "1Gi", "a", largest="10Gi")],
+            "a",
+            id="maximum volume size takes precedence over capacity",
+        ),
+        pytest.param([csi_capacity("r", None, "a")], "", id="unspecified capacity"),
+        pytest.param([csi_capacity("r", "10Gi", storage_class="other", selector={})], "", id="another class"),
+        pytest.param([csi_capacity("r", "10Gi", selector={})], "a b c", id="on all nodes"),
+        pytest.param([csi_capacity("r", "10Gi", selector=False)], "", id="on no node"),
+        pytest.param(
+            [csi_capacity("r", "10Gi", selector={"matchExpressions": [{"key": "k", "operator": "Near"}]})],
+            "",
+            id="unreadable",
         ),
     ],
 )
-def test_capacity(rooms, names):
-    objects = [claim("c", "made", "10Gi"), MADE, csi_driver("disk.example.com"), *rooms]
-    said = said_of(using("c"), *objects)
-    assert fitting(said) == set(names.split())
-    assert set(reasons(said).values()) <= {(NO_SPACE,)}
+def test_capacity(capacities, names):
+    objects = [claim("c", "made", "10Gi"), MADE, csi_driver("disk.example.com"), *capacities]
+    statuses = statuses_of(using("c"), *objects)
+    assert feasible(statuses) == set(names.split())
+    assert set(reasons(statuses).values()) <= {(NO_SPACE,)}
 
 
 @pytest.mark.feature("VolumeBinding: storage capacity")
@@ -389,18 +397,22 @@ def test_capacity(rooms, names):
     ("objects", "size"),
     [
         pytest.param([], "10Gi", id="no driver object"),
-        pytest.param([csi_driver("disk.example.com", tells_capacity=False)], "10Gi", id="a driver that does not tell"),
+        pytest.param(
+            [csi_driver("disk.example.com", publishes_capacity=False)],
+            "10Gi",
+            id="driver that doesn't publish its capacity",
+        ),
         pytest.param([csi_driver("other.example.com")], "10Gi", id="another driver"),
-        pytest.param([csi_driver("disk.example.com")], None, id="a claim that does not say how much"),
+        pytest.param([csi_driver("disk.example.com")], None, id="claim without a size"),
     ],
 )
-def test_capacity_is_not_asked_for(objects, size):
+def test_capacity_is_not_checked(objects, size):
     wanted = claim("c", "made", size or "1Gi", **({"resources": {}} if size is None else {}))
-    assert fitting(said_of(using("c"), wanted, MADE, *objects)) == {"a", "b", "c"}
+    assert feasible(statuses_of(using("c"), wanted, MADE, *objects)) == {"a", "b", "c"}
 
 
 @pytest.mark.feature("VolumeBinding: several reasons")
-def test_reasons_come_together_in_their_order():
+def test_reasons_are_combined_in_order():
     objects = [
         claim("bound", volume="v"),
         volume("v", nodes=["a"]),
@@ -411,8 +423,8 @@ def test_reasons_come_together_in_their_order():
         MADE,
         csi_driver("disk.example.com"),
     ]
-    said = said_of(using("bound", "late", "made"), *objects)
-    assert reasons(said) == {
+    statuses = statuses_of(using("bound", "late", "made"), *objects)
+    assert reasons(statuses) == {
         "a": (NO_SPACE,),
         "b": (NODE_CONFLICT, BIND_CONFLICT),
         "c": (NODE_CONFLICT, NO_SPACE),
@@ -420,9 +432,9 @@ def test_reasons_come_together_in_their_order():
 
 
 @pytest.mark.feature("VolumeBinding: generic ephemeral volumes")
-def test_an_ephemeral_volume_is_placed_like_its_claim():
+def test_ephemeral_volume_is_placed_like_its_claim():
     objects = [claim("p-e", metadata=owned_by("p")), storage_class(), volume("v", nodes=["b"])]
-    assert fitting(said_of(using(ephemeral=["e"]), *objects)) == {"b"}
+    assert feasible(statuses_of(using(ephemeral=["e"]), *objects)) == {"b"}
 
 
 @pytest.mark.feature("VolumeBinding: malformed objects")
@@ -432,11 +444,11 @@ def test_an_ephemeral_volume_is_placed_like_its_claim():
         pytest.param([claim("c", size="much"), storage_class(), volume("v")], "a b c", id="a claim's size"),
         pytest.param([claim("c"), storage_class(), volume("v", size="much")], "", id="a volume's size"),
         pytest.param(
-            [claim("c", "made"), MADE, csi_driver("disk.example.com"), room("r", "much", selector={})],
+            [claim("c", "made"), MADE, csi_driver("disk.example.com"), csi_capacity("r", "much", selector={})],
             "",
             id="a capacity",
         ),
     ],
 )
-def test_what_cannot_be_read_counts_as_nothing(objects, names):
-    assert fitting(said_of(using("c"), *objects)) == set(names.split())
+def test_malformed_quantity_counts_as_zero(objects, names):
+    assert feasible(statuses_of(using("c"), *objects)) == set(names.split())

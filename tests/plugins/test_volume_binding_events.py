@@ -1,9 +1,9 @@
-"""VolumeBinding: which changes may help, and how well volumes use the room that there is."""
+"""VolumeBinding: queueing hints and scores."""
 
 from __future__ import annotations
 
 import pytest
-from volumes import claim, csi_driver, csi_node, room, storage_class, using, volume
+from volumes import claim, csi_capacity, csi_driver, csi_node, storage_class, using, volume
 
 from bayplan.api.kinds import (
     CSI_DRIVER,
@@ -45,7 +45,7 @@ def hint(after, kind, pod, old, new):
         pytest.param(storage_class(allowedTopologies=[]), storage_class(), Hint.SKIP, id="the same topologies"),
     ],
 )
-def test_after_a_class_changed(old, new, expected):
+def test_hint_after_storage_class_change(old, new, expected):
     assert hint(after_class_change, STORAGE_CLASS, using("c"), old, new) is expected
 
 
@@ -53,13 +53,13 @@ def test_after_a_class_changed(old, new, expected):
 @pytest.mark.parametrize(
     ("pod", "new", "expected"),
     [
-        pytest.param(using("c"), claim("c"), Hint.QUEUE, id="the pod's"),
-        pytest.param(using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE, id="of its ephemeral volume"),
-        pytest.param(using("c"), claim("d"), Hint.SKIP, id="another"),
+        pytest.param(using("c"), claim("c"), Hint.QUEUE, id="the pod's claim"),
+        pytest.param(using(ephemeral=["e"]), claim("p-e"), Hint.QUEUE, id="claim of its ephemeral volume"),
+        pytest.param(using("c"), claim("d"), Hint.SKIP, id="another claim"),
         pytest.param(using("c"), claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
     ],
 )
-def test_after_a_claim_changed(pod, new, expected):
+def test_hint_after_claim_change(pod, new, expected):
     assert hint(after_claim_change, PERSISTENT_VOLUME_CLAIM, pod, None, new) is expected
 
 
@@ -68,11 +68,11 @@ def test_after_a_claim_changed(pod, new, expected):
     ("old", "new", "expected"),
     [
         pytest.param(None, csi_node("a"), Hint.QUEUE, id="new"),
-        pytest.param(csi_node("a"), csi_node("a", "kubernetes.io/cinder"), Hint.QUEUE, id="a driver took over"),
-        pytest.param(csi_node("a", x=1), csi_node("a", x=2), Hint.SKIP, id="a limit"),
+        pytest.param(csi_node("a"), csi_node("a", "kubernetes.io/cinder"), Hint.QUEUE, id="plugin was migrated"),
+        pytest.param(csi_node("a", x=1), csi_node("a", x=2), Hint.SKIP, id="limit changed"),
     ],
 )
-def test_after_a_csi_node_changed(old, new, expected):
+def test_hint_after_csi_node_change(old, new, expected):
     assert hint(after_csi_node_change, CSI_NODE, using("c"), old, new) is expected
 
 
@@ -80,15 +80,15 @@ def test_after_a_csi_node_changed(old, new, expected):
 @pytest.mark.parametrize(
     ("driver", "before", "after", "expected"),
     [
-        pytest.param("x", True, False, Hint.QUEUE, id="tells no more"),
-        pytest.param("x", False, True, Hint.SKIP, id="tells from now on"),
-        pytest.param("x", True, True, Hint.SKIP, id="tells as before"),
-        pytest.param("y", True, False, Hint.SKIP, id="a driver of no volume in the pod"),
+        pytest.param("x", True, False, Hint.QUEUE, id="no longer publishes capacity"),
+        pytest.param("x", False, True, Hint.SKIP, id="starts publishing capacity"),
+        pytest.param("x", True, True, Hint.SKIP, id="still publishes capacity"),
+        pytest.param("y", True, False, Hint.SKIP, id="driver of no volume in the pod"),
     ],
 )
-def test_after_a_driver_changed(driver, before, after, expected):
+def test_hint_after_driver_change(driver, before, after, expected):
     pod = using(volumes=[{"name": "v", "csi": {"driver": "x"}}])
-    old, new = (csi_driver(driver, tells_capacity=tells) for tells in (before, after))
+    old, new = (csi_driver(driver, publishes_capacity=publishes) for publishes in (before, after))
     assert hint(after_driver_update, CSI_DRIVER, pod, old, new) is expected
 
 
@@ -96,20 +96,25 @@ def test_after_a_driver_changed(driver, before, after, expected):
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        pytest.param(None, room("r", "1Gi"), Hint.QUEUE, id="new"),
-        pytest.param(room("r", "1Gi"), room("r", "2Gi"), Hint.QUEUE, id="more"),
-        pytest.param(room("r", "2Gi"), room("r", "1Gi"), Hint.SKIP, id="less"),
-        pytest.param(room("r", "1Gi", largest="1Gi"), room("r", "9Gi", largest="1Gi"), Hint.SKIP, id="no larger ones"),
-        pytest.param(room("r", None), room("r", "1Gi"), Hint.QUEUE, id="said for the first time"),
-        pytest.param(room("r", "1Gi"), room("r", None), Hint.SKIP, id="said no more"),
+        pytest.param(None, csi_capacity("r", "1Gi"), Hint.QUEUE, id="new"),
+        pytest.param(csi_capacity("r", "1Gi"), csi_capacity("r", "2Gi"), Hint.QUEUE, id="more"),
+        pytest.param(csi_capacity("r", "2Gi"), csi_capacity("r", "1Gi"), Hint.SKIP, id="less"),
+        pytest.param(
+            csi_capacity("r", "1Gi", largest="1Gi"),
+            csi_capacity("r", "9Gi", largest="1Gi"),
+            Hint.SKIP,
+            id="same maximum volume size",
+        ),
+        pytest.param(csi_capacity("r", None), csi_capacity("r", "1Gi"), Hint.QUEUE, id="capacity was added"),
+        pytest.param(csi_capacity("r", "1Gi"), csi_capacity("r", None), Hint.SKIP, id="capacity was removed"),
     ],
 )
-def test_after_capacity_changed(old, new, expected):
+def test_hint_after_capacity_change(old, new, expected):
     assert hint(after_capacity_change, CSI_STORAGE_CAPACITY, using("c"), old, new) is expected
 
 
 @pytest.mark.feature("VolumeBinding: queueing hints")
-def test_the_events_are_those_of_upstream():
+def test_events_match_upstream():
     assert [each.event.resource for each in volume_events()] == [
         "StorageClass",
         "PersistentVolumeClaim",
@@ -137,11 +142,11 @@ def scores(points, *objects, pod):
 @pytest.mark.parametrize(
     ("points", "expected"),
     [
-        pytest.param(FULLER, {"a": 100, "b": 50, "c": 33}, id="the fuller the better"),
-        pytest.param(EMPTIER, {"a": 0, "b": 50, "c": 67}, id="the emptier the better"),
+        pytest.param(FULLER, {"a": 100, "b": 50, "c": 33}, id="prefer high utilization"),
+        pytest.param(EMPTIER, {"a": 0, "b": 50, "c": 67}, id="prefer low utilization"),
     ],
 )
-def test_volumes_that_are_there(points, expected):
+def test_score_of_existing_volumes(points, expected):
     volumes = [
         volume(f"v-{node}", size=size, nodes=[node]) for node, size in zip("abc", ("1Gi", "2Gi", "3Gi"), strict=True)
     ]
@@ -149,7 +154,7 @@ def test_volumes_that_are_there(points, expected):
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-def test_classes_weigh_the_same():
+def test_classes_have_equal_weight():
     volumes = [volume("v", size="1Gi", nodes=["a"]), volume("w", "fast", size="4Gi", nodes=["a"])]
     objects = [claim("c"), claim("d", "fast"), storage_class(), storage_class("fast")]
     state = scores(FULLER, *objects, *volumes, pod=using("c", "d"))
@@ -157,12 +162,12 @@ def test_classes_weigh_the_same():
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-def test_volumes_that_would_be_made_share_the_room():
-    rooms = [room("r-a", "4Gi", "a"), room("r-b", "2Gi", "b"), room("r-c", "1Gi", "c")]
-    objects = [claim("c", "made"), claim("d", "made"), MADE, csi_driver("disk.example.com"), *rooms]
+def test_provisioned_volumes_share_the_capacity():
+    capacities = [csi_capacity("r-a", "4Gi", "a"), csi_capacity("r-b", "2Gi", "b"), csi_capacity("r-c", "1Gi", "c")]
+    objects = [claim("c", "made"), claim("d", "made"), MADE, csi_driver("disk.example.com"), *capacities]
     assert scores(FULLER, *objects, pod=using("c", "d")) == {"a": 50, "b": 100, "c": 100}
 
 
 @pytest.mark.feature("VolumeBinding: scoring")
-def test_without_a_shape_nothing_is_scored():
+def test_no_score_without_a_shape():
     assert scores([], claim("c"), storage_class(), volume("v"), pod=using("c")) is None

@@ -10,17 +10,17 @@ import pytest
 from volumes import BOUND, claim, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
-from bayplan.api.objects import convert
 from bayplan.client import ApiError
-from bayplan.client.in_process import InProcessClient
 from bayplan.config import KubeSchedulerConfiguration, build_profile
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
-from bayplan.scheduling import Outcome
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle
+from bayplan.service.runtime import Runtime
 from bayplan.testing.builders import Cluster, make_cluster, make_node
 from bayplan.testing.documents import known, put
+from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -34,10 +34,10 @@ class World:
     """A cluster that is told of what its API server has, when `sync` is called or an object is written by `control`."""
 
     def __init__(self, *objects, timeout=600):
-        self.client = InProcessClient(objects)
+        self.client = make_client(*objects)
         self.cluster = make_cluster()
         state = self.cluster.state
-        self.handle = SchedulerHandle(state, self.client, None, None, None, None)
+        self.handle = SchedulerHandle(Runtime(self.client, state=state), None)
         args = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": timeout}}
         document = {"profiles": [{"pluginConfig": [args]}]}
         (profile,) = convert_configuration(document).profiles
@@ -104,9 +104,9 @@ def run(story):
 
 def writes(world):
     return [
-        (request.kind.kind, request.name, request.document)
-        for request in world.client.requests
-        if request.verb == "patch"
+        (sent.info.resource, sent.info.name, sent.document)
+        for sent in world.client.transport.requests
+        if sent.info.verb == "patch"
     ]
 
 
@@ -191,7 +191,7 @@ def test_a_volume_is_bound_by_the_controller():
 
     assert run(story()).code is Code.SUCCESS
     ((kind, name, patch),) = writes(world)[:1]
-    assert (kind, name) == ("PersistentVolume", "v")
+    assert (kind, name) == ("persistentvolumes", "v")
     assert patch["spec"]["claimRef"]["name"] == "c"
     assert patch["metadata"]["resourceVersion"]
     assert world.volumes["v"].spec.claimRef.name == "c"
@@ -205,15 +205,13 @@ def test_a_volume_is_made_by_the_provisioner():
         decision = world.place(using("d"))
         binding = asyncio.create_task(world.pre_bind(decision))
         await asyncio.sleep(5)
-        await world.client.create(
-            PERSISTENT_VOLUME, convert(PERSISTENT_VOLUME.type, volume("new", "made", nodes=[decision.node]))
-        )
+        load(world.client.server, volume("new", "made", nodes=[decision.node]))
         await world.bind("d", "new")
         return decision, await binding
 
     decision, status = run(story())
     assert status.code is Code.SUCCESS
-    assert writes(world)[0][:2] == ("PersistentVolumeClaim", "d")
+    assert writes(world)[0][:2] == ("persistentvolumeclaims", "d")
     assert writes(world)[0][2]["metadata"]["annotations"] == {SELECTED: decision.node}
 
 
@@ -321,7 +319,7 @@ def test_what_ends_the_waiting(objects, happens, message):
 )
 def test_what_is_not_written_is_given_back(kind, written):
     world = World(*STATIC, *DYNAMIC)
-    world.client.fail("patch", kind, ApiError(409, "Conflict", "the object has been modified"))
+    world.client.server.faults.add(Fault(verb="patch", resource=kind.plural, answer=409, reason="Conflict", times=1))
 
     async def story():
         decision = world.place(using("c", "d"))
@@ -337,7 +335,7 @@ def test_what_is_not_written_is_given_back(kind, written):
         await asyncio.sleep(1)
         await world.sync()
         await world.bind("c", "v")
-        await world.client.create(PERSISTENT_VOLUME, convert(PERSISTENT_VOLUME.type, volume("new", "made")))
+        load(world.client.server, volume("new", "made"))
         await world.bind("d", "new")
         return await binding
 

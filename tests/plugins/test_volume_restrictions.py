@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from volumes import asked, claim, plugin_of, using, volume
+from volumes import claim, filtered_by, plugin_of, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME_CLAIM
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome
 from bayplan.testing.builders import make_cluster, make_node, make_pod
@@ -43,32 +44,32 @@ def rbd(image, *monitors, pool="rbd", read_only=False):
     [
         pytest.param(gce("a"), gce("a"), True, id="one disk of GCE"),
         pytest.param(gce("a"), gce("b"), False, id="two disks of GCE"),
-        pytest.param(gce("a", read_only=True), gce("a", read_only=True), False, id="GCE, both read"),
-        pytest.param(gce("a", read_only=True), gce("a"), True, id="GCE, the other writes"),
-        pytest.param(gce("a"), gce("a", read_only=True), True, id="GCE, this one writes"),
+        pytest.param(gce("a", read_only=True), gce("a", read_only=True), False, id="GCE, both read-only"),
+        pytest.param(gce("a", read_only=True), gce("a"), True, id="GCE, the other pod writes"),
+        pytest.param(gce("a"), gce("a", read_only=True), True, id="GCE, this pod writes"),
         pytest.param(aws("a"), aws("a"), True, id="one disk of AWS"),
-        pytest.param(aws("a", read_only=True), aws("a", read_only=True), True, id="AWS, not even to read"),
+        pytest.param(aws("a", read_only=True), aws("a", read_only=True), True, id="AWS, both read-only"),
         pytest.param(aws("a"), aws("b"), False, id="two disks of AWS"),
-        pytest.param(aws("a"), gce("a"), False, id="of different kinds"),
+        pytest.param(aws("a"), gce("a"), False, id="different types"),
         pytest.param(iscsi("a"), iscsi("a", lun=1), True, id="one target, whatever the unit"),
-        pytest.param(iscsi("a", read_only=True), iscsi("a", read_only=True), False, id="iSCSI, both read"),
+        pytest.param(iscsi("a", read_only=True), iscsi("a", read_only=True), False, id="iSCSI, both read-only"),
         pytest.param(iscsi("a"), iscsi("b"), False, id="two targets"),
         pytest.param(rbd("a"), rbd("a"), True, id="one image"),
-        pytest.param(rbd("a", "m1", "m2"), rbd("a", "m2", "m3"), True, id="one image, a monitor in common"),
+        pytest.param(rbd("a", "m1", "m2"), rbd("a", "m2", "m3"), True, id="one image, a common monitor"),
         pytest.param(rbd("a", "m1"), rbd("a", "m2"), False, id="images of two clusters"),
         pytest.param(rbd("a"), rbd("a", pool="other"), False, id="images of two pools"),
-        pytest.param(rbd("a", read_only=True), rbd("a", read_only=True), False, id="an image, both read"),
-        pytest.param({"name": "d", "emptyDir": {}}, gce("a"), False, id="scratch space"),
+        pytest.param(rbd("a", read_only=True), rbd("a", read_only=True), False, id="RBD, both read-only"),
+        pytest.param({"name": "d", "emptyDir": {}}, gce("a"), False, id="emptyDir"),
     ],
 )
-def test_disks(wanted, there, conflict):
+def test_disk_conflict(wanted, there, conflict):
     cluster = make_cluster(
         make_node("busy"), make_node("idle"), using(name="other", node="busy", volumes=[there], namespace="elsewhere")
     )
-    said = asked(cluster, "VolumeRestrictions", using(volumes=[wanted]))
-    assert said["idle"].code is Code.SUCCESS
-    assert said["busy"].code is (Code.UNSCHEDULABLE if conflict else Code.SUCCESS)
-    assert said["busy"].reasons == ((DISK,) if conflict else ())
+    statuses = filtered_by(cluster, "VolumeRestrictions", using(volumes=[wanted]))
+    assert statuses["idle"].code is Code.SUCCESS
+    assert statuses["busy"].code is (Code.UNSCHEDULABLE if conflict else Code.SUCCESS)
+    assert statuses["busy"].reasons == ((DISK,) if conflict else ())
 
 
 @pytest.mark.feature("VolumeRestrictions: ReadWriteOncePod")
@@ -77,13 +78,13 @@ def test_disks(wanted, there, conflict):
     [
         pytest.param([], "", id="unused"),
         pytest.param([using("mine", name="other", node="a")], CLAIM, id="used"),
-        pytest.param([using("mine", name="other", node="gone")], "", id="used on a node that is gone"),
+        pytest.param([using("mine", name="other", node="gone")], "", id="used on a deleted node"),
         pytest.param([using("mine", name="other", node="a", namespace="b")], "", id="of another namespace"),
         pytest.param([using("theirs", name="other", node="a")], "", id="another claim"),
-        pytest.param([using("shared", name="other", node="a")], "", id="a claim that may be shared"),
+        pytest.param([using("shared", name="other", node="a")], "", id="shareable claim"),
     ],
 )
-def test_a_claim_for_one_pod(objects, reason):
+def test_read_write_once_pod_claim(objects, reason):
     cluster = make_cluster(
         make_node("a"),
         make_node("b"),
@@ -105,7 +106,7 @@ def test_a_claim_for_one_pod(objects, reason):
 @pytest.mark.parametrize(
     ("priority", "nominated"), [pytest.param(10, "a", id="higher"), pytest.param(0, "", id="equal")]
 )
-def test_the_user_of_a_claim_is_preempted(priority, nominated):
+def test_user_of_a_claim_is_preempted(priority, nominated):
     cluster = make_cluster(
         make_node("a"),
         make_node("b"),
@@ -120,7 +121,7 @@ def test_the_user_of_a_claim_is_preempted(priority, nominated):
 
 
 @pytest.mark.feature("VolumeRestrictions: missing claims")
-def test_a_claim_that_is_not_there():
+def test_missing_claim():
     cluster = make_cluster(make_node("a"))
     decision = cluster.decide(using("none"))
     assert decision.message.startswith('0/1 nodes are available: persistentvolumeclaim "none" not found.')
@@ -139,7 +140,7 @@ def test_a_claim_that_is_not_there():
         pytest.param(using("c"), make_pod("o", node="a"), Hint.SKIP, id="no volumes"),
     ],
 )
-def test_after_a_pod_is_deleted(waits, gone, hint):
+def test_hint_after_pod_deletion(waits, gone, hint):
     assert plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_pod_delete(waits, gone, None) is hint
 
 
@@ -152,10 +153,5 @@ def test_after_a_pod_is_deleted(waits, gone, hint):
         pytest.param(claim("c", namespace="b"), Hint.SKIP, id="of another namespace"),
     ],
 )
-def test_after_a_claim_is_made(new, hint):
-    assert (
-        plugin_of(make_cluster(make_node("a")), "VolumeRestrictions").after_claim_add(
-            using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)
-        )
-        is hint
-    )
+def test_hint_after_claim_creation(new, hint):
+    assert after_claim_change(using("c"), None, convert(PERSISTENT_VOLUME_CLAIM.type, new)) is hint

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from volumes import asked, claim, fitting, plugin_of, storage_class, using, volume
+from volumes import claim, feasible, filtered_by, plugin_of, storage_class, using, volume
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, STORAGE_CLASS
 from bayplan.api.objects import convert
 from bayplan.framework.events import Hint
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.status import Code
 from bayplan.testing.builders import make_cluster, make_node
 
@@ -24,13 +25,13 @@ NODES = [
     ("labels", "names"),
     [
         pytest.param({}, "a b old bare", id="no labels"),
-        pytest.param({ZONE: "z-a"}, "a bare", id="a zone; a node with beta labels has none"),
+        pytest.param({ZONE: "z-a"}, "a bare", id="zone; beta labels of nodes are ignored"),
         pytest.param({ZONE: "z-a__z-b"}, "a b bare", id="several zones"),
         pytest.param({ZONE: " z-a __ z-b"}, "a b bare", id="several zones with blanks"),
-        pytest.param({ZONE: "z-a____z-b"}, "a b old bare", id="a zone without a name: the label is ignored"),
-        pytest.param({ZONE: ""}, "a b old bare", id="no zone at all: the label is ignored"),
+        pytest.param({ZONE: "z-a____z-b"}, "a b old bare", id="empty zone name: the label is ignored"),
+        pytest.param({ZONE: ""}, "a b old bare", id="empty label: it is ignored"),
         pytest.param({ZONE: "z-c"}, "bare", id="a zone without nodes"),
-        pytest.param({BETA_ZONE: "z-a"}, "a old bare", id="the beta label, of nodes with either"),
+        pytest.param({BETA_ZONE: "z-a"}, "a old bare", id="beta label matches both labels of nodes"),
         pytest.param({REGION: "r"}, "a b bare", id="a region"),
         pytest.param({BETA_REGION: "r", BETA_ZONE: "z-b"}, "b bare", id="region and zone, both beta"),
         pytest.param({REGION: "r", ZONE: "z-b"}, "b bare", id="region and zone"),
@@ -39,11 +40,11 @@ NODES = [
 )
 def test_filter(labels, names):
     cluster = make_cluster(*NODES, claim("c", volume="v"), volume("v", labels=labels))
-    said = asked(cluster, "VolumeZone", using("c"))
-    assert fitting(said) == set(names.split())
-    turned_down = [status for status in said.values() if status.code is not Code.SUCCESS]
-    assert {status.code for status in turned_down} <= {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
-    assert {status.reasons for status in turned_down} <= {("node(s) had no available volume zone",)}
+    statuses = filtered_by(cluster, "VolumeZone", using("c"))
+    assert feasible(statuses) == set(names.split())
+    rejections = [status for status in statuses.values() if status.code is not Code.SUCCESS]
+    assert {status.code for status in rejections} <= {Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
+    assert {status.reasons for status in rejections} <= {("node(s) had no available volume zone",)}
 
 
 @pytest.mark.feature("VolumeZone: claims that are not bound, missing or unreadable")
@@ -60,19 +61,19 @@ def test_filter(labels, names):
             [claim("c"), storage_class(mode=None)], 'VolumeBindingMode not set for StorageClass "late"', id="no mode"
         ),
         pytest.param([claim("c"), storage_class(mode="Immediate")], "PersistentVolume had no name", id="unbound"),
-        pytest.param([claim("c"), storage_class()], "", id="waits for the pod"),
+        pytest.param([claim("c"), storage_class()], "", id="WaitForFirstConsumer"),
     ],
 )
-def test_what_is_said_before_any_node(objects, reason):
-    said = set(asked(make_cluster(*NODES, *objects), "VolumeZone", using("c")).values())
-    assert {status.reasons for status in said} == {(reason,) if reason else ()}
-    assert {status.code for status in said} == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE if reason else Code.SUCCESS}
+def test_pre_filter_rejection(objects, reason):
+    statuses = set(filtered_by(make_cluster(*NODES, *objects), "VolumeZone", using("c")).values())
+    assert {status.reasons for status in statuses} == {(reason,) if reason else ()}
+    assert {status.code for status in statuses} == {Code.UNSCHEDULABLE_AND_UNRESOLVABLE if reason else Code.SUCCESS}
 
 
 @pytest.mark.feature("VolumeZone: claims that are not bound, missing or unreadable")
-def test_a_claim_without_a_name():
-    said = set(asked(make_cluster(*NODES), "VolumeZone", using("")).values())
-    assert {status.reasons for status in said} == {("PersistentVolumeClaim had no name",)}
+def test_claim_without_a_name():
+    statuses = set(filtered_by(make_cluster(*NODES), "VolumeZone", using("")).values())
+    assert {status.reasons for status in statuses} == {("PersistentVolumeClaim had no name",)}
 
 
 @pytest.mark.feature("VolumeZone: queueing hints")
@@ -80,7 +81,7 @@ def test_a_claim_without_a_name():
     ("mode", "hint"),
     [("WaitForFirstConsumer", Hint.QUEUE), ("Immediate", Hint.SKIP), (None, Hint.SKIP)],
 )
-def test_after_a_class_is_made(mode, hint):
+def test_hint_after_class_creation(mode, hint):
     new = convert(STORAGE_CLASS.type, storage_class(mode=mode))
     assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_class_add(using("c"), None, new) is hint
 
@@ -90,9 +91,9 @@ def test_after_a_class_is_made(mode, hint):
     ("name", "namespace", "hint"),
     [("c", "default", Hint.QUEUE), ("d", "default", Hint.SKIP), ("c", "other", Hint.SKIP)],
 )
-def test_after_a_claim_changed(name, namespace, hint):
+def test_hint_after_claim_change(name, namespace, hint):
     new = convert(PERSISTENT_VOLUME_CLAIM.type, claim(name, namespace=namespace))
-    assert plugin_of(make_cluster(make_node("a")), "VolumeZone").after_claim_change(using("c"), None, new) is hint
+    assert after_claim_change(using("c"), None, new) is hint
 
 
 @pytest.mark.feature("VolumeZone: queueing hints")
@@ -105,7 +106,7 @@ def test_after_a_claim_changed(name, namespace, hint):
         pytest.param({ZONE: "a", "x": "1"}, {ZONE: "a", "x": "2"}, Hint.SKIP, id="another label"),
     ],
 )
-def test_after_a_volume_changed(before, after, hint):
+def test_hint_after_volume_change(before, after, hint):
     old, new = (
         labels if labels is None else convert(PERSISTENT_VOLUME.type, volume("v", labels=labels))
         for labels in (before, after)

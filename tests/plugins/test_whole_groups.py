@@ -1,12 +1,12 @@
-"""Who has to go for a PodGroup. Cases of TestPodGroupEvaluator_SelectVictimsOnDomain (podgrouppreemption_test.go)."""
+"""Victims for a PodGroup. Cases of TestPodGroupEvaluator_SelectVictimsOnDomain (podgrouppreemption_test.go)."""
 
 from __future__ import annotations
 
 import pytest
 from preempting import HIGH, LOW, MIDDLE, budget, running
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import POD_DISRUPTION_BUDGET
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import POD_DISRUPTION_BUDGET, custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
 from bayplan.framework.interface import Gang, GangVictims
 from bayplan.framework.status import Code
@@ -29,7 +29,7 @@ def on(name, node, priority=LOW, of=None, **fields):
 
 
 class Stage:
-    """A gang of `size` that finds a place for each rule (names of pods) of which all pods are gone."""
+    """A gang of `size` pods. It fits one more pod for each rule (names of pods) whose pods are all removed."""
 
     def __init__(self, pods, groups=(), *, priority=HIGH, size=1, budgets=(), **spec):
         state = make_cluster(*(make_node(name, cpu="8") for name in "abcde"), *pods).state
@@ -45,7 +45,7 @@ class Stage:
         self.trials = 0
 
     def decide(self, *rules):
-        """The names of those who have to go, or the code of the refusal."""
+        """The names of the victims, or the code of the rejection."""
         trial = self.plugin.gang_post_filter(self.gang, self.state.nodes)
         try:
             gone = next(trial)
@@ -98,25 +98,25 @@ CASES = {
         ["p1", "p2", "p3"],
         ["p1"],
     ),
-    "as few as possible": (
+    "as few victims as possible": (
         Stage([on("p1", "a", started=3), *(on(f"p{number}", "a", started=0) for number in (2, 3, 4))]),
         ["p1 p2", "p1"],
         ["p1"],
     ),
-    "one that a budget protects stays": (
+    "protected pod stays": (
         Stage([on("kept", "a", labels={"app": "foo"}), on("free", "a")], budgets=[budget("b", "foo")]),
         ["kept", "free"],
         ["free"],
     ),
-    "if there is no other way, it goes": (
+    "protected pod is evicted if necessary": (
         Stage([on("kept", "a", labels={"app": "foo"})], budgets=[budget("b", "foo")]),
         ["kept"],
         ["kept"],
     ),
-    "a group goes as a whole": (Stage(IN_PG1, [group("pg1", WHOLE)]), ["g1"], ["g1", "g2"]),
-    "or in part, if it may": (Stage(IN_PG1, [group("pg1", EACH)]), ["g1"], ["g1"]),
-    "or if its PodGroup is gone": (Stage(IN_PG1), ["g1"], ["g1"]),
-    "a single pod rather than a group": (
+    "group is evicted as a whole": (Stage(IN_PG1, [group("pg1", WHOLE)]), ["g1"], ["g1", "g2"]),
+    "group is evicted in part": (Stage(IN_PG1, [group("pg1", EACH)]), ["g1"], ["g1"]),
+    "group without PodGroup is evicted in part": (Stage(IN_PG1), ["g1"], ["g1"]),
+    "single pod before a group": (
         Stage([on("p1", "a"), *IN_PG1], [group("pg1", WHOLE)]),
         ["g1 g2", "p1"],
         ["p1"],
@@ -130,14 +130,14 @@ CASES = {
         ["g1", "p1"],
         ["p1"],
     ),
-    "no pod of a higher priority": (
+    "no pod of higher priority": (
         Stage([on("p1", "a", HIGH)], priority=MIDDLE),
         ["p1"],
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
     ),
-    "nobody is there": (Stage([]), [], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
-    "not enough would go": (Stage([on("p1", "a")], size=2), ["p1"], Code.UNSCHEDULABLE),
-    "a group that may not preempt": (Stage([on("p1", "a")], preemptionPolicy="Never"), ["p1"], Code.UNSCHEDULABLE),
+    "no pods": (Stage([]), [], Code.UNSCHEDULABLE_AND_UNRESOLVABLE),
+    "victims free too little": (Stage([on("p1", "a")], size=2), ["p1"], Code.UNSCHEDULABLE),
+    "preemptionPolicy Never": (Stage([on("p1", "a")], preemptionPolicy="Never"), ["p1"], Code.UNSCHEDULABLE),
     "a group of lower priority than its pods": (
         Stage(
             [on("g1", "a", HIGH, of="pg1"), on("g2", "b", HIGH, of="pg1")],
@@ -151,7 +151,7 @@ CASES = {
         ["g1"],
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
     ),
-    "its own pods stay": (
+    "own pods stay": (
         Stage([on("us-9", "a", of="us")]),
         ["us-9"],
         Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
@@ -160,36 +160,36 @@ CASES = {
 
 
 @pytest.mark.parametrize(("stage", "rules", "victims"), CASES.values(), ids=CASES)
-def test_who_has_to_go(stage, rules, victims):
+def test_victims(stage, rules, victims):
     assert stage.decide(*rules) == victims
 
 
-def test_the_smaller_of_two_groups_goes():
+def test_smaller_group_is_evicted():
     small, large = [on("s1", "a", of="small")], [on("l1", "a", of="large"), on("l2", "b", of="large")]
     stage = Stage([*small, *large], [group("small", WHOLE), group("large", WHOLE)])
     assert stage.decide("s1", "l1 l2") == ["s1"]
 
 
-def test_many_that_may_stay_cost_few_trials():
+def test_restoring_many_pods_needs_few_trials():
     stage = Stage([on("last", "a"), *(on(f"p{number:03}", "b", MIDDLE) for number in range(500))])
     assert stage.decide("last") == ["last"]
     assert stage.trials < 30
 
 
-def test_gangs_of_another_kind_preempt_by_member():
+def test_members_of_other_gangs_preempt_on_their_own():
     stage = Stage([])
     assert stage.plugin.gang_post_filter(Gang("other", (), 1), stage.state.nodes) is None
 
 
-def test_the_pods_of_a_group_are_held_back_while_its_victims_are_evicted():
+def test_group_is_gated_while_its_victims_are_evicted():
     stage = Stage([on("p1", "a")], size=2)
     one, two = stage.gang.members
     assert stage.plugin.pre_enqueue(two) is None
     stage.gang = Gang("us", stage.gang.members, 1, pod_group="default/us")
     assert stage.decide("p1") == ["p1"]
     stage.state.preemptions.begin(one.uid)
-    held_back = "waiting for the preemption for this pod group to be finished"
-    assert stage.plugin.pre_enqueue(two).message == held_back
+    gated = "waiting for the preemption for this pod group to be finished"
+    assert stage.plugin.pre_enqueue(two).message == gated
     assert stage.plugin.pre_enqueue(make_pod("another")) is None
     stage.state.preemptions.end(one.uid)
     assert stage.plugin.pre_enqueue(two) is None

@@ -1,4 +1,4 @@
-"""Objects around volumes, for the tests of the plugins that look at them."""
+"""Volume objects and helpers for the tests of the volume plugins."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def on_nodes(*names, key=HOSTNAME):
-    """Node affinity of a volume that can be had on these nodes."""
+    """The node affinity of a volume that only these nodes can access."""
     expression = {"key": key, "operator": "In", "values": list(names)}
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
 def claim(name, storage_class="late", size="1Gi", *, volume="", namespace="default", annotations=None, **fields):
-    """A claim, bound to `volume` if one is given. `fields` are of the spec, but for `metadata` and `status`."""
+    """A claim, bound to `volume` if given. `fields` are those of the spec, except `metadata` and `status`."""
     metadata, status = fields.pop("metadata", {}), fields.pop("status", {})
     annotations = {**(BOUND if volume else {}), **(annotations or {})}
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}}
@@ -48,7 +48,7 @@ def claim(name, storage_class="late", size="1Gi", *, volume="", namespace="defau
 def volume(
     name, storage_class="late", size="1Gi", *, nodes=None, for_claim=None, labels=None, phase="Available", **fields
 ):
-    """A volume that can be had on `nodes` (None: everywhere). `for_claim`: namespace/name that it is set aside for."""
+    """A volume that `nodes` can access (None for all). `for_claim` is the namespace/name of a pre-bound claim."""
     metadata = fields.pop("metadata", {})
     source = {} if fields.keys() & SOURCES else {"csi": {"driver": "disk.example.com", "volumeHandle": name}}
     reference = {}
@@ -87,7 +87,7 @@ def storage_class(name="late", mode="WaitForFirstConsumer", provisioner="kuberne
 
 
 def csi_node(name, *migrated, **limits):
-    """A CSINode: for which drivers (dots as `_`) it has which limits, and which plugins have been taken over from."""
+    """A CSINode with its migrated plugins, and its limits by driver (with `_` for dots)."""
     drivers = [
         {
             "name": driver.replace("_", "."),
@@ -106,12 +106,12 @@ def csi_node(name, *migrated, **limits):
     }
 
 
-def csi_driver(name, *, tells_capacity=True):
-    spec = {"storageCapacity": tells_capacity}
+def csi_driver(name, *, publishes_capacity=True):
+    spec = {"storageCapacity": publishes_capacity}
     return {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": name}, "spec": spec}
 
 
-def room(name, capacity, *nodes, storage_class="made", largest=None, selector=None):
+def csi_capacity(name, capacity, *nodes, storage_class="made", largest=None, selector=None):
     """A CSIStorageCapacity for some nodes."""
     expression = {"key": HOSTNAME, "operator": "In", "values": list(nodes)}
     return {
@@ -140,7 +140,7 @@ def attachment(name, node, volume_name, attacher="disk.example.com"):
 
 
 def using(*claims, name="p", volumes=(), ephemeral=(), **fields):
-    """A pod with these claims, ephemeral volumes by name, and other volumes."""
+    """A pod with these claims, names of ephemeral volumes, and other volumes."""
     template = {"volumeClaimTemplate": {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {}}}}
     named = [{"name": f"v{number}", "persistentVolumeClaim": {"claimName": each}} for number, each in enumerate(claims)]
     named += [{"name": each, "ephemeral": template} for each in ephemeral]
@@ -148,27 +148,27 @@ def using(*claims, name="p", volumes=(), ephemeral=(), **fields):
 
 
 def owned_by(pod, uid=None):
-    """The metadata of a claim that was made for a pod."""
+    """The metadata of a claim that a pod owns."""
     owner = {"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid or f"default-{pod}", "controller": True}
     return {"ownerReferences": [owner]}
 
 
 def plugin_of(cluster, name):
-    """One of the cluster's plugins."""
+    """A plugin of the cluster by name."""
     return next(plugin for plugin in cluster.profile.every() if plugin.name == name)
 
 
-def asked(cluster, name, pod):
-    """What one plugin alone says of every node: code and reasons, joined."""
+def filtered_by(cluster, name, pod):
+    """The status of every node, by name, if only this plugin runs."""
     plugin, state, cycle = plugin_of(cluster, name), cluster.state, CycleState()
     profile = Profile("test", {point: [plugin] for point in Point if takes_part(plugin, point)})
-    refusal = run_pre_filter(profile, cycle, pod, state.nodes).refusal
+    rejection = run_pre_filter(profile, cycle, pod, state.nodes).refusal
     nodes = state.nodes
     live = [position for position in range(len(nodes)) if nodes.live[position]]
-    verdicts = run_filter(profile, cycle, pod, nodes) if refusal is None else None
-    return {nodes.name(position): refusal or verdicts.of(position) for position in live}
+    verdicts = run_filter(profile, cycle, pod, nodes) if rejection is None else None
+    return {nodes.name(position): rejection or verdicts.of(position) for position in live}
 
 
-def fitting(said):
-    """The nodes that stand, by what `asked` returned."""
-    return {name for name, status in said.items() if status.code is Code.SUCCESS}
+def feasible(statuses):
+    """The names of the feasible nodes in the result of `filtered_by`."""
+    return {name for name, status in statuses.items() if status.code is Code.SUCCESS}

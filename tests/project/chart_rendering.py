@@ -1,6 +1,6 @@
-"""Renders the chart in deploy/chart as far as its templates go: the part of Go's text/template that they use.
+"""Renders the chart in deploy/chart, with the part of Go's text/template that its templates use.
 
-This is not helm, and cannot find what only helm would. What the templates do not use it refuses.
+It rejects everything else. It doesn't replace helm: it can't find errors that only helm would report.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FUNCTIONS = {
 
 
 def render(chart: Path, values: Mapping[str, Any], namespace: str) -> list[dict[str, Any]]:
-    """The objects of a chart, with these values over its own."""
+    """Return the objects of a chart, with `values` merged over its own."""
     scope = {
         "Values": _over(yaml.safe_load((chart / "values.yaml").read_text()), values),
         "Chart": {
@@ -56,7 +56,7 @@ class _Template:
         return "".join(_run(self._nodes, scope, scope, {}))
 
     def _block(self) -> list[Any]:
-        """Nodes up to an `else`, an `end`, or the end of the text."""
+        """Parse up to an `else`, an `end`, or the end of the text."""
         nodes: list[Any] = []
         while self._at < len(self._tokens):
             kind, code = self._tokens[self._at]
@@ -127,7 +127,7 @@ def _operand(text: str, dot: Any, variables: Mapping[str, Any]) -> Any:
     if text.startswith("$"):
         return variables[text]
     if not text.startswith("."):
-        raise ValueError(f"{text!r} is not known here")
+        raise ValueError(f"{text!r} is not supported")
     for name in text.split("."):
         dot = dot[name] if name else dot
     return dot

@@ -1,4 +1,4 @@
-"""The manifests in deploy/: one truth in three forms, as safe as they can be, and rights no wider than they must be."""
+"""The manifests in deploy/: all forms agree, pods are restricted, and permissions are minimal."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ EACH = pytest.mark.parametrize(
 
 
 @pytest.mark.parametrize("file", ["bayplan.yaml", "base/bayplan.yaml"])
-def test_the_files_are_what_the_command_prints(file):
+def test_files_match_the_output_of_the_command(file):
     assert (DEPLOY / file).read_text() == printed(), f"bayplan manifests --image {IMAGE} > deploy/{file}"
 
 
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
-def test_the_base_is_what_the_command_prints():
+def test_base_matches_the_output_of_the_command():
     assert kustomized("base") == FORMS["file"]()
 
 
 @pytest.mark.parametrize(
     ("values", "arguments"),
     [
-        pytest.param({}, (), id="as it comes"),
+        pytest.param({}, (), id="with defaults"),
         pytest.param(
             {"name": "gold", "schedulerName": "silver", "replicas": 3},
             ("--name", "gold", "--scheduler-name", "silver", "--replicas", "3"),
@@ -93,8 +93,8 @@ def test_the_base_is_what_the_command_prints():
         pytest.param({"configuration": CONFIGURATION}, ("--config", "config.yaml"), id="with a configuration"),
     ],
 )
-def test_the_chart_renders_what_the_command_prints(values, arguments, tmp_path, monkeypatch):
-    """By the small reading of templates in chart_rendering.py, not by helm."""
+def test_chart_matches_the_output_of_the_command(values, arguments, tmp_path, monkeypatch):
+    """Rendered by chart_rendering.py, not by helm."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "policy.py").write_text(POLICY)
     (tmp_path / "config.yaml").write_text(CONFIGURATION)
@@ -107,8 +107,8 @@ def test_the_chart_renders_what_the_command_prints(values, arguments, tmp_path, 
     for found in (rendered, expected):
         (deployment,) = (each for (kind, _), each in found.items() if kind == "Deployment")
         template = deployment["spec"]["template"]
-        assert template["metadata"]["annotations"].pop("checksum/configuration"), "each has one of its own making"
-        template["spec"]["containers"][0].pop("imagePullPolicy", None)  # the chart says it, the command does not
+        assert template["metadata"]["annotations"].pop("checksum/configuration"), "both have a checksum"
+        template["spec"]["containers"][0].pop("imagePullPolicy", None)  # only the chart sets it
         (config_map,) = (each for (kind, _), each in found.items() if kind == "ConfigMap")
         config_map["data"] = {
             file: yaml.safe_load(text) for file, text in config_map["data"].items() if ".py" not in file
@@ -117,8 +117,8 @@ def test_the_chart_renders_what_the_command_prints(values, arguments, tmp_path, 
 
 
 @EACH
-def test_pods_are_as_restricted_as_can_be(form):
-    """What the Pod Security Standard "restricted" asks for, and a read-only root."""
+def test_pods_meet_the_restricted_security_standard(form):
+    """The Pod Security Standard "restricted", and a read-only root filesystem."""
     spec = deployment_of(FORMS[form]())["template"]["spec"]
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["runAsUser"] > 0
@@ -135,7 +135,7 @@ def test_pods_are_as_restricted_as_can_be(form):
 
 
 @EACH
-def test_probes_ask_the_port_that_is_served(form):
+def test_probes_use_the_serving_port(form):
     (container,) = deployment_of(FORMS[form]())["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"https": 10259}
@@ -149,7 +149,7 @@ def test_probes_ask_the_port_that_is_served(form):
 
 
 @EACH
-def test_selectors_find_the_pods(form):
+def test_selectors_match_the_pods(form):
     found = FORMS[form]()
     spec = deployment_of(found)
     labels = spec["template"]["metadata"]["labels"]
@@ -161,7 +161,7 @@ def test_selectors_find_the_pods(form):
 
 
 @EACH
-def test_nobody_is_an_administrator(form):
+def test_roles_grant_no_wildcards_or_cluster_wide_rules(form):
     found = FORMS[form]()
     roles = {each["roleRef"]["name"] for (kind, _), each in found.items() if kind.endswith("Binding")}
     own = {name for kind, name in found if kind == "Role"}
@@ -173,8 +173,8 @@ def test_nobody_is_an_administrator(form):
     for kind, name in found:
         assert kind != "ClusterRole", name
         for rule in found[kind, name].get("rules", ()):
-            assert "*" not in str(rule), f"{name} grants more than it has to: {rule}"
-            assert rule["resourceNames"], f"{name} is not for one object: {rule}"
+            assert "*" not in str(rule), f"{name} grants too much: {rule}"
+            assert rule["resourceNames"], f"{name} is not limited to one object: {rule}"
 
 
 @EACH
@@ -198,7 +198,7 @@ def test_replicas_elect_a_leader(form, tmp_path):
     assert spec["replicas"] == (1 if form == "development" else 2)
 
 
-def test_bayplan_run_takes_what_the_static_pod_says(tmp_path):
+def test_bayplan_run_accepts_the_arguments_of_the_static_pod(tmp_path):
     pod = yaml.safe_load((DEPLOY / "static-pod.yaml").read_text())
     (container,) = pod["spec"]["containers"]
     name, *arguments = container["args"]
@@ -213,7 +213,7 @@ def test_bayplan_run_takes_what_the_static_pod_says(tmp_path):
     )
 
 
-def test_the_image_is_not_run_by_root_and_has_what_the_project_says():
+def test_dockerfile_runs_as_non_root_and_copies_existing_files():
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     assert [line.split()[1] for line in lines if line.startswith("USER")] == ["65532:65532"]
     root = DEPLOY.parent
@@ -221,4 +221,4 @@ def test_the_image_is_not_run_by_root_and_has_what_the_project_says():
     copied = [line.split()[1:-1] for line in lines if line.startswith("COPY") and "--from" not in line]
     for path in (path for paths in copied for path in paths):
         assert (root / path).exists(), path
-        assert f"!{path}" in kept, f"{path} does not reach the build: see .dockerignore"
+        assert f"!{path}" in kept, f"{path} is excluded from the build by .dockerignore"

@@ -1,4 +1,4 @@
-"""What the project's pages say can be done: the commands exist, the links lead somewhere, the code runs."""
+"""The documentation is correct: commands exist, links resolve, and the policy in the README can be loaded."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def blocks(text, language):
 
 
 def commands():
-    """Every bayplan command line of every page, in blocks and in running text."""
+    """Every bayplan command line of every page, in code blocks and in running text."""
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         lines = [line for block in blocks(text, "sh") for line in block.splitlines()]
@@ -38,7 +38,7 @@ def commands():
 
 
 @pytest.mark.parametrize("line", list(commands()))
-def test_every_command_of_the_pages_can_be_called_so(line):
+def test_documented_bayplan_commands_and_options_exist(line):
     words = shlex.split(line.partition(" | ")[0], comments=True)[1:]
     command = main.get_command(click.Context(main), words[0])
     assert command is not None, f"there is no bayplan {words[0]}"
@@ -48,7 +48,7 @@ def test_every_command_of_the_pages_can_be_called_so(line):
             assert word in known, f"bayplan {words[0]} has no {word}"
 
 
-def test_every_make_target_of_the_pages_exists():
+def test_documented_make_targets_exist():
     named = {
         (page.name, target)
         for page in PAGES
@@ -58,24 +58,35 @@ def test_every_make_target_of_the_pages_exists():
     assert [(page, target) for page, target in sorted(named) if target not in TARGETS] == []
 
 
+def anchors(page):
+    titles = re.findall(r"^#+ (.*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_every_link_of_a_page_leads_somewhere(page):
-    text = page.read_text(encoding="utf-8")
-    titles = re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        if target.startswith("#"):
-            assert target[1:] in anchors, target
-        elif "://" not in target:
-            assert (page.parent / target).exists(), target
+def test_links_lead_to_existing_files_and_headings(page):
+    for target in re.findall(r"\]\(([^)]+)\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            linked = page.parent / path if path else page
+            assert linked.exists(), target
+            assert not anchor or anchor in anchors(linked), target
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/devcluster.md"])
+def test_source_files_in_pages_for_contributors_exist(page):
+    named = re.findall(r"`([\w/*-]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    files = [path for folder in ("src", "tests", "tools") for path in ROOT.glob(f"{folder}/**/*.py")]
+    assert named
+    assert [name for name in named if not any(path.match(name) for path in files)] == []
 
 
 @pytest.mark.parametrize("source", re.findall(r"`((?:src|tests|benchmarks|examples|deploy)/[\w./-]+)`", README))
-def test_every_path_in_the_readme_exists(source):
+def test_paths_in_the_readme_exist(source):
     assert (ROOT / source).exists()
 
 
-def test_the_policy_of_the_readme_is_one(tmp_path):
+def test_readme_policy_has_ten_lines_and_can_be_loaded(tmp_path):
     code = blocks(README, "python")[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
     policy = tmp_path / "policy.py"
@@ -84,19 +95,19 @@ def test_the_policy_of_the_readme_is_one(tmp_path):
 
 
 @pytest.mark.parametrize("plugin", PLUGINS)
-def test_the_readme_is_honest_about_plugins(plugin):
+def test_readme_lists_every_plugin_as_supported(plugin):
     rows = [row for row in README.splitlines() if row.startswith("|") and re.search(rf"\b{plugin}\b", row)]
     assert rows, f"{plugin} is not in the table"
-    assert all("| yes" in row for row in rows), f"{plugin} is there"
+    assert all("| yes" in row for row in rows), f"{plugin} is supported, but the table does not say so"
 
 
-def test_the_picture_is_one():
+def test_demo_picture_is_an_svg_with_bound_pods():
     picture = (ROOT / "docs" / "demo.svg").read_text(encoding="utf-8")
     assert ET.fromstring(picture).tag.endswith("svg")
     assert "bound" in picture
 
 
-def test_make_help_names_every_target_that_has_something_to_say():
+def test_make_help_lists_the_main_targets():
     done = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True)
-    said = set(re.findall(r"make ([a-z-]+)", done.stdout))
-    assert {"help", "install", "demo", "test", "lint", "conformance", "perf"} <= said <= TARGETS
+    listed = set(re.findall(r"make ([a-z-]+)", done.stdout))
+    assert {"help", "install", "demo", "test", "lint", "conformance", "perf"} <= listed <= TARGETS

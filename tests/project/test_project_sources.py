@@ -1,4 +1,4 @@
-"""The rules of the house, as far as a machine can hold them and ruff and import-linter do not."""
+"""Rules of CONTRIBUTING.md that ruff and import-linter can't check."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = sorted((ROOT / "src" / "bayplan").rglob("*.py"))
 MODULES = [*SOURCES, *sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "benchmarks").rglob("*.py"))]
 NAMELESS = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
 LONGEST = 450
-"""Lines: about 400, as CONTRIBUTING.md has it."""
+"""Lines; CONTRIBUTING.md says about 400."""
 
 
 def short(path):
@@ -26,7 +26,7 @@ def short(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=short)
-def test_a_file_is_short_and_says_what_it_is_for(path):
+def test_file_is_short_and_has_a_docstring(path):
     text = path.read_text(encoding="utf-8")
     assert text.count("\n") <= LONGEST
     docstring = ast.get_docstring(ast.parse(text))
@@ -37,14 +37,14 @@ def test_a_file_is_short_and_says_what_it_is_for(path):
     assert not NAMELESS & set(path.relative_to(ROOT).parts)
 
 
-def test_no_two_test_files_have_the_same_name():
+def test_test_files_have_distinct_names():
     names = Counter(path.name for path in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def test_no_file_knows_where_it_lies_on_this_machine():
+def test_no_file_contains_the_path_of_the_clone():
     if len(ROOT.parts) < 3:
-        pytest.skip(f"{ROOT} could be a part of any other path")
+        pytest.skip(f"{ROOT} could be part of any other path")
     tracked = subprocess.run(
         ["git", "grep", "--files-with-matches", "--fixed-strings", f"{ROOT}/"],
         cwd=ROOT,
@@ -53,7 +53,7 @@ def test_no_file_knows_where_it_lies_on_this_machine():
         check=False,
     )
     if tracked.returncode > 1:
-        pytest.skip(f"this is no clone: {tracked.stderr.strip()}")
+        pytest.skip(f"not a clone: {tracked.stderr.strip()}")
     assert tracked.stdout == ""
 
 
@@ -82,19 +82,19 @@ def test_every_dependency_is_pinned():
     [(["-c", "import bayplan"], 0.3), (["-m", "bayplan", "--help"], 0.5), (["-m", "bayplan", "--version"], 0.5)],
     ids=["import bayplan", "bayplan --help", "bayplan --version"],
 )
-def test_it_is_quick_to_start(command, seconds):
+def test_startup_is_quick(command, seconds):
     assert min(cpu_seconds(command) for _ in range(3)) < seconds
 
 
 def cpu_seconds(command):
-    """CPU time, which tells the same on a machine that has other things to do."""
+    """Return the CPU time of a command, which hardly depends on the load of the machine."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run([sys.executable, *command], capture_output=True, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def test_the_checks_stop_at_the_first_failure_and_say_which():
+def test_ci_script_stops_at_the_first_failure_and_names_it():
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     steps = re.findall(r"^step (.*)", script, re.MULTILINE)
     assert steps == ["make install", "make lint", "make test", "make conformance", "make demo"]
@@ -108,26 +108,26 @@ def test_the_checks_stop_at_the_first_failure_and_say_which():
 
 
 ABOUT = {"pod": {"about_pod", "pod_named", "_about", "preemptor"}, "node": {"about_node", "node"}}
-"""What may stand in a log line after these words."""
+"""The functions and variables whose values may follow these words in a log message."""
 
 
 def log_calls(path):
-    """Every log call of a module: its line, what it says, and what it says it of."""
+    """Yield the line, the message and the arguments of every log call in a module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and re.match(r"(log|logger)\.(?!isEnabled)", ast.unparse(node.func)):
             constants = [index for index, each in enumerate(node.args) if isinstance(each, ast.Constant)]
             if constants:
-                said = node.args[constants[0]].value
-                yield node.lineno, said, [ast.unparse(each) for each in node.args[constants[0] + 1 :]]
+                message = node.args[constants[0]].value
+                yield node.lineno, message, [ast.unparse(each) for each in node.args[constants[0] + 1 :]]
 
 
 @pytest.mark.parametrize("package", ["scheduling", "queue", "service", "extender"])
-def test_log_lines_about_pods_and_nodes_have_them_as_fields(package):
+def test_log_lines_pass_pods_and_nodes_as_fields(package):
     wrong = []
     for path in SOURCES:
         if package in path.parts:
-            for line, said, arguments in log_calls(path):
-                words = re.findall(r"(\w*) ?%[^%]", said)
+            for line, message, arguments in log_calls(path):
+                words = re.findall(r"(\w*) ?%[^%]", message)
                 for word, argument in zip(words, arguments, strict=False):
                     called = argument.partition("(")[0]
                     if word in ABOUT and called not in ABOUT[word]:

@@ -7,12 +7,9 @@ from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from itertools import cycle
 
-from bayplan.api.custom_objects import CustomObject, custom_kind
-from bayplan.api.kinds import NODE, POD, POD_GROUP
-from bayplan.api.labels import parse_field_selector, parse_label_selector
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import NODE, POD, POD_GROUP, custom_kind
 from bayplan.client import ApiError
-from bayplan.client.history import Scope
-from bayplan.client.in_process import InProcessClient
 from bayplan.config.loading import parse_configuration
 from bayplan.config.profiles import build_profile
 from bayplan.plugins.coscheduling.groups import (
@@ -22,8 +19,8 @@ from bayplan.plugins.coscheduling.groups import (
     POD_GROUPS,
 )
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client, stored
 
-_ALL_PODS = Scope(POD, None, parse_label_selector(""), parse_field_selector("", bool))
 _MOMENT = 0.01
 SETTLED = 30.0
 """Seconds after which nothing goes on any more: three times the longest backoff."""
@@ -70,16 +67,20 @@ class GangWorld:
                 groups = self.scheduler.state.objects[custom_kind(form)]
                 groups.set(f"default/{name}", CustomObject(metadata=metadata, spec={"minMember": least}))
             elif form != LIGHTWEIGHT_LABEL:
-                await self.client.create(POD_GROUP, {"metadata": metadata, "spec": spec})
+                await self.create(POD_GROUP, {"metadata": metadata, "spec": spec})
+
+    async def create(self, kind, document):
+        load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+        await asyncio.sleep(0)
 
     async def pass_time(self, seconds):
         await asyncio.sleep(seconds)
 
     async def add_node(self, name, cpu):
         room = {"cpu": str(cpu), "memory": "64Gi", "pods": "110"}
-        with suppress(ApiError):
+        if name not in {node["metadata"]["name"] for node in stored(self.client.server, NODE)}:
             metadata = {"name": name, "labels": {_RACK: rack_of(name)}}
-            await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room}})
+            await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
 
     async def fail_node(self, name):
         """The node is gone, and its pods with it, but for one that is being bound to it: nobody collects that here."""
@@ -104,11 +105,8 @@ class GangWorld:
 
     async def add_pod(self, name, cpu, labels=None, **spec):
         container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": str(cpu)}}}
-        with suppress(ApiError):
-            await self.client.create(
-                POD,
-                {"metadata": {"name": name, "labels": labels or {}}, "spec": {"containers": [container], **spec}},
-            )
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
+        await self.create(POD, {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
 
     async def delete_member(self, gang, index, *, at_leisure):
         """One member is gone; `at_leisure`: not while the scheduler decides about it, or has not heard of it yet."""
@@ -129,7 +127,7 @@ class GangWorld:
             await self.pass_time(_MOMENT)
 
     def pods(self):
-        return self.client.history.select(_ALL_PODS)
+        return stored(self.client.server, POD)
 
     def gang_of(self, pod):
         labels = pod["metadata"].get("labels") or {}
@@ -194,9 +192,8 @@ class GangWorld:
 
     def _evictions(self):
         """How many pods the scheduler has asked to be deleted: with their uid, which nobody else does here."""
-        return sum(
-            1 for each in self.client.requests if each.verb == "delete" and (each.document or {}).get("preconditions")
-        )
+        deletions = self.client.transport.sent("delete")
+        return sum("preconditions" in (each.document or {}) for each in deletions)
 
     def _racks_are_kept_to(self):
         for gang, form in self.forms.items():
@@ -205,8 +202,9 @@ class GangWorld:
 
     def _groups_say_what_came_of_them(self):
         """One that is placed says so for good; one that was tried and was not says why."""
+        groups = {group["metadata"]["name"]: group for group in stored(self.client.server, POD_GROUP)}
         for gang, (least, _, _) in self.gangs.items():
-            pod_group = self.client.history.get(POD_GROUP, "default", gang)
+            pod_group = groups.get(gang)
             if pod_group is None:
                 continue
             conditions = (pod_group.get("status") or {}).get("conditions") or ()
@@ -250,7 +248,7 @@ async def gang_world(gangs, plugins=PLUGINS):
     """A scheduler that knows its cluster and decides, on the loop's own time."""
     loop = asyncio.get_running_loop()
     profile = parse_configuration(configuration(plugins)).profiles[0]
-    async with InProcessClient() as client:
+    async with make_client(clock=loop) as client:
         scheduler = Scheduler(
             client,
             lambda handle: {profile.schedulerName: build_profile(profile, handle)},

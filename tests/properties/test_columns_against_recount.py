@@ -138,8 +138,8 @@ class Columns(RuleBasedStateMachine):
         assert nodes.label_in("zone", {zone})[row]
         assert nodes.unschedulable[row] == node.spec.unschedulable
         assert nodes.taints_where(bool)[row] == bool(node.spec.taints)
-        image = nodes.has_image("web:1")
-        assert bool(image is not None and image[row]) == bool(node.status.images)
+        image = nodes.table.images.get("web:1")
+        assert bool(image is not None and image.present[row]) == bool(node.status.images)
 
     @invariant()
     def domains_are_summed_as_a_recount_does(self):

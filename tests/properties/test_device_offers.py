@@ -1,4 +1,4 @@
-"""What is remembered of nodes' devices, against a plain search on every node, while the world changes at random."""
+"""Cached results of device searches equal those of uncached ones while the cluster changes at random."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.cel.selectors import Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.objects import convert
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
-from bayplan.cluster.device_slices import DeviceSlices, Slice
 from bayplan.cluster.state import ClusterState
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import Selectors
+from bayplan.devices.claims import allocation_of, results_of
+from bayplan.devices.slices import DeviceSlices, Slice
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, Search, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
@@ -69,7 +70,7 @@ def a_device(rng, number, place):
 
 
 def a_claim(rng, number):
-    """One of few shapes, so that answers are used again."""
+    """A claim of one of a few shapes, so that cached results are used."""
     shape = random.Random(rng.randint(0, 4))
     exactly = [{"deviceClassName": "any", "count": shape.randint(1, 2)} for _ in range(shape.randint(1, 2))]
     if shape.random() < 0.3:
@@ -109,7 +110,7 @@ class World:
         put(self.state, *known(document))
 
     def change(self):
-        """One thing changes."""
+        """Make one random change."""
         number = self.rng.randint(0, 5)
         match self.rng.randint(0, 6):
             case 0:
@@ -142,7 +143,7 @@ class World:
         ]
 
     def take(self):
-        """Some claim gets what a node has: in flight, or written at once."""
+        """Allocate a claim on a random node: in flight, or written at once."""
         claims, nodes = self.free()[:1], self.state.nodes
         positions = np.flatnonzero(nodes.live).tolist()
         if not claims or not positions:
@@ -162,7 +163,7 @@ class World:
             self.claims.set(f"default/{uid}", written)
 
     def taken(self):
-        """What is taken, counted anew."""
+        """The taken devices, counted from scratch."""
         store = type(self.claims)()
         for key, claim in self.claims.items():
             store.set(key, claim)
@@ -172,8 +173,8 @@ class World:
         return counted.taken()
 
 
-def plain_pools(slices, name, labels):
-    """The pools of a node, all that it learns of included. Its own slices count before those of several nodes."""
+def pools_of(slices, name, labels):
+    """All pools of a node. Its own slices come before those for several nodes."""
     newest = {}
     for each in slices:
         if not each.concerns(name, labels):
@@ -184,11 +185,11 @@ def plain_pools(slices, name, labels):
         elif each.generation == own[0].generation:
             own.append(each)
     pools = [_pool(pool, own, [each for each in slices if each.pool == pool]) for pool, own in newest.items()]
-    return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.waits_for_binding, pool.id))
+    return sorted((pool for pool in pools if pool is not None), key=lambda pool: (pool.has_binding_conditions, pool.id))
 
 
-def plain(world, claims):
-    """What a search on every node finds: devices, or why there are none."""
+def uncached(world, claims):
+    """The results of an uncached search on every node: devices, or the message."""
     slices = sorted(
         map(Slice, world.slices.values()),
         key=lambda each: (bool(each.counter_sets), not each.place.node_name, each.name),
@@ -204,7 +205,7 @@ def plain(world, claims):
     for position in np.flatnonzero(world.state.nodes.live).tolist():
         node = world.state.nodes.info(position)
         try:
-            pools = plain_pools(slices, node.name, node.labels)
+            pools = pools_of(slices, node.name, node.labels)
             granted = Search(supply, pools, node.name, node.labels, claims, lambda: None).run()
             results = None if granted is None else [allocation_result(each, node.name) for each in granted]
             found[node.name] = "cannot allocate all claims" if results is None else devices(results)
@@ -217,7 +218,7 @@ def devices(results):
     return [[(each.request, each.driver, each.device) for each in results_of(result)] for result in results]
 
 
-def remembered(world, claims):
+def cached(world, claims):
     nodes = world.state.nodes
     supply = world.offers.supply()
     rejections = world.offers.rejections(supply, claims, nodes)
@@ -231,12 +232,12 @@ def remembered(world, claims):
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, 2**32))
-def test_what_is_remembered_is_what_a_search_finds(seed):
+def test_cached_results_equal_uncached_ones(seed):
     rng = random.Random(seed)
     world = World(rng)
     for _ in range(12):
         for claims in [[claim] for claim in world.free()[:3]] + [world.free()[:2]]:
             if claims:
-                assert remembered(world, claims) == plain(world, claims)
+                assert cached(world, claims) == uncached(world, claims)
         world.change()
         assert world.allocations.taken().__dict__ == world.taken().__dict__

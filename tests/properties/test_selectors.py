@@ -7,9 +7,9 @@ import contextlib
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from bayplan.api.cel.costs import Meter
-from bayplan.api.cel.declarations import FUNCTIONS
-from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
+from bayplan.devices.cel.costs import Meter
+from bayplan.devices.cel.declarations import FUNCTIONS
+from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selector
 
 DEVICE = DeviceFacts.of(
     "d.org",

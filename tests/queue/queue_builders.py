@@ -13,7 +13,7 @@ from bayplan.queue import QueuedPod, QueueProfile, SchedulingQueue
 
 SCHEDULER = "test-scheduler"
 NODES = {"Fit": [EventHint(NODE_ADD)]}
-"""Whatever Fit turned down, a new node helps."""
+"""Fit registers new nodes."""
 
 
 def make_pod(
@@ -73,7 +73,7 @@ def skips(_pod: PodInfo, _old: object, _new: object) -> Hint:
 def fail(
     queue: SchedulingQueue, queued: QueuedPod, now: float, plugins: Iterable[str] = (), pending: Iterable[str] = ()
 ) -> object:
-    """An attempt fails: by an error where no plugin is named."""
+    """Return a pod after a failed attempt; without plugins, it failed with an error."""
     queued.clear_rejectors()
     queued.unschedulable_plugins, queued.pending_plugins = frozenset(plugins), frozenset(pending)
     return queue.add_unschedulable(queued, now)
@@ -82,7 +82,7 @@ def fail(
 def attempt(
     queue: SchedulingQueue, pod: PodInfo, now: float, plugins: Iterable[str] = (), pending: Iterable[str] = ()
 ) -> QueuedPod:
-    """Add a pod, try it, and give it back."""
+    """Add a pod, pop it, and return it."""
     queue.add(pod, now)
     queued = queue.pop(now)
     assert queued is not None
@@ -92,7 +92,7 @@ def attempt(
 
 
 def names(queue: SchedulingQueue, now: float) -> list[str]:
-    """Pop everything."""
+    """Pop all pods."""
     found = []
     while (queued := queue.pop(now)) is not None:
         found.append(queued.pod.name)
@@ -100,7 +100,7 @@ def names(queue: SchedulingQueue, now: float) -> list[str]:
 
 
 class Gate:
-    """A PreEnqueue plugin that holds back the pods whose label `gate` is its name."""
+    """A PreEnqueue plugin that gates pods whose label `gate` is its name."""
 
     def __init__(self, name: str = "Gate") -> None:
         self.name = name

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.feature("Requeueing: backoff, flushing and popping from
 @pytest.mark.parametrize(
     ("failures", "seconds"), [(0, 0), (1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (6, 10), (64, 10), (5000, 10)]
 )
-def test_backoff_doubles_up_to_its_maximum(failures, seconds):
+def test_backoff_doubles_up_to_the_maximum(failures, seconds):
     assert Backoff().duration(failures) == seconds
 
 
@@ -25,27 +25,27 @@ def test_backoff_doubles_up_to_its_maximum(failures, seconds):
         pytest.param(0.999, 1, 0, 2.0, id="late in the window"),
         pytest.param(1.0, 1, 0, 3.0, id="in the next window"),
         pytest.param(0.5, 3, 0, 5.0, id="third time"),
-        pytest.param(0.5, 3, 1, 2.0, id="errors count on their own"),
+        pytest.param(0.5, 3, 1, 2.0, id="errors are counted separately"),
         pytest.param(0.5, 0, 0, float("-inf"), id="never failed"),
     ],
 )
-def test_backoff_ends_with_its_window(failed_at, failures, errors, expiration):
+def test_backoff_expires_at_the_end_of_its_window(failed_at, failures, errors, expiration):
     queued = QueuedPod(make_pod("a"), failed_at, unschedulable_count=failures, consecutive_errors=errors)
     assert Backoff().expiration(queued) == expiration
 
 
-def test_short_backoffs_have_short_windows():
+def test_short_backoff_has_a_short_window():
     queued = QueuedPod(make_pod("a"), 0.0, unschedulable_count=1)
     assert Backoff(initial=0.01, maximum=0.1).expiration(queued) == pytest.approx(0.02)
 
 
-def test_without_a_maximum_there_is_no_backoff():
+def test_maximum_of_zero_disables_backoff():
     queue = make_queue(NODES, max_backoff=0)
     queued = attempt(queue, make_pod("a"), 0)
     assert queued.place is Place.ACTIVE
 
 
-def test_an_error_backs_off_and_a_refusal_resets_its_count():
+def test_rejection_resets_the_count_of_errors():
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0)
     assert (queued.consecutive_errors, queued.unschedulable_count) == (1, 0)
@@ -57,7 +57,7 @@ def test_an_error_backs_off_and_a_refusal_resets_its_count():
     assert (queued.consecutive_errors, queued.unschedulable_count) == (0, 1)
 
 
-def test_each_refusal_makes_the_pod_wait_longer():
+def test_each_rejection_lengthens_the_backoff():
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0, ["Fit"])
     waits = []
@@ -73,7 +73,7 @@ def test_each_refusal_makes_the_pod_wait_longer():
     assert waits == [3, 9, 11, 11]
 
 
-def test_pods_of_one_window_come_back_in_the_order_of_the_queue():
+def test_pods_of_one_window_are_popped_in_queue_order():
     queue = make_queue(NODES)
     low = attempt(queue, make_pod("low", priority=1), 0.1, ["Fit"])
     high = attempt(queue, make_pod("high", priority=9), 0.6, ["Fit"])
@@ -82,7 +82,7 @@ def test_pods_of_one_window_come_back_in_the_order_of_the_queue():
     assert names(queue, 0.8) == ["high", "low"]
 
 
-def test_backoff_is_cut_short_when_nothing_else_is_active():
+def test_rejected_pod_is_popped_early_if_no_pod_is_active():
     queue = make_queue(NODES)
     attempt(queue, make_pod("a", priority=9), 0, ["Fit"])
     queue.move_on_event(NODE_ADD, None, None, 0)
@@ -92,7 +92,7 @@ def test_backoff_is_cut_short_when_nothing_else_is_active():
     assert queue.pop(0).pod.name == "a"
 
 
-def test_backoff_after_an_error_is_never_cut_short():
+def test_failed_pod_is_never_popped_early():
     queue = make_queue(NODES)
     attempt(queue, make_pod("a"), 0)
     assert queue.pop(1.9) is None
@@ -100,17 +100,17 @@ def test_backoff_after_an_error_is_never_cut_short():
     assert queue.pop(2.0).pod.name == "a"
 
 
-def test_a_completed_backoff_competes_with_active_pods():
+def test_expired_backoff_competes_with_active_pods():
     queue = make_queue(NODES)
     attempt(queue, make_pod("a", priority=9), 0)
     queue.add(make_pod("b"), 1)
     assert names(queue, 2) == ["a", "b"]
 
 
-# Waiting too long
+# Unschedulable timeout
 
 
-def test_after_five_minutes_an_unschedulable_pod_is_tried_again():
+def test_unschedulable_pod_is_requeued_after_five_minutes():
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 7, ["Fit"])
     assert queue.next_wakeup(8) == 307
@@ -121,14 +121,14 @@ def test_after_five_minutes_an_unschedulable_pod_is_tried_again():
     assert not queued.was_flushed
 
 
-def test_a_gated_pod_waits_for_as_long_as_it_takes():
+def test_gated_pod_is_never_flushed():
     queue, queued = pod_in("gated")
     assert queue.next_wakeup(0) is None
     assert queue.pop(10_000) is None
     assert queued.place is Place.GATED
 
 
-def test_a_flush_also_helps_the_pods_in_flight():
+def test_flush_is_recorded_for_pods_in_flight():
     queue = make_queue(NODES)
     attempt(queue, make_pod("a"), 0, ["Fit"])
     queue.add(make_pod("b"), 1)

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.feature("Requeueing: events, hints, updates, activation
     ("now", "expected"),
     [pytest.param(0.5, Place.BACKOFF, id="backoff not over"), pytest.param(2.0, Place.ACTIVE, id="backoff over")],
 )
-def test_an_event_that_helps_moves_a_pod(now, expected):
+def test_helpful_event_requeues_the_pod(now, expected):
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0, ["Fit"])
     assert queue.move_on_event(NODE_ADD, None, "node", now) == 1
     assert queued.place is expected
 
 
-def test_an_event_that_a_pending_plugin_waits_for_skips_the_backoff():
+def test_event_of_a_pending_plugin_skips_the_backoff():
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0, pending=["Fit"])
     queue.move_on_event(NODE_ADD, None, "node", 0.1)
@@ -37,7 +37,7 @@ def test_an_event_that_a_pending_plugin_waits_for_skips_the_backoff():
 @pytest.mark.parametrize(
     ("registered", "happened", "moves"),
     [
-        pytest.param(NODE_ADD, NODE_ADD, True, id="the very event"),
+        pytest.param(NODE_ADD, NODE_ADD, True, id="same event"),
         pytest.param(NODE_ADD, NODE_DELETE, False, id="another action"),
         pytest.param(NODE_ADD, ASSIGNED_POD_ADD, False, id="another kind"),
         pytest.param(
@@ -50,13 +50,13 @@ def test_an_event_that_a_pending_plugin_waits_for_skips_the_backoff():
             ClusterEvent(POD, Action.UPDATE),
             ClusterEvent(POD, Action.UPDATE_POD_LABEL),
             True,
-            id="a particular update is an update",
+            id="specific update matches the general one",
         ),
         pytest.param(
             ClusterEvent(POD, Action.UPDATE_POD_LABEL),
             UNSCHEDULED_POD_UPDATE,
             False,
-            id="a general update is no particular one",
+            id="general update does not match a specific one",
         ),
         pytest.param(ClusterEvent("*", Action.ALL), ASSIGNED_POD_DELETE, True, id="all events"),
         pytest.param(
@@ -66,17 +66,17 @@ def test_an_event_that_a_pending_plugin_waits_for_skips_the_backoff():
             ClusterEvent(NODE, Action.UPDATE_NODE_LABEL),
             ClusterEvent(NODE, Action.UPDATE_NODE_TAINT),
             False,
-            id="changed labels do not",
+            id="new nodes do not include changed labels",
         ),
     ],
 )
-def test_only_registered_events_move_a_pod(registered, happened, moves):
+def test_only_registered_events_requeue_a_pod(registered, happened, moves):
     queue = make_queue({"Fit": [EventHint(registered)]})
     attempt(queue, make_pod("a"), 0, ["Fit"])
     assert queue.move_on_event(happened, "old", "new", 100) == moves
 
 
-def test_hints_are_asked_only_where_the_plugin_turned_the_pod_down_and_registered_the_event():
+def test_hints_are_called_only_for_rejecting_plugins_and_registered_events():
     asked = []
 
     def recording(plugin):
@@ -96,7 +96,7 @@ def test_hints_are_asked_only_where_the_plugin_turned_the_pod_down_and_registere
     assert sorted(asked) == [("Fit", "a", None, "node"), ("Fit", "c", None, "node")]
 
 
-def test_a_condition_narrows_the_pods_that_an_event_may_move():
+def test_only_restricts_the_pods_that_an_event_requeues():
     queue = make_queue(NODES)
     attempt(queue, make_pod("a", priority=1), 0, ["Fit"])
     attempt(queue, make_pod("b", priority=5), 0, ["Fit"])
@@ -105,9 +105,9 @@ def test_a_condition_narrows_the_pods_that_an_event_may_move():
 
 
 @pytest.mark.parametrize(
-    "answer", [pytest.param(ZeroDivisionError, id="raises"), pytest.param(None, id="answers nonsense")]
+    "answer", [pytest.param(ZeroDivisionError, id="raises"), pytest.param(None, id="invalid result")]
 )
-def test_a_hint_that_fails_counts_as_help_and_is_named(answer, caplog):
+def test_failing_hint_requeues_the_pod_and_is_logged(answer, caplog):
     def hint(*_):
         if answer is not None:
             raise answer
@@ -122,21 +122,24 @@ def test_a_hint_that_fails_counts_as_help_and_is_named(answer, caplog):
     assert "ns/a" in caplog.text
 
 
-# Updates of waiting pods
+# Updates of pending pods
 
 
 @pytest.mark.parametrize(
     ("event", "hint", "changed", "expected"),
     [
-        pytest.param(Action.UPDATE_POD_LABEL, queues, {"labels": {"x": "y"}}, Place.ACTIVE, id="labels, hint says yes"),
-        pytest.param(Action.UPDATE_POD_LABEL, skips, {"labels": {"x": "y"}}, Place.UNSCHEDULABLE, id="hint says no"),
+        pytest.param(Action.UPDATE_POD_LABEL, queues, {"labels": {"x": "y"}}, Place.ACTIVE, id="labels, hint queues"),
+        pytest.param(
+            Action.UPDATE_POD_LABEL, skips, {"labels": {"x": "y"}}, Place.UNSCHEDULABLE, id="labels, hint skips"
+        ),
         pytest.param(Action.UPDATE_POD_LABEL, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="another change"),
         pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "500m"}, Place.ACTIVE, id="scaled down"),
         pytest.param(Action.UPDATE_POD_SCALE_DOWN, queues, {"cpu": "2"}, Place.UNSCHEDULABLE, id="scaled up"),
-        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.ACTIVE, id="any update"),
+        pytest.param(Action.UPDATE, queues, {"cpu": "2"}, Place.ACTIVE, id="any update"),
+        pytest.param(Action.UPDATE, queues, {"nominated": "n1"}, Place.UNSCHEDULABLE, id="only status"),
     ],
 )
-def test_an_update_moves_an_unschedulable_pod_when_a_hint_says_so(event, hint, changed, expected):
+def test_update_requeues_an_unschedulable_pod_if_a_hint_agrees(event, hint, changed, expected):
     queue = make_queue({"Fit": [EventHint(ClusterEvent(POD, event), hint)]})
     queued = attempt(queue, make_pod("a"), 0, ["Fit"])
     queue.update(None, make_pod("a", version="2", **changed), 50)
@@ -144,27 +147,27 @@ def test_an_update_moves_an_unschedulable_pod_when_a_hint_says_so(event, hint, c
     assert queued.pod.resource_version == "2"
 
 
-def test_an_update_that_helps_waits_for_the_backoff():
+def test_helpful_update_respects_the_backoff():
     queue, queued = pod_in("unschedulable")
     queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0.5)
     assert queued.place is Place.BACKOFF
 
 
 @pytest.mark.parametrize("place", ["active", "backoff"])
-def test_an_update_leaves_pods_that_will_be_popped_where_they_are(place):
+def test_update_keeps_the_place_of_poppable_pods(place):
     queue, queued = pod_in(place)
     queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0.5)
     assert queued.place.value == place
     assert queued.pod.labels == {"x": "y"}
 
 
-def test_the_same_version_again_changes_nothing():
+def test_repeated_version_is_ignored():
     queue, queued = pod_in("unschedulable")
     queue.update(None, make_pod("a", labels={"x": "y"}), 50)
     assert queued.place is Place.UNSCHEDULABLE
 
 
-def test_an_update_during_the_attempt_counts_when_the_pod_comes_back():
+def test_update_during_the_attempt_is_evaluated_on_return():
     queue, queued = pod_in("in-flight")
     queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0)
     assert fail(queue, queued, 1, ["Fit"]) is Place.BACKOFF
@@ -189,7 +192,7 @@ def test_activate(place, activated, expected):
     assert queued.place is expected
 
 
-def test_a_pod_activated_in_flight_is_tried_again_and_no_other():
+def test_activating_a_pod_in_flight_requeues_only_that_pod():
     queue = make_queue(NODES)
     for name in "ab":
         queue.add(make_pod(name), 0)
@@ -202,7 +205,7 @@ def test_a_pod_activated_in_flight_is_tried_again_and_no_other():
 # Nominations
 
 
-def test_a_nomination_follows_the_pod():
+def test_nomination_follows_the_pod():
     queue = make_queue(NODES)
     queue.add(make_pod("a", nominated="n1"), 0)
     assert queue.nominations.node_of("uid-a") == "n1"
@@ -212,7 +215,7 @@ def test_a_nomination_follows_the_pod():
     assert queue.nominations.node_of("uid-a") is None
 
 
-def test_a_gated_pod_takes_no_place():
+def test_gated_pod_is_not_nominated():
     queue, _ = pod_in("gated", nominated="n1")
     assert queue.nominations.node_of("uid-a") is None
 
@@ -229,7 +232,7 @@ def test_a_gated_pod_takes_no_place():
         ),
     ],
 )
-def test_the_end_of_a_nomination_helps_pods_of_no_higher_priority(ends):
+def test_end_of_a_nomination_requeues_pods_of_equal_or_lower_priority(ends):
     queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
     preemptor = attempt(queue, make_pod("p", priority=5, nominated="n1"), 0)
     lower = attempt(queue, make_pod("lower", priority=5), 0, ["Fit"])
@@ -239,7 +242,7 @@ def test_the_end_of_a_nomination_helps_pods_of_no_higher_priority(ends):
     assert higher.place is Place.UNSCHEDULABLE
 
 
-def test_a_pod_bound_by_somebody_ends_no_nomination_for_others():
+def test_pod_bound_elsewhere_requeues_no_others():
     queue = make_queue({"Fit": [EventHint(ASSIGNED_POD_DELETE)]})
     preemptor = attempt(queue, make_pod("p", priority=5, nominated="n1"), 0)
     lower = attempt(queue, make_pod("lower"), 0, ["Fit"])

@@ -21,7 +21,7 @@ def _gated_queue(**hints):
     return make_queue(hints, pre_enqueue=[gate]), gate
 
 
-def test_a_gated_pod_is_not_popped_and_says_why():
+def test_gated_pod_is_not_popped_and_has_a_message():
     queue, _ = _gated_queue()
     queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
     assert queue.pop(0) is None
@@ -33,11 +33,11 @@ def test_a_gated_pod_is_not_popped_and_says_why():
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
-        pytest.param({}, Place.ACTIVE, id="let go"),
-        pytest.param({"gate": "Gate", "x": "y"}, Place.GATED, id="still held back"),
+        pytest.param({}, Place.ACTIVE, id="released"),
+        pytest.param({"gate": "Gate", "x": "y"}, Place.GATED, id="still gated"),
     ],
 )
-def test_an_update_of_what_the_gate_looks_at_asks_again(labels, expected):
+def test_update_runs_the_gating_plugin_again(labels, expected):
     queue, _ = _gated_queue()
     queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
     queue.update(None, make_pod("a", version="2", labels=labels), 5)
@@ -55,7 +55,7 @@ def test_an_update_of_what_the_gate_looks_at_asks_again(labels, expected):
         pytest.param(UNSCHEDULED_POD_UPDATE, False, id="registered by another plugin"),
     ],
 )
-def test_only_the_gating_plugins_events_ask_again(event, asks):
+def test_only_events_of_the_gating_plugin_run_it_again(event, asks):
     queue, gate = _gated_queue(Gate=[EventHint(NODE_ADD)], Fit=[EventHint(UNSCHEDULED_POD_UPDATE)])
     queue.add(make_pod("a", labels={"gate": "Gate"}), 0)
     gate.asked.clear()
@@ -63,7 +63,7 @@ def test_only_the_gating_plugins_events_ask_again(event, asks):
     assert gate.asked == (["a"] if asks else [])
 
 
-def test_gates_are_asked_in_order_and_the_one_that_held_the_pod_first():
+def test_gates_run_in_order_starting_with_the_gating_plugin():
     one, two = Gate("One"), Gate("Two")
     queue = make_queue({"One": [EventHint(LABEL)], "Two": [EventHint(LABEL)]}, pre_enqueue=[one, two])
     queue.add(make_pod("a", labels={"gate": "Two"}), 0)
@@ -85,7 +85,7 @@ def test_gates_are_asked_in_order_and_the_one_that_held_the_pod_first():
         pytest.param(["Fit"], lambda queue, _: queue.flush(400), id="flushed"),
     ],
 )
-def test_a_pod_can_be_held_back_on_every_way_out_of_unschedulable(prepare, move):
+def test_pod_can_be_gated_whenever_it_leaves_unschedulable(prepare, move):
     queue, gate = _gated_queue()
     queued = attempt(queue, make_pod("a"), 0, prepare)
     gate.pre_enqueue = lambda _: "not now"
@@ -97,7 +97,7 @@ def test_a_pod_can_be_held_back_on_every_way_out_of_unschedulable(prepare, move)
     assert queued.place is Place.ACTIVE
 
 
-def test_a_pod_can_be_held_back_when_its_attempt_failed():
+def test_pod_can_be_gated_after_a_failed_attempt():
     queue, gate = _gated_queue()
     queue.add(make_pod("a"), 0)
     queued = queue.pop(0)
@@ -106,7 +106,7 @@ def test_a_pod_can_be_held_back_when_its_attempt_failed():
     assert queue.next_wakeup(1) is None
 
 
-def test_leaving_backoff_does_not_ask_again():
+def test_leaving_backoff_runs_no_gates():
     queue, gate = _gated_queue()
     attempt(queue, make_pod("a"), 0)
     gate.asked.clear()
@@ -121,11 +121,11 @@ def test_leaving_backoff_does_not_ask_again():
         pytest.param(Status.unresolvable("never"), "never", id="unresolvable"),
         pytest.param(Status.error("broken"), "broken", id="an error"),
         pytest.param("because", "because", id="a reason"),
-        pytest.param(42, "expected None, a reason (str) or a Status", id="nonsense"),
+        pytest.param(42, "expected None, a reason (str) or a Status", id="invalid result"),
         pytest.param(ZeroDivisionError("oops"), "ZeroDivisionError: oops", id="raises"),
     ],
 )
-def test_what_a_pre_enqueue_may_answer(answer, message, caplog):
+def test_pre_enqueue_result_gates_the_pod(answer, message, caplog):
     queue, gate = _gated_queue()
 
     def pre_enqueue(_):
@@ -143,14 +143,14 @@ def test_what_a_pre_enqueue_may_answer(answer, message, caplog):
         assert "Gate" in caplog.text
 
 
-def test_success_may_be_spelled_out():
+def test_pre_enqueue_may_return_a_success_status():
     queue, gate = _gated_queue()
     gate.pre_enqueue = lambda _: Status(Code.SUCCESS)
     queue.add(make_pod("a"), 0)
     assert names(queue, 0) == ["a"]
 
 
-def test_an_event_that_concerns_every_pod_moves_those_that_no_gate_holds():
+def test_event_for_every_pod_requeues_ungated_pods():
     queue, _ = _gated_queue()
     queue.add(make_pod("gated", labels={"gate": "Gate"}), 0)
     attempt(queue, make_pod("a"), 0, ["Fit"])

@@ -1,4 +1,4 @@
-"""The queue against a naive model that remembers everything: no pod lost, none there twice, no event missed."""
+"""Compares the queue with a naive model: no pod is lost or duplicated, and no event is missed."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ LABEL = ClusterEvent(POD, Action.UPDATE_POD_LABEL)
 
 
 def _wanted(pod, _old, new):
-    """Objects are lists of the pods that they help."""
+    """The object of an event lists the pods that it makes schedulable."""
     return Hint.QUEUE if pod.name in new else Hint.SKIP
 
 
@@ -42,7 +42,7 @@ HINTS = {
 
 @dataclass
 class Model:
-    """What a pod's history says about it, written down in full."""
+    """The full history of a pod."""
 
     pod: PodInfo
     queued: QueuedPod | None = None
@@ -156,7 +156,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @staticmethod
     def _helped(pod, plugins, event, old, new):
-        """Plainly: does any of the plugins have a hint for this event that says yes?"""
+        """Whether any of the plugins has a hint for this event that queues the pod."""
         return event == "flush" or any(
             registered.event.matches(event) and registered.hint(pod, old, new) is Hint.QUEUE
             for plugin in plugins
@@ -201,7 +201,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert place is Place.ACTIVE or (place is Place.GATED and "gate" in pod.labels)
 
     @invariant()
-    def every_pod_is_in_exactly_one_place(self):
+    def each_pod_is_in_exactly_one_place(self):
         queue = self.queue
         places = {
             Place.ACTIVE: list(queue._active),
@@ -223,7 +223,7 @@ class QueueMachine(RuleBasedStateMachine):
         )
 
     @invariant()
-    def the_wakeup_is_neither_late_nor_endless(self):
+    def next_wakeup_is_neither_late_nor_endless(self):
         wakeup = self.queue.next_wakeup(self.now)
         pending = self.queue.pending_pods()
         if pending.active or pending.backoff or pending.unschedulable:
@@ -233,12 +233,12 @@ class QueueMachine(RuleBasedStateMachine):
             assert wakeup is None
 
     @invariant()
-    def no_event_is_kept_for_nobody(self):
+    def no_unneeded_event_is_kept(self):
         if not self._in_flight():
-            assert self.queue._in_flight.event_count == 0
+            assert not self.queue._in_flight.event_labels()
 
     def teardown(self):
-        """Time alone brings every pod back that no gate holds."""
+        """Eventually, every ungated pod is popped without further events."""
         for model in self._in_flight():
             fail(self.queue, model.queued, self.now, ["Mute"])
         held = {queued.pod.name for queued in self.queue if queued.place is Place.GATED}

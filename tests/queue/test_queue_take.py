@@ -1,4 +1,4 @@
-"""Pods that are taken out of their turn."""
+"""Taking specific pods out of the queue."""
 
 import pytest
 from queue_builders import counts, fail, make_pod, make_queue, names, pod_in
@@ -7,7 +7,7 @@ from bayplan.queue import Place
 
 
 @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable"])
-def test_a_pod_is_taken_wherever_it_waits(place):
+def test_take_removes_a_pod_from_any_place(place):
     queue, queued = pod_in(place)
     attempts = queued.attempts
     assert queue.take("uid-a", 0) is queued
@@ -18,14 +18,14 @@ def test_a_pod_is_taken_wherever_it_waits(place):
     assert queued.place is Place.UNSCHEDULABLE
 
 
-def test_a_pod_that_is_held_back_is_not_taken():
+def test_take_returns_none_for_a_gated_pod():
     queue, queued = pod_in("gated")
     assert queue.take("uid-a", 0) is None
     assert queued.place is Place.GATED
 
 
 class LateGate:
-    """Closes after the pod has come in."""
+    """Gates a pod after it has been queued."""
 
     name = "Gate"
     closed = False
@@ -34,7 +34,7 @@ class LateGate:
         return "closed" if self.closed else None
 
 
-def test_a_pod_that_waits_is_asked_about_once_more():
+def test_take_runs_the_gates_again():
     gate = LateGate()
     queue = make_queue({"Fit": []}, pre_enqueue=[gate])
     queue.add(make_pod("a"), 0)
@@ -45,14 +45,14 @@ def test_a_pod_that_waits_is_asked_about_once_more():
     assert queued.place is Place.GATED
 
 
-def test_a_pod_in_flight_or_unknown_is_not_taken():
+def test_take_returns_none_for_an_unknown_pod_or_one_in_flight():
     queue, _ = pod_in("active")
     assert queue.take("uid-x", 0) is None
     queue.pop(0)
     assert queue.take("uid-a", 0) is None
 
 
-def test_the_others_keep_their_turns():
+def test_take_keeps_the_order_of_other_pods():
     queue = make_queue()
     for name in "abc":
         queue.add(make_pod(name), 0)

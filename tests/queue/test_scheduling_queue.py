@@ -13,19 +13,19 @@ from bayplan.queue import Place, QueueProfile, SchedulingQueue
     ("pods", "expected"),
     [
         pytest.param([("a", 0, 1), ("b", 5, 2), ("c", 9, 3)], "cba", id="higher priority first"),
-        pytest.param([("a", 0, 3), ("b", 0, 1), ("c", 0, 2)], "bca", id="then who came first"),
-        pytest.param([("a", 0, 1), ("b", 0, 1), ("c", 0, 1)], "abc", id="then the order of arrival"),
+        pytest.param([("a", 0, 3), ("b", 0, 1), ("c", 0, 2)], "bca", id="then time of arrival"),
+        pytest.param([("a", 0, 1), ("b", 0, 1), ("c", 0, 1)], "abc", id="then insertion order"),
         pytest.param([("a", -5, 1), ("b", 0, 2), ("c", 2**31 - 1, 3)], "cba", id="extremes"),
     ],
 )
-def test_pods_are_popped_in_the_order_of_the_sort_key(pods, expected):
+def test_pods_are_popped_in_sort_key_order(pods, expected):
     queue = make_queue()
     for name, priority, now in pods:
         queue.add(make_pod(name, priority=priority), now)
     assert "".join(names(queue, 10)) == expected
 
 
-def test_an_update_does_not_cost_a_pod_its_turn():
+def test_update_keeps_the_position_of_a_pod():
     queue = make_queue()
     for name in "ab":
         queue.add(make_pod(name), 0)
@@ -34,7 +34,7 @@ def test_an_update_does_not_cost_a_pod_its_turn():
     assert (queued.pod.name, queued.pod.labels) == ("a", {"x": "y"})
 
 
-def test_a_changed_key_changes_the_turn():
+def test_changed_sort_key_changes_the_position():
     queue = make_queue(sort_key=lambda pod, _: pod.labels.get("order", ""))
     queue.add(make_pod("a", labels={"order": "1"}), 0)
     queue.add(make_pod("b", labels={"order": "2"}), 0)
@@ -42,7 +42,7 @@ def test_a_changed_key_changes_the_turn():
     assert names(queue, 0) == ["b", "a"]
 
 
-def test_a_pod_that_the_queue_sort_fails_for_comes_last(caplog):
+def test_pod_whose_queue_sort_fails_is_popped_last(caplog):
     def sort_key(pod, _):
         return int(pod.labels["order"])
 
@@ -53,38 +53,38 @@ def test_a_pod_that_the_queue_sort_fails_for_comes_last(caplog):
     assert "QueueSort plugin failed for pod ns/a" in caplog.text
 
 
-# What comes in
+# Adding pods
 
 
 @pytest.mark.parametrize(
     "foreign",
     [
         pytest.param(make_pod("a", node="n1"), id="bound"),
-        pytest.param(make_pod("a", phase="Succeeded"), id="finished"),
-        pytest.param(make_pod("a", scheduler="somebody-else"), id="of another scheduler"),
+        pytest.param(make_pod("a", phase="Succeeded"), id="terminated"),
+        pytest.param(make_pod("a", scheduler="other-scheduler"), id="of another scheduler"),
     ],
 )
-def test_pods_that_need_no_decision_do_not_come_in(foreign):
+def test_pods_that_need_no_scheduling_are_ignored(foreign):
     queue = make_queue()
     queue.add(foreign, 0)
     queue.update(None, foreign, 0)
     assert len(queue) == 0
 
 
-def test_a_pod_added_twice_is_there_once():
+def test_pod_added_twice_is_queued_once():
     queue = make_queue()
     queue.add(make_pod("a"), 0)
     queue.add(make_pod("a", version="2"), 1)
     assert names(queue, 2) == ["a"]
 
 
-def test_a_pod_first_heard_of_by_an_update_is_added():
+def test_update_of_an_unknown_pod_adds_it():
     queue = make_queue()
     queue.update(make_pod("a"), make_pod("a", version="2"), 0)
     assert names(queue, 0) == ["a"]
 
 
-def test_a_pod_of_the_same_name_with_another_uid_is_another_pod():
+def test_same_name_with_another_uid_is_another_pod():
     queue = make_queue()
     queue.add(make_pod("a"), 0)
     popped = queue.pop(0)
@@ -96,7 +96,7 @@ def test_a_pod_of_the_same_name_with_another_uid_is_another_pod():
     assert queue.pop(2).uid == "uid-of-the-next"
 
 
-def test_attempts_are_counted_and_the_first_one_is_timed():
+def test_attempts_and_time_of_the_first_one_are_recorded():
     queue = make_queue()
     queued = attempt(queue, make_pod("a"), 5)
     assert (queued.attempts, queued.initial_attempt_at) == (1, 5)
@@ -104,26 +104,26 @@ def test_attempts_are_counted_and_the_first_one_is_timed():
     assert (queued.attempts, queued.initial_attempt_at, queued.queued_at) == (2, 5, 5)
 
 
-# Back from an attempt
+# Returning after an attempt
 
 
 @pytest.mark.parametrize(
     ("plugins", "pending", "event", "expected"),
     [
-        pytest.param([], [], None, Place.BACKOFF, id="an error is tried again after a backoff"),
-        pytest.param(["Fit"], [], None, Place.UNSCHEDULABLE, id="turned down, nothing happened"),
-        pytest.param(["Fit"], [], NODE_ADD, Place.BACKOFF, id="turned down, a helpful event meanwhile"),
-        pytest.param(["Fit"], [], NODE_DELETE, Place.UNSCHEDULABLE, id="turned down, a useless event meanwhile"),
-        pytest.param(["Deaf"], [], NODE_ADD, Place.UNSCHEDULABLE, id="the hint says no"),
-        pytest.param(["Deaf", "Fit"], [], NODE_ADD, Place.BACKOFF, id="one of two hints says yes"),
-        pytest.param([], ["Fit"], NODE_ADD, Place.ACTIVE, id="what a pending plugin waits for has come"),
-        pytest.param(["Fit"], ["Deaf"], NODE_ADD, Place.BACKOFF, id="not what the pending plugin waits for"),
-        pytest.param(["Deaf"], ["Fit"], NODE_ADD, Place.ACTIVE, id="pending beats all others"),
-        pytest.param(["Nobody"], [], NODE_ADD, Place.BACKOFF, id="an unknown name is helped by any event"),
-        pytest.param(["Mute"], [], NODE_ADD, Place.UNSCHEDULABLE, id="a plugin without events is helped by none"),
+        pytest.param([], [], None, Place.BACKOFF, id="error: backoff"),
+        pytest.param(["Fit"], [], None, Place.UNSCHEDULABLE, id="rejected, no event"),
+        pytest.param(["Fit"], [], NODE_ADD, Place.BACKOFF, id="rejected, helpful event during the attempt"),
+        pytest.param(["Fit"], [], NODE_DELETE, Place.UNSCHEDULABLE, id="rejected, other event during the attempt"),
+        pytest.param(["Deaf"], [], NODE_ADD, Place.UNSCHEDULABLE, id="hint skips"),
+        pytest.param(["Deaf", "Fit"], [], NODE_ADD, Place.BACKOFF, id="one of two hints queues"),
+        pytest.param([], ["Fit"], NODE_ADD, Place.ACTIVE, id="event of a pending plugin"),
+        pytest.param(["Fit"], ["Deaf"], NODE_ADD, Place.BACKOFF, id="event of another plugin"),
+        pytest.param(["Deaf"], ["Fit"], NODE_ADD, Place.ACTIVE, id="pending plugin takes precedence"),
+        pytest.param(["Unknown"], [], NODE_ADD, Place.BACKOFF, id="unknown rejector: any event requeues"),
+        pytest.param(["Mute"], [], NODE_ADD, Place.UNSCHEDULABLE, id="plugin without events: no event requeues"),
     ],
 )
-def test_where_a_pod_goes_after_a_failed_attempt(plugins, pending, event, expected):
+def test_place_after_a_failed_attempt(plugins, pending, event, expected):
     queue = make_queue({"Fit": [EventHint(NODE_ADD)], "Deaf": [EventHint(NODE_ADD, skips)], "Mute": []})
     queue.add(make_pod("a"), 0)
     queued = queue.pop(0)
@@ -137,12 +137,12 @@ def test_where_a_pod_goes_after_a_failed_attempt(plugins, pending, event, expect
 @pytest.mark.parametrize(
     ("events", "expected"),
     [
-        pytest.param([NODE_ADD, ASSIGNED_POD_DELETE], Place.ACTIVE, id="what is pending comes last"),
-        pytest.param([ASSIGNED_POD_DELETE, NODE_ADD], Place.ACTIVE, id="what is pending comes first"),
-        pytest.param([NODE_ADD, NODE_DELETE], Place.BACKOFF, id="what is pending does not come"),
+        pytest.param([NODE_ADD, ASSIGNED_POD_DELETE], Place.ACTIVE, id="event of the pending plugin last"),
+        pytest.param([ASSIGNED_POD_DELETE, NODE_ADD], Place.ACTIVE, id="event of the pending plugin first"),
+        pytest.param([NODE_ADD, NODE_DELETE], Place.BACKOFF, id="no event of the pending plugin"),
     ],
 )
-def test_all_events_of_an_attempt_are_looked_at_for_a_pending_plugin(events, expected):
+def test_all_events_of_an_attempt_are_evaluated_for_a_pending_plugin(events, expected):
     queue = make_queue({"Fit": [EventHint(NODE_ADD)], "Claims": [EventHint(ASSIGNED_POD_DELETE)]})
     queue.add(make_pod("a"), 0)
     queued = queue.pop(0)
@@ -151,7 +151,7 @@ def test_all_events_of_an_attempt_are_looked_at_for_a_pending_plugin(events, exp
     assert fail(queue, queued, 1, ["Fit"], ["Claims"]) is expected
 
 
-def test_events_before_the_attempt_and_after_the_end_of_recording_do_not_count():
+def test_events_before_the_attempt_and_after_recording_are_ignored():
     queue = make_queue(NODES)
     queue.add(make_pod("other"), 0)
     queue.pop(0)
@@ -161,7 +161,7 @@ def test_events_before_the_attempt_and_after_the_end_of_recording_do_not_count()
     assert fail(queue, queued, 1, ["Fit"]) is Place.UNSCHEDULABLE
 
 
-def test_a_pod_turned_down_after_recording_stopped_is_tried_again():
+def test_pod_rejected_after_recording_stopped_is_retried():
     queue = make_queue(NODES)
     queue.add(make_pod("a"), 0)
     queued = queue.pop(0)
@@ -169,7 +169,7 @@ def test_a_pod_turned_down_after_recording_stopped_is_tried_again():
     assert fail(queue, queued, 1, ["Fit"]) is Place.BACKOFF
 
 
-def test_a_pod_given_back_after_done_is_not_lost():
+def test_pod_returned_after_done_is_not_lost():
     queue = make_queue(NODES)
     queue.add(make_pod("a"), 0)
     queued = queue.pop(0)
@@ -179,7 +179,7 @@ def test_a_pod_given_back_after_done_is_not_lost():
     assert names(queue, 100) == ["a"]
 
 
-def test_a_pod_given_back_twice_is_there_once():
+def test_pod_returned_twice_is_queued_once():
     queue = make_queue(NODES)
     queued = attempt(queue, make_pod("a"), 0, ["Fit"])
     assert queue.add_unschedulable(queued, 1) is Place.UNSCHEDULABLE
@@ -191,17 +191,17 @@ def test_a_pod_given_back_twice_is_there_once():
     "goes",
     [
         pytest.param(lambda queue, pod: queue.delete(pod, 0), id="deleted"),
-        pytest.param(lambda queue, pod: queue.remove(pod.uid), id="bound by somebody"),
+        pytest.param(lambda queue, pod: queue.remove(pod.uid), id="bound by another scheduler"),
         pytest.param(
             lambda queue, pod: queue.update(pod, make_pod("a", version="2", node="n1"), 0), id="seen on a node"
         ),
         pytest.param(
-            lambda queue, pod: queue.update(pod, make_pod("a", version="2", phase="Failed"), 0), id="seen finished"
+            lambda queue, pod: queue.update(pod, make_pod("a", version="2", phase="Failed"), 0), id="seen terminated"
         ),
     ],
 )
 @pytest.mark.parametrize("place", ["active", "backoff", "unschedulable", "gated", "in-flight"])
-def test_a_pod_that_has_gone_does_not_come_back(place, goes):
+def test_deleted_pod_does_not_return(place, goes):
     queue, queued = pod_in(place)
     goes(queue, queued.pod)
     if place == "in-flight":
@@ -211,18 +211,18 @@ def test_a_pod_that_has_gone_does_not_come_back(place, goes):
     assert counts(queue) == [0, 0, 0, 0, 0]
 
 
-# Which version comes back
+# Versions
 
 
-def test_a_pod_comes_back_as_it_was_last_heard_of():
+def test_pod_returns_in_its_latest_version():
     queue, queued = pod_in("in-flight")
     queue.update(None, make_pod("a", version="2", labels={"x": "y"}), 0)
-    assert queued.pod.labels == {}  # the attempt goes on with what it began with
+    assert queued.pod.labels == {}  # the attempt continues with the version it began with
     fail(queue, queued, 1, ["Fit"])
     assert queued.pod.labels == {"x": "y"}
 
 
-def test_a_version_that_the_caller_wrote_is_kept():
+def test_version_stored_by_the_caller_is_kept():
     queue, queued = pod_in("in-flight")
     queue.update(None, make_pod("a", version="2"), 0)
     queued.pod = newer = make_pod("a", version="3")
@@ -230,7 +230,7 @@ def test_a_version_that_the_caller_wrote_is_kept():
     assert queued.pod is newer
 
 
-def test_a_pod_reported_gone_that_is_there_after_all_is_tried_again():
+def test_pod_reported_as_deleted_but_existing_is_retried():
     queue, queued = pod_in("in-flight")
     queue.delete(queued.pod, 0)
     queue.add(make_pod("a", version="2"), 0)
@@ -238,10 +238,10 @@ def test_a_pod_reported_gone_that_is_there_after_all_is_tried_again():
     assert queued.pod.resource_version == "2"
 
 
-# Looking in
+# Queries
 
 
-def test_counts_reasons_and_causes():
+def test_counts_messages_and_causes():
     queue = make_queue(NODES, pre_enqueue=[Gate()])
     attempt(queue, make_pod("failed"), 0)
     attempt(queue, make_pod("rejected"), 0, ["Fit"])
@@ -259,7 +259,7 @@ def test_counts_reasons_and_causes():
     }
 
 
-def test_removed_pods_leave_no_heap_of_dead_entries():
+def test_removed_pods_leave_few_stale_heap_entries():
     queue = make_queue()
     pods = [make_pod(str(number)) for number in range(2000)]
     for pod in pods:
@@ -270,7 +270,7 @@ def test_removed_pods_leave_no_heap_of_dead_entries():
     assert len(names(queue, 0)) == 10
 
 
-def test_each_profile_has_hints_of_its_own():
+def test_each_profile_has_its_own_hints():
     profiles = {
         "one": QueueProfile(by_priority, hints={"Fit": [EventHint(NODE_ADD)]}),
         "two": QueueProfile(by_priority, hints={"Fit": [EventHint(NODE_DELETE)]}),

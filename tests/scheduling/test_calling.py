@@ -1,4 +1,4 @@
-"""A cycle calls its plugins by the function that it is given: who gives one hears of every call, and of no other."""
+"""An attempt calls plugins through `Options.call`, and only through it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def cluster():
     return make_cluster(*(make_node(f"node-{number}") for number in range(4)))
 
 
-def test_hears_of_every_point(cluster) -> None:
+def test_the_caller_calls_every_point(cluster) -> None:
     listener = Listener()
     decision = decide(cluster.profile, cluster.state, make_pod("p", cpu="1"), random.Random(1), call=listener.call)
     assert decision.node
@@ -37,7 +37,7 @@ def test_hears_of_every_point(cluster) -> None:
     assert decision.cycle.call == listener.call, "what is bound goes on with it"
 
 
-def test_hears_of_what_if(cluster) -> None:
+def test_the_caller_calls_plugins_in_what_ifs(cluster) -> None:
     listener = Listener()
     for number in range(4):
         cluster.state.set_pod(make_pod(f"low-{number}", cpu="4", node=f"node-{number}"))
@@ -48,7 +48,7 @@ def test_hears_of_what_if(cluster) -> None:
     assert ("NodeResourcesFit", "Filter") in listener.heard[first:]
 
 
-def test_what_earlier_pods_left_is_brought_up_to_date_by_the_one_who_decides(cluster) -> None:
+def test_templates_are_refreshed_through_the_caller_of_the_attempt(cluster) -> None:
     templates, listeners = Templates(cluster.profile), [Listener() for _ in range(5)]
     for number, listener in enumerate(listeners):
         before = [len(each.heard) for each in listeners]
@@ -62,7 +62,7 @@ def test_what_earlier_pods_left_is_brought_up_to_date_by_the_one_who_decides(clu
     assert (templates.used, templates.unused) == (4, 1)
 
 
-def test_what_a_plugin_raises_has_its_name() -> None:
+def test_an_exception_gets_the_plugin_name() -> None:
     class Broken:
         name = "Broken"
 

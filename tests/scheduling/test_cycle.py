@@ -14,7 +14,7 @@ from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 
 def filters_said(decision):
-    """The message without what PostFilter adds."""
+    """The message without that of PostFilter."""
     return replace(decision.diagnosis, post_filter_message="").explain()
 
 
@@ -37,13 +37,13 @@ def test_the_message_counts_reasons_in_order():
 
 
 @pytest.mark.feature("Whole decision: message, narrowing and choice")
-def test_the_best_node_is_taken_and_ties_are_drawn():
+def test_the_best_node_is_chosen_and_ties_are_broken_at_random():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("a", cpu="8"), make_node("b", cpu="8"))
     drawn = {cluster.decide(make_pod("p", cpu="1"), seed).node for seed in range(20)}
     assert drawn == {"a", "b"}
 
 
-def test_one_feasible_node_is_taken_without_scores():
+def test_a_single_feasible_node_is_not_scored():
     cluster = make_cluster(make_node("a"), make_node("b", unschedulable=True))
     decision = decide(cluster.profile, cluster.state, make_pod("p"), random.Random(0))
     assert (decision.node, decision.scores) == ("a", None)
@@ -62,7 +62,7 @@ def giving(answer):
 
 
 @pytest.mark.feature("Whole decision: message, narrowing and choice")
-def test_a_refusal_before_any_node():
+def test_a_rejection_in_pre_filter():
     cluster = make_cluster(make_node("a"), plugins=[giving(Status.unresolvable("not this one"))])
     decision = cluster.decide(make_pod("p"))
     assert filters_said(decision) == "0/1 nodes are available: not this one."
@@ -91,7 +91,7 @@ class Evicts(Plugin):
 
 
 @pytest.mark.feature("Whole decision: message, narrowing and choice")
-def test_what_post_filter_adds():
+def test_the_message_includes_post_filter():
     decision = make_cluster(make_node("a", cpu="1"), plugins=[Evicts]).decide(make_pod("p", cpu="2"))
     assert decision.message.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
     assert decision.message.endswith("nobody to evict")
@@ -111,7 +111,7 @@ def test_room_is_kept_for_nominated_pods(priority, node):
 
 
 @pytest.mark.feature("Nominated pods: filters with and without them")
-def test_a_nominated_node_is_looked_at_first_and_others_if_it_does_not_fit():
+def test_the_nominated_node_is_filtered_first():
     cluster = make_cluster(make_node("small", cpu="2"), make_node("big", cpu="64"))
     assert cluster.decide(make_pod("p", cpu="1", status={"nominatedNodeName": "small"})).node == "small"
     assert cluster.decide(make_pod("p", cpu="3", status={"nominatedNodeName": "small"})).node == "big"

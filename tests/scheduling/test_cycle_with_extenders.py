@@ -1,4 +1,4 @@
-"""Cycles that ask extenders: what is asked when, and what becomes of the answers. No extender runs here."""
+"""Attempts that ask extenders: which questions, and the effect of the answers. No extender runs here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayplan.framework.extenders import (
     Filtered,
 )
 from bayplan.framework.interface import Candidate, NodeNames
-from bayplan.scheduling import CycleOptions, Outcome, decide, scheduling_cycle
+from bayplan.scheduling import Options, Outcome, Unit, attempt, decide
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: asked in a cycle")
@@ -31,10 +31,15 @@ def names_of(question):
     return [question.nodes.name(position) for position in range(len(question.nodes))]
 
 
+def asking(cluster, pod, rng, *, explain):
+    """An attempt that asks extenders."""
+    options = Options(ask_extenders=lambda _: True, explain=explain)
+    return attempt(Unit(pod), cluster.profile, cluster.state, rng, options)
+
+
 def answered(cluster, pod, *answers, explain=False):
     """Drives a cycle, answering its questions in turn; an exception is thrown in, "all" leaves everything as it is."""
-    options = CycleOptions(ask_extenders=True, explain=explain)
-    cycle = scheduling_cycle(cluster.profile, cluster.state, pod, random.Random(0), options)
+    cycle = asking(cluster, pod, random.Random(0), explain=explain)
     questions, rest = [], list(answers)
     try:
         question = next(cycle)
@@ -47,7 +52,7 @@ def answered(cluster, pod, *answers, explain=False):
                 question = cycle.send(everything(question) if answer == "all" else answer)
     except StopIteration as end:
         assert not rest, "fewer questions than answers"
-        return end.value, [(type(question), names_of(question)) for question in questions]
+        return end.value.decisions[0], [(type(question), names_of(question)) for question in questions]
 
 
 def everything(question):
@@ -71,16 +76,14 @@ def three(**taken):
 
 
 def content(cluster, pod):
-    """What becomes of a pod if extenders have nothing to say about anything."""
-    cycle = scheduling_cycle(
-        cluster.profile, cluster.state, pod, random.Random(1), CycleOptions(ask_extenders=True, explain=True)
-    )
+    """The decision if extenders change nothing."""
+    cycle = asking(cluster, pod, random.Random(1), explain=True)
     try:
         question = next(cycle)
         while True:
             question = cycle.send(everything(question))
     except StopIteration as end:
-        return end.value
+        return end.value.decisions[0]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def content(cluster, pod):
         pytest.param(make_pod("p", node_selector={"kubernetes.io/hostname": "c"}), {}, id="only one will do"),
     ],
 )
-def test_extenders_that_have_nothing_to_say_change_nothing(pod, taken):
+def test_extenders_that_change_nothing_do_not_change_the_decision(pod, taken):
     with_them = content(three(**taken), pod)
     cluster = three(**taken)
     without = decide(cluster.profile, cluster.state, pod, random.Random(1), explain=True)
@@ -112,12 +115,12 @@ def test_extenders_are_asked_between_the_stages():
 
 
 @pytest.mark.parametrize("explain", [True, False])
-def test_a_single_node_that_is_left_is_not_scored(explain):
+def test_a_single_node_that_extenders_leave_is_not_scored(explain):
     decision, questions = answered(three(), make_pod("p"), Filtered(["b"], {}), explain=explain)
     assert (decision.node, [kind for kind, _ in questions]) == ("b", [ExtenderFilter])
 
 
-def test_a_score_may_be_as_large_as_it_likes():
+def test_extender_scores_may_overflow():
     decision, _ = answered(three(), make_pod("p"), "all", {"a": 2**63 - 1, "b": 5})
     assert decision.node == "b", "the sum of the largest one is negative, as for kube-scheduler"
 
@@ -140,14 +143,14 @@ def test_a_score_may_be_as_large_as_it_likes():
         ),
     ],
 )
-def test_a_pod_that_only_extenders_turn_down_waits_for_them(answer, message, plugins):
+def test_a_pod_that_only_extenders_reject_waits_for_them(answer, message, plugins):
     decision, _ = answered(three(), make_pod("p"), answer)
     assert decision.outcome is Outcome.UNSCHEDULABLE
     assert filters_said(decision) == message
     assert decision.diagnosis.unschedulable_plugins == plugins
 
 
-def test_an_extender_replaces_what_filters_said_of_a_node_but_the_pod_still_waits_for_them():
+def test_an_extender_replaces_a_verdict_but_not_the_plugin_that_the_pod_waits_for():
     cluster = three(a="2")
     decision, questions = answered(
         cluster, make_pod("p", cpu="1", priority=9), Filtered([], {"a": NEVER, "b": NEVER, "c": NEVER})
@@ -157,19 +160,19 @@ def test_an_extender_replaces_what_filters_said_of_a_node_but_the_pod_still_wait
     assert decision.diagnosis.unschedulable_plugins == {"Extender", "NodeResourcesFit"}
 
 
-def test_a_node_that_is_left_stands_whatever_else_is_said_of_it():
+def test_a_node_that_extenders_leave_is_feasible_despite_a_reason():
     decision, _ = answered(three(), make_pod("p"), Filtered(["a"], {"a": NEVER}))
     assert decision.node == "a"
 
 
-def test_extenders_that_turn_nothing_down_are_not_waited_for():
+def test_a_pod_does_not_wait_for_extenders_that_reject_nothing():
     decision, questions = answered(three(a="2", b="2", c="2"), make_pod("p", cpu="1"))
     assert questions == []
     assert decision.diagnosis.unschedulable_plugins == {"NodeResourcesFit"}
 
 
 @pytest.mark.parametrize("answers", [(ExtenderError("dead"),), ("all", ExtenderError("dead"))], ids=["filter", "score"])
-def test_an_extender_that_fails_fails_the_attempt(answers):
+def test_a_failing_extender_fails_the_attempt(answers):
     decision, _ = answered(three(), make_pod("p"), *answers)
     assert (decision.outcome, decision.message, decision.nominated_node) == (Outcome.ERROR, "dead", None)
 
@@ -201,7 +204,7 @@ class Narrows(Plugin):
         return NodeNames(frozenset("ab"))
 
 
-def test_a_node_dropped_without_a_word_counts_like_those_that_were_not_looked_at():
+def test_a_node_dropped_without_a_reason_counts_as_not_filtered():
     cluster = make_cluster(*(make_node(name) for name in "abc"), plugins=[Narrows])
     decision, questions = answered(cluster, make_pod("p"), Filtered([], {"a": NO}))
     assert questions == [(ExtenderFilter, ["a", "b"])]

@@ -1,4 +1,4 @@
-"""percentageOfNodesToScore: how many nodes are looked at, which, and where the next pod begins."""
+"""percentageOfNodesToScore: how many nodes are filtered, which ones, and where the next pod starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.feature("Whole decision: percentageOfNodesToScore")
 
 
 class Picky(Plugin):
-    """Asked node by node, and remembers which ones it was asked about."""
+    """A per-node plugin that records the nodes it was called for."""
 
     name = "Picky"
 
@@ -42,7 +42,7 @@ class Signs(Picky):
 
 
 class Whole(Plugin):
-    """Asked about all nodes at once, and signs nothing."""
+    """A whole-table plugin that does not sign."""
 
     name = "Whole"
 
@@ -76,14 +76,14 @@ def empty_profile(plugin, percentage):
         pytest.param(0, 6000, 300, id="adaptive: not below 5"),
     ],
 )
-def test_enough_is_as_upstream_has_it(percentage, total, enough):
+def test_the_number_of_nodes_to_find_is_that_of_upstream(percentage, total, enough):
     assert enough_nodes(empty_profile(Picky(), percentage), total) == enough
 
 
 @pytest.mark.parametrize(
     "plugin", [None, Signs(), Whole()], ids=["the built-in ones", "answers are kept", "whole table"]
 )
-def test_all_nodes_are_looked_at_where_that_is_cheap(plugin):
+def test_all_nodes_are_filtered_by_whole_table_plugins(plugin):
     assert enough_nodes(empty_profile(plugin, 10), 5000) == 5000
 
 
@@ -94,7 +94,7 @@ def test_all_nodes_are_looked_at_where_that_is_cheap(plugin):
     start=st.integers(0, 500),
     percentage=st.sampled_from([0, 1, 50, 70]),
 )
-def test_the_same_nodes_as_one_by_one(refused, cordoned, start, percentage):
+def test_sampling_finds_the_same_nodes_as_a_loop(refused, cordoned, start, percentage):
     names = [f"n{index}" for index in range(220)]
     nodes = [make_node(name, unschedulable=index in cordoned) for index, name in enumerate(names)]
     cluster = make_cluster(*nodes)
@@ -120,7 +120,7 @@ def test_the_same_nodes_as_one_by_one(refused, cordoned, start, percentage):
     assert len(plugin.asked) <= looked_at + 64
 
 
-def test_where_nothing_fits_every_node_is_counted():
+def test_every_node_is_counted_if_none_is_feasible():
     names = [f"n{index}" for index in range(150)]
     cluster = make_cluster(*map(make_node, names))
     profile = profile_with(Picky(names), cluster.state, 5)
@@ -129,7 +129,7 @@ def test_where_nothing_fits_every_node_is_counted():
     assert decision.diagnosis.unschedulable_plugins == {"Picky"}
 
 
-def test_every_node_gets_its_turn():
+def test_rotation_reaches_every_node():
     cluster = make_cluster(*(make_node(f"n{index}") for index in range(250)))
     plugin, rotation = Picky(), Rotation()
     profile = profile_with(plugin, cluster.state, 1)

@@ -1,7 +1,8 @@
-"""What the tests of the service share: pods, a clock that stands still, and an API server that answers as told."""
+"""Shared by the tests of the service: pods, a clock that stands still, and a client with scripted replies."""
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from datetime import UTC, datetime
 from typing import Any
@@ -11,6 +12,9 @@ from lightkube.models.core_v1 import Container, Pod, PodSpec, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.service.informers import NodeHandler, PodHandler
+from bayplan.service.runtime import Runtime
 
 
 class StillClock:
@@ -25,11 +29,16 @@ class StillClock:
 
 
 class ScriptedClient:
-    """Notes every request; answers with what was scripted for its verb, else with success."""
+    """Records every request; replies with what was scripted for its verb, otherwise with success."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, ...]] = []
         self.script: dict[str, deque[Any]] = {}
+        self.held: dict[str, asyncio.Event] = {}
+
+    def hold(self, verb: str) -> asyncio.Event:
+        """Make requests of this verb wait until the returned event is set."""
+        return self.held.setdefault(verb, asyncio.Event())
 
     def will(self, verb: str, *answers: Any) -> None:
         self.script.setdefault(verb, deque()).extend(answers)
@@ -46,6 +55,8 @@ class ScriptedClient:
         self._answer("bind", namespace, name, node, uid)
 
     async def get(self, kind: Any, name: str, namespace: str | None = None) -> Any:
+        if "get" in self.held:
+            await self.held["get"].wait()
         return self._answer("get", kind.kind, namespace, name)
 
     async def patch(self, kind: Any, name: str, patch: Any, namespace: str | None = None, **options: Any) -> Any:
@@ -68,6 +79,45 @@ def make_pod(name: str = "web", *, uid: str = "", node: str = "", **status: Any)
             status=PodStatus(**status),
         )
     )
+
+
+def make_runtime(client: Any, clock: Any, *profiles: Any, **fields: Any) -> Runtime:
+    """A runtime with the queue of these profiles."""
+    runtime = Runtime(client, clock, **fields)
+    queues = {profile.scheduler_name: QueueProfile.of(profile) for profile in profiles}
+    runtime.queue = SchedulingQueue(queues, runtime.state.nominations)
+    return runtime
+
+
+class Watch:
+    """Reports changes to the handler of a kind, as a watch does."""
+
+    def __init__(self, handler: Any, key: Any) -> None:
+        self._handler, self._key = handler, key
+
+    def added(self, new: Any) -> None:
+        self._handler.put(self._key(new), new)
+
+    def updated(self, _old: Any, new: Any) -> None:
+        self._handler.put(self._key(new), new)
+
+    def deleted(self, old: Any) -> None:
+        self._handler.removed(self._key(old))
+
+
+def watch_pods(runtime: Runtime, *scheduler_names: str) -> Watch:
+    """A watch of pods."""
+    return Watch(PodHandler(runtime, scheduler_names), lambda pod: pod.key)
+
+
+def watch_nodes(runtime: Runtime) -> Watch:
+    """A watch of nodes."""
+    return Watch(NodeHandler(runtime), lambda node: node.object.metadata.name)
+
+
+def events_of(runtime: Runtime) -> list[dict[str, Any]]:
+    """The events that were recorded and are not written yet."""
+    return [event for event, _ in runtime.recorder._writer._queue._queue]
 
 
 @pytest.fixture

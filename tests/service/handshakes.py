@@ -6,7 +6,7 @@ import ssl
 
 
 def shake_hands(client, server, name="127.0.0.1"):
-    """Both ends after a handshake between two contexts. `name`: whom the client asks for. Raises ssl.SSLError."""
+    """Both ends of a connection after the handshake. `name`: the server name sent (SNI). Raises ssl.SSLError."""
     up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [client.wrap_bio(down, up, server_hostname=name), server.wrap_bio(up, down, server_side=True)]
     done = set()

@@ -1,4 +1,4 @@
-"""What plugins start at points that cannot wait."""
+"""Work that plugins start with `handle.start`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def running(started):
     assert task.cancelled()
 
 
-async def test_what_is_started_is_done_beside_and_in_tasks_with_names():
+async def test_started_work_runs_concurrently_in_named_tasks():
     started, done, go = StartedWork(), [], asyncio.Event()
 
     async def work():
@@ -35,7 +35,7 @@ async def test_what_is_started_is_done_beside_and_in_tasks_with_names():
         assert done == ["first", "second"]
 
 
-async def test_what_fails_is_told_and_stops_nothing_else(caplog):
+async def test_failed_work_is_logged_and_stops_nothing_else(caplog):
     started, done = StartedWork(), []
 
     async def breaks():
@@ -49,11 +49,11 @@ async def test_what_fails_is_told_and_stops_nothing_else(caplog):
         started.start("write a letter", works)
         await started.drain(1.0)
     assert done == ["works"]
-    assert "what a plugin started failed: write a poem" in caplog.text
+    assert "work that a plugin started failed: write a poem" in caplog.text
     assert "no luck" in caplog.text
 
 
-async def test_what_is_not_finished_in_time_ends_with_the_scheduler(caplog):
+async def test_unfinished_work_is_cancelled_on_exit(caplog):
     started, ended = StartedWork(), []
 
     async def never():
@@ -71,6 +71,6 @@ async def test_what_is_not_finished_in_time_ends_with_the_scheduler(caplog):
     assert ended == ["cancelled"]
 
 
-async def test_work_that_nobody_has_begun_leaves_nothing_behind():
+async def test_work_that_never_started_leaves_no_coroutine():
     started = StartedWork()
     started.start("never", asyncio.Event().wait)

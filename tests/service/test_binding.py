@@ -1,26 +1,23 @@
-"""The binding cycle against an API server that answers as told: bound once, or given back whole."""
+"""Carrying out a placement against scripted replies: the pod is bound once, or everything is undone."""
 
 import asyncio
 from types import SimpleNamespace
 
 import pytest
-from tests.service.conftest import make_pod
+from tests.service.conftest import events_of, make_pod, make_runtime
 
+from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
-from bayplan.cluster.state import ClusterState
 from bayplan.framework.extenders import ExtenderError
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState, Plugin, Wait
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.status import Status
-from bayplan.queue import QueueProfile, SchedulingQueue
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.scheduling import Decision, Outcome, Plan, Unit
 from bayplan.service import binding as binding_module
-from bayplan.service.binding import Binding, BindingCycles
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.binding import BINDING, BindingCycles
+from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.extenders import FencedExtenders
-from bayplan.service.failures import Failures
-from bayplan.service.informers import Intake
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.waiting_pods import WaitingPods
 
 LOST = TransportError("the connection broke", sent=True)
 SERVER_ERROR = ApiError(500, "InternalError", "etcd is away")
@@ -52,6 +49,18 @@ class Reserver(Plugin):
         self.reserved.remove(pod.key)
 
 
+class Gate(Plugin):
+    """Lets pods wait so many seconds."""
+
+    name = "Gate"
+
+    def __init__(self, seconds) -> None:
+        self.seconds = seconds
+
+    def permit(self, cycle, pod, node_name):
+        return Wait(self.seconds)
+
+
 class Binder(Plugin):
     name = "Binder"
 
@@ -63,61 +72,63 @@ class Binder(Plugin):
 
 
 class Setting:
-    """A pod popped, assumed on node `a` and reserved, as the loop leaves it."""
+    """A pod in flight, with a plan that places it on node `a`."""
 
-    def __init__(self, client, clock, *plugins, extenders=None) -> None:
-        self.client, self.clock, self.extenders = client, clock, extenders
-        self.state = ClusterState()
+    def __init__(self, client, clock, *plugins, extenders=None, waits=None) -> None:
+        self.client, self.clock = client, clock
         self.reserver = Reserver()
         points = {Point.QUEUE_SORT: [Sort()], Point.RESERVE: [self.reserver], Point.BIND: [Binder(client)]}
+        if waits:
+            points[Point.PERMIT] = [Gate(waits)]
         for plugin in plugins:
-            for point in (Point.PERMIT, Point.PRE_BIND, Point.POST_BIND):
-                if hasattr(plugin, {"permit": "permit", "preBind": "pre_bind", "postBind": "post_bind"}[point.value]):
+            for point in (Point.PRE_BIND, Point.POST_BIND):
+                if hasattr(plugin, {"preBind": "pre_bind", "postBind": "post_bind"}[point.value]):
                     points[point] = [plugin]
         self.profile = Profile("test", points)
-        self.queue = SchedulingQueue({"test": QueueProfile.of(self.profile)}, self.state.nominations)
-        self.recorder = EventRecorder(client, clock)
-        self.status = PodStatusWriter(client, clock)
-        self.waiting = WaitingPods()
+        self.runtime = make_runtime(client, clock, self.profile)
+        self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
+        self.cycles = BindingCycles(self.runtime, extenders)
+        self.plans = PlanCarrier(self.runtime, {"test": self.profile}, self.cycles, None)
         self.pod = make_pod()
-        self.known = {self.pod.key: self.pod}
-        self.failures = Failures(self.queue, self.state.nominations, self.recorder, self.status, clock, self._look_up)
+        self.latest = self.pod
+        """The pod as the watch reports it while it is bound."""
 
-    def _look_up(self, key):
-        return self.known.get(key)
+    def start(self) -> None:
+        store = self.state.objects[POD]
+        store.set(self.pod.key, self.pod)
+        self.queue.add(self.pod, self.clock.monotonic())
+        queued = self.queue.pop(self.clock.monotonic())
+        decision = Decision(self.pod, Outcome.SCHEDULED, CycleState(), Diagnosis(total=1), node="a")
+        self.plans.carry_out(Plan.of(Unit(self.pod), decision), {queued.uid: queued})
+        if self.latest is None:
+            store.remove(self.pod.key)
+        else:
+            store.set(self.pod.key, self.latest)
 
-    async def bind(self, waits=None, meanwhile=None) -> "Setting":
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            self.cycles = BindingCycles(
-                tasks, self.client, self.state, self.queue, self.waiting, self.failures, self.recorder, self.status,
-                Intake(lambda: None), self.clock, self.extenders,
-            )  # fmt: skip
-            self.queue.add(self.pod, self.clock.monotonic())
-            queued = self.queue.pop(self.clock.monotonic())
-            assumed = self.state.assume(self.pod, "a")
-            self.reserver.reserve(None, assumed, "a")
-            binding = Binding(queued, assumed, "a", self.profile, CycleState())
-            self.cycles.start(binding, self.waiting.add(assumed, waits) if waits else None)
+    async def bind(self, meanwhile=None) -> "Setting":
+        async with asyncio.timeout(5):
+            self.start()
             if meanwhile:
                 await asyncio.sleep(0)
                 meanwhile(self)
+            await self.runtime.tasks.drain(4)
         return self
 
     def verbs(self) -> list[str]:
         return [request[0] for request in self.client.requests]
 
     def events(self) -> list[str]:
-        return [news[1]["reason"] for news in self.recorder._news._queue]
+        return [event["reason"] for event in events_of(self.runtime)]
 
     def assert_bound(self) -> None:
-        assert self.cycles.bound == 1
+        assert self.plans.bound == 1
         assert self.state.is_assumed("uid-web"), "until the watch confirms it"
         assert self.reserver.reserved == ["default/web"]
         assert self.events() == ["Scheduled"]
         assert self.queue.get("uid-web") is None
 
-    def assert_given_back(self) -> None:
-        assert self.cycles.bound == 0
+    def assert_undone(self) -> None:
+        assert self.plans.bound == 0
         assert self.state.pod("uid-web") is None
         assert self.reserver.reserved == []
         assert self.events() == ["FailedScheduling"]
@@ -125,7 +136,7 @@ class Setting:
 
 
 @pytest.fixture(autouse=True)
-def _no_waiting(monkeypatch) -> None:
+def _no_pauses(monkeypatch) -> None:
     monkeypatch.setattr(binding_module, "_LOOK_AGAIN_SECONDS", (0,))
 
 
@@ -138,13 +149,13 @@ async def test_binds(client, clock) -> None:
 @pytest.mark.parametrize(
     ("answer", "then"),
     [
-        pytest.param(LOST, [seen("a")], id="answer lost, carried out"),
-        pytest.param(SERVER_ERROR, [seen("a")], id="500, carried out"),
-        pytest.param(CONFLICT, [seen("a")], id="409, because an earlier attempt was carried out"),
-        pytest.param(LOST, [LOST, SERVER_ERROR, ApiError(403), seen("a")], id="carried out, seen late"),
+        pytest.param(LOST, [seen("a")], id="reply lost, bound"),
+        pytest.param(SERVER_ERROR, [seen("a")], id="500, bound"),
+        pytest.param(CONFLICT, [seen("a")], id="409, bound by an earlier attempt"),
+        pytest.param(LOST, [LOST, SERVER_ERROR, ApiError(403), seen("a")], id="bound, seen late"),
     ],
 )
-async def test_a_binding_that_was_carried_out_counts_whatever_was_answered(client, clock, answer, then) -> None:
+async def test_a_binding_that_took_effect_counts_whatever_the_reply(client, clock, answer, then) -> None:
     client.will("bind", answer)
     client.will("get", *then)
     (await Setting(client, clock).bind()).assert_bound()
@@ -155,36 +166,36 @@ async def test_a_binding_that_was_carried_out_counts_whatever_was_answered(clien
 @pytest.mark.parametrize(
     ("answer", "then"),
     [
-        pytest.param(LOST, [seen(None)], id="answer lost, not carried out"),
+        pytest.param(LOST, [seen(None)], id="reply lost, not bound"),
         pytest.param(TransportError("refused", sent=False), [seen(None)], id="never arrived"),
-        pytest.param(SERVER_ERROR, [seen(None)], id="500, not carried out"),
-        pytest.param(CONFLICT, [seen("b")], id="somebody else was faster"),
+        pytest.param(SERVER_ERROR, [seen(None)], id="500, not bound"),
+        pytest.param(CONFLICT, [seen("b")], id="another scheduler was faster"),
         pytest.param(LOST, [seen("a", uid="another")], id="another pod of the same name"),
         pytest.param(GONE, [], id="404"),
-        pytest.param(LOST, [GONE], id="gone when we look"),
+        pytest.param(LOST, [GONE], id="deleted since"),
     ],
 )
-async def test_a_binding_that_was_not_carried_out_gives_everything_back(client, clock, answer, then) -> None:
+async def test_a_binding_that_took_no_effect_is_undone(client, clock, answer, then) -> None:
     client.will("bind", answer)
     client.will("get", *then)
-    (await Setting(client, clock).bind()).assert_given_back()
+    (await Setting(client, clock).bind()).assert_undone()
 
 
 @pytest.mark.parametrize(
     "known", [None, make_pod(node="b"), make_pod(uid="another")], ids=["deleted", "bound", "replaced"]
 )
-async def test_a_pod_that_is_no_longer_ours_is_not_put_back(client, clock, known) -> None:
+async def test_a_pod_that_is_gone_or_bound_is_not_requeued(client, clock, known) -> None:
     client.will("bind", CONFLICT)
     client.will("get", seen("b"))
     setting = Setting(client, clock)
-    setting.known = {"default/web": known} if known else {}
+    setting.latest = known
     await setting.bind()
     assert setting.queue.get("uid-web") is None
     assert setting.events() == []
 
 
 class Extending:
-    """Extenders that bind as they are told: True, False, or an exception."""
+    """Extenders with a scripted reply to bind: True, False, or an exception."""
 
     def __init__(self, answer) -> None:
         self.answer = answer
@@ -205,7 +216,7 @@ NO_ANSWER = ExtenderError("no answer within 5 s")
     [
         pytest.param(True, [], [], id="it binds"),
         pytest.param(False, [], ["bind"], id="it leaves the pod to the plugins"),
-        pytest.param(NO_ANSWER, [seen("a")], ["get"], id="answer lost, carried out"),
+        pytest.param(NO_ANSWER, [seen("a")], ["get"], id="reply lost, bound"),
     ],
 )
 async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
@@ -217,23 +228,23 @@ async def test_an_extender_binds(client, clock, answer, then, requests) -> None:
     assert setting.verbs() == requests
 
 
-async def test_an_extender_that_does_not_bind_gives_everything_back(client, clock) -> None:
+async def test_a_binding_that_an_extender_fails_is_undone(client, clock) -> None:
     client.will("get", seen(None))
     setting = await Setting(client, clock, extenders=Extending(NO_ANSWER)).bind()
-    setting.assert_given_back()
+    setting.assert_undone()
     assert setting.verbs() == ["get"]
     assert setting.queue.get("uid-web").message == "binding to node a failed: no answer within 5 s"
 
 
 @pytest.mark.parametrize("leads", [True, False])
-async def test_an_extender_binds_for_a_leader_only(client, clock, leads) -> None:
+async def test_an_extender_binds_only_for_the_leader(client, clock, leads) -> None:
     client.will("get", seen(None))
     extenders = Extending(True)
     setting = await Setting(client, clock, extenders=FencedExtenders(extenders, lambda: leads)).bind()
     if leads:
         setting.assert_bound()
     else:
-        setting.assert_given_back()
+        setting.assert_undone()
     assert len(extenders.asked) == leads
 
 
@@ -256,20 +267,35 @@ class PreBinder(Plugin):
         pytest.param(Status.error("disk is away"), "disk is away", id="an error"),
         pytest.param("not here", "not here", id="a refusal"),
         pytest.param(RuntimeError("boom"), "boom (in PreBind of plugin PreBinder)", id="an exception"),
-        pytest.param(42, "plugin PreBinder failed in PreBind: answered 42", id="nonsense"),
+        pytest.param(42, "plugin PreBinder failed in PreBind: returned 42", id="nonsense"),
     ],
 )
-async def test_a_failing_pre_bind_gives_everything_back(client, clock, answer, message) -> None:
+async def test_a_failing_pre_bind_is_undone(client, clock, answer, message) -> None:
     setting = await Setting(client, clock, PreBinder(answer)).bind()
-    setting.assert_given_back()
+    setting.assert_undone()
     assert "bind" not in setting.verbs()
     assert message in setting.queue.get("uid-web").message
 
 
 @pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
-async def test_a_pod_with_work_in_pre_bind_is_nominated_meanwhile(client, clock) -> None:
-    setting = await Setting(client, clock, PreBinder(None)).bind()
+async def test_a_pod_with_work_in_pre_bind_is_nominated_until_it_is_bound(client, clock) -> None:
+    plugin = Endless(stubborn=True)
+    setting = Setting(client, clock, plugin)
+    setting.start()
+    await plugin.works.wait()
+    assert setting.runtime.status._patches["uid-web"][1] == {"nominatedNodeName": "a"}
+    plugin.may_end.set()
+    await setting.runtime.tasks.drain(4)
     setting.assert_bound()
+    assert not setting.runtime.status._patches
+
+
+async def test_a_pod_without_work_in_pre_bind_is_not_nominated(client, clock) -> None:
+    setting = Setting(client, clock)
+    setting.start()
+    await asyncio.sleep(0)
+    assert not setting.runtime.status._patches
+    await setting.runtime.tasks.drain(4)
 
 
 class Watcher(Plugin):
@@ -285,49 +311,49 @@ async def test_a_post_bind_that_raises_leaves_the_pod_bound(client, clock, caplo
 
 
 async def test_a_waiting_pod_binds_when_it_is_allowed(client, clock) -> None:
-    setting = Setting(client, clock)
-    await setting.bind({"Gate": 60}, lambda setting: setting.waiting.get("uid-web").allow("Gate"))
+    setting = Setting(client, clock, waits=60)
+    await setting.bind(lambda setting: setting.waiting.get("uid-web").allow("Gate"))
     setting.assert_bound()
     assert len(setting.waiting) == 0
 
 
-async def test_a_waiting_pod_that_is_rejected_waits_for_the_plugin(client, clock) -> None:
-    setting = Setting(client, clock)
-    await setting.bind({"Gate": 60}, lambda setting: setting.waiting.get("uid-web").reject("Gate", "not today"))
-    setting.assert_given_back()
+async def test_a_rejected_waiting_pod_is_requeued_with_the_plugin(client, clock) -> None:
+    setting = Setting(client, clock, waits=60)
+    await setting.bind(lambda setting: setting.waiting.get("uid-web").reject("Gate", "not today"))
+    setting.assert_undone()
     queued = setting.queue.get("uid-web")
     assert queued.unschedulable_plugins == {"Gate"}
     assert queued.message == "0/1 nodes are available: 1 not today."
 
 
-async def test_stopping_turns_waiting_pods_down_and_lets_others_arrive(client, clock) -> None:
-    setting = Setting(client, clock)
-    drained: list[asyncio.Task[None]] = []
-    await setting.bind({"Gate": 60}, lambda setting: drained.append(asyncio.ensure_future(setting.cycles.drain(1))))
-    await asyncio.gather(*drained)
-    assert setting.state.pod("uid-web") is None
+async def test_tasks_that_take_too_long_are_cancelled_when_draining(client, clock, caplog) -> None:
+    setting = Setting(client, clock, Endless())
+    setting.start()
+    await setting.runtime.tasks.drain(0)
+    assert "binding pod default/web was not finished in time" in caplog.text
+    assert setting.runtime.tasks.count(BINDING) == 0
 
 
 class Endless(Plugin):
-    """Works until it is stopped, and perhaps takes no notice."""
+    """Works until `may_end` is set or it is cancelled; a stubborn one then succeeds."""
 
     name = "Endless"
 
     def __init__(self, *, stubborn=False) -> None:
         self.stubborn = stubborn
-        self.works = asyncio.Event()
+        self.works, self.may_end = asyncio.Event(), asyncio.Event()
 
     async def pre_bind(self, cycle, pod, node_name):
         self.works.set()
         try:
-            await asyncio.Event().wait()
+            await self.may_end.wait()
         except asyncio.CancelledError:
             if not self.stubborn:
                 raise
 
 
 @pytest.mark.parametrize("stubborn", [False, True])
-async def test_a_pod_in_pre_bind_can_be_turned_down(client, clock, stubborn) -> None:
+async def test_a_pre_bind_can_be_cancelled(client, clock, stubborn) -> None:
     plugin = Endless(stubborn=stubborn)
     setting = Setting(client, clock, plugin)
 
@@ -337,7 +363,7 @@ async def test_a_pod_in_pre_bind_can_be_turned_down(client, clock, stubborn) -> 
 
     cancelling = asyncio.create_task(cancel())
     await setting.bind()
-    setting.assert_given_back()
+    setting.assert_undone()
     assert await cancelling
     assert setting.queue.get("uid-web").message == "preempted by X"
     assert "bind" not in setting.verbs()

@@ -5,9 +5,8 @@ import msgspec
 import pytest
 from tests.service.conftest import make_pod
 
-from bayplan.client import ApiError, TransportError
-from bayplan.service import event_recorder
-from bayplan.service.event_recorder import NOTE_LIMIT, EventRecorder
+from bayplan.client import ApiError, TransportError, events
+from bayplan.service.event_recorder import EventRecorder
 
 
 @asynccontextmanager
@@ -79,7 +78,7 @@ async def test_a_series_whose_event_the_server_has_dropped_begins_anew(client, c
 
 
 async def test_tries_again_what_the_server_could_not_take(client, clock, monkeypatch) -> None:
-    monkeypatch.setattr(event_recorder, "_RETRY_SECONDS", 0)
+    monkeypatch.setattr(events, "_RETRY_SECONDS", 0)
     client.will("request", TransportError("refused", sent=False), ApiError(503), ApiError(429))
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
@@ -87,7 +86,7 @@ async def test_tries_again_what_the_server_could_not_take(client, clock, monkeyp
     assert len(client.requests) == 4
 
 
-async def test_gives_up_what_the_server_refuses(client, clock, caplog) -> None:
+async def test_a_refused_status_is_dropped(client, clock, caplog) -> None:
     client.will("request", ApiError(422, "Invalid", "no such field"))
     recorder = EventRecorder(client, clock)
     async with writing(recorder):
@@ -109,5 +108,5 @@ async def test_cuts_a_long_note(client, clock) -> None:
     async with writing(recorder):
         failed(recorder, make_pod(), "x" * 2000)
     note = msgspec.json.decode(client.requests[0][3])["note"]
-    assert len(note) == NOTE_LIMIT
+    assert len(note) == events.NOTE_LIMIT
     assert note.endswith("x ...")

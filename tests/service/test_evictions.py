@@ -1,30 +1,26 @@
-"""Evictions against an API server that answers as told: victims go in order, and no preemptor is left behind."""
+"""Evictions against scripted replies: victims are evicted in order, and no preemptor is left behind."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 from lightkube.models.core_v1 import PodCondition
-from tests.service.conftest import ScriptedClient, make_pod
+from tests.service.conftest import ScriptedClient, events_of, make_pod, make_runtime
 
 from bayplan.api.kinds import POD
 from bayplan.client import ApiError, TransportError
 from bayplan.cluster.state import ClusterState
 from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.events import Action, ClusterEvent, EventHint
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import Plugin
 from bayplan.framework.profile import Point, Profile
-from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.default_preemption.plugin import DefaultPreemption
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
-from bayplan.scheduling import Decision, Outcome
+from bayplan.queue import Place
+from bayplan.scheduling import Plan, Preemption, Refusal, Unit
 from bayplan.service import evictions as evictions_module
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.evictions import Evictions
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.offline import OfflineHandle
 
 pytestmark = pytest.mark.feature("DefaultPreemption: asynchronous eviction")
@@ -36,7 +32,7 @@ LOST = TransportError("the connection broke", sent=True)
 
 
 class Fits(Plugin):
-    """Turned the preemptor down; any pod that goes may help it."""
+    """Rejected the preemptor; any deleted pod may help it."""
 
     name = "Fits"
 
@@ -55,7 +51,7 @@ class Sort(Plugin):
 
 
 class GatedClient(ScriptedClient):
-    """Deletes when it is let."""
+    """Deletes once `may_delete` is set."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +64,7 @@ class GatedClient(ScriptedClient):
 
 
 class Bindings:
-    """Pods in PreBind, by uid, and why they were broken off."""
+    """Pods in PreBind, by uid, and why they were cancelled."""
 
     def __init__(self, *uids):
         self.cancelled = dict.fromkeys(uids, "")
@@ -80,50 +76,46 @@ class Bindings:
 
 
 class Setting:
-    """A preemptor that was decided, and its victims on node `a`, as the loop hands them over."""
+    """A preemptor that was decided, and its victims on node `a`."""
 
     def __init__(self, clock, *victims, bindings=None):
-        self.client, self.clock, self.state = GatedClient(), clock, ClusterState()
+        self.client, self.clock, state = GatedClient(), clock, ClusterState()
         self.victims = victims
         for victim in victims:
-            self.state.set_pod(victim)
-        preemption = DefaultPreemption(OfflineHandle(self.state))
+            state.set_pod(victim)
+        preemption = DefaultPreemption(OfflineHandle(state))
         profile = Profile(
             "test",
             {Point.QUEUE_SORT: [Sort()], Point.FILTER: [Fits()], Point.PRE_ENQUEUE: [preemption]},
         )
-        self.queue = SchedulingQueue({"test": QueueProfile.of(profile)}, self.state.nominations)
-        self.recorder, self.waiting = EventRecorder(self.client, clock), WaitingPods()
-        self.status = PodStatusWriter(self.client, clock)
-        self.bindings = bindings or Bindings()
+        self.runtime = make_runtime(self.client, clock, profile, state=state)
+        self.state, self.queue, self.waiting = state, self.runtime.queue, self.runtime.waiting
+        evictions = Evictions(self.runtime, bindings or Bindings())
+        self.plans = PlanCarrier(self.runtime, {"test": profile}, None, evictions)
         self.vip = make_pod("vip")
         self.vip.priority = 10
-        self.woken = 0
+        state.objects[POD].set(self.vip.key, self.vip)
 
     async def evict(self, meanwhile=None):
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            evictions = Evictions(
-                tasks, self.client, self.state, self.queue, self.waiting, self.bindings, self.recorder, self.status,
-                self._wake, self.clock,
-            )  # fmt: skip
+        async with asyncio.timeout(5):
             self.queue.add(self.vip, self.clock.monotonic())
             queued = self.queue.pop(self.clock.monotonic())
-            decision = Decision(self.vip, Outcome.UNSCHEDULABLE, CycleState(), Diagnosis(total=1))
-            evictions.start(replace(decision, nominated_node="a", victims=self.victims, preempted_by="Preempts"))
-            queued.unschedulable_plugins = frozenset({"Fits"})
-            self.queue.add_unschedulable(queued, self.clock.monotonic())
+            plan = Plan(
+                Unit(self.vip),
+                preemptions=[Preemption(self.vip, "a", self.victims, "Preempts")],
+                refused=[Refusal(self.vip, "full", frozenset({"Fits"}), nominated_node="a")],
+            )
+            self.plans.carry_out(plan, {queued.uid: queued})
             if meanwhile is not None:
-                for _ in range(20):  # until all that can go on has gone on
+                for _ in range(20):  # until everything that can run has run
                     await asyncio.sleep(0)
                 meanwhile(self)
                 self.client.may_delete.set()
+            await self.runtime.tasks.drain(4)
         return self
 
-    def _wake(self):
-        self.woken += 1
-
     def went(self, victim):
-        """The watch tells that a victim is gone."""
+        """The watch reports the deletion of a victim."""
         self.state.remove_pod(victim.uid)
         self.queue.move_on_event(ASSIGNED_POD_DELETE, victim, None, self.clock.monotonic())
 
@@ -132,7 +124,9 @@ class Setting:
 
     def events(self):
         return [
-            (news[1]["reason"], news[1]["regarding"]["name"], news[1]["note"]) for news in self.recorder._news._queue
+            (event["reason"], event["regarding"]["name"], event["note"])
+            for event in events_of(self.runtime)
+            if event["reason"] == "Preempted"
         ]
 
     @property
@@ -149,7 +143,7 @@ def no_waiting(monkeypatch):
     monkeypatch.setattr(evictions_module, "_RETRY_SECONDS", (0.0, 0.0, 0.0))
 
 
-async def test_each_victim_is_told_why_and_deleted_the_last_one_last(clock):
+async def test_each_victim_gets_a_condition_and_is_deleted_the_last_one_last(clock):
     setting = await Setting(clock, victim("one"), victim("two"), victim("three")).evict()
     requests = setting.requests()
     assert sorted(requests[:4]) == [("delete", "one"), ("delete", "two"), ("patch", "one"), ("patch", "two")]
@@ -168,11 +162,11 @@ async def test_each_victim_is_told_why_and_deleted_the_last_one_last(clock):
     assert setting.client.requests[-1][-1] == "uid-three", "never another pod of the same name"
     note = "Preempted by pod uid-vip on node a"
     assert setting.events() == [("Preempted", name, note) for name in ("one", "two", "three")]
-    assert setting.place is Place.UNSCHEDULABLE, "it is the going of the victims that wakes the preemptor"
+    assert setting.place is Place.UNSCHEDULABLE, "the deletion of the victims requeues the preemptor"
     assert not setting.state.preemptions.going_on("uid-vip")
 
 
-async def test_victims_that_go_already_are_left_alone(clock):
+async def test_terminating_victims_are_not_deleted_again(clock):
     going = victim("going")
     going.deletion_timestamp = clock.now()
     setting = await Setting(clock, going, victim("other")).evict()
@@ -182,7 +176,7 @@ async def test_victims_that_go_already_are_left_alone(clock):
     assert (setting.requests(), len(setting.state.preemptions)) == ([], 0)
 
 
-async def test_a_victim_that_was_told_before_is_only_deleted(clock):
+async def test_a_victim_with_the_condition_is_only_deleted(clock):
     told = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -194,7 +188,7 @@ async def test_a_victim_that_was_told_before_is_only_deleted(clock):
     assert setting.requests() == [("delete", "told")]
 
 
-async def test_the_condition_comes_behind_those_that_are_there(clock):
+async def test_the_condition_is_appended(clock):
     setting = await Setting(clock, victim("one", conditions=[PodCondition(type="Ready", status="True")])).evict()
     status = setting.client.requests[0][4]["status"]
     assert status["$setElementOrder/conditions"] == [{"type": "Ready"}, {"type": "DisruptionTarget"}]
@@ -211,7 +205,7 @@ async def test_a_victim_that_is_gone_is_no_failure(clock, verb):
 
 @pytest.mark.parametrize("verb", ["patch", "delete"])
 @pytest.mark.parametrize("answers", [[AWAY], [LOST, AWAY], [AWAY, LOST, LOST]])
-async def test_a_server_that_is_out_of_order_is_asked_again(clock, verb, answers):
+async def test_requests_are_retried_while_the_server_fails(clock, verb, answers):
     setting = Setting(clock, victim("one"))
     setting.client.will(verb, *answers)
     await setting.evict()
@@ -219,18 +213,18 @@ async def test_a_server_that_is_out_of_order_is_asked_again(clock, verb, answers
 
 
 @pytest.mark.parametrize("answers", [[FORBIDDEN], [AWAY] * 4, [LOST] * 4, [RuntimeError("a bug")]])
-async def test_the_preemptor_is_tried_again_when_a_victim_stays(clock, answers, caplog):
+async def test_the_preemptor_is_retried_when_a_victim_cannot_be_evicted(clock, answers, caplog):
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.will("delete", *answers)
     await setting.evict()
     assert ("delete", "two") not in setting.requests(), "the last one is spared"
     assert setting.place is Place.BACKOFF
-    assert setting.woken
+    assert setting.runtime.work.is_set()
     assert not setting.state.preemptions.going_on("uid-vip")
     assert any("default/one" in record.getMessage() for record in caplog.records)
 
 
-async def test_the_preemptor_is_held_back_meanwhile_and_wakes_with_the_last_victim(clock):
+async def test_the_preemptor_is_gated_until_the_last_victim_is_gone(clock):
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.may_delete.clear()
 
@@ -245,7 +239,7 @@ async def test_the_preemptor_is_held_back_meanwhile_and_wakes_with_the_last_vict
     assert setting.place in {Place.BACKOFF, Place.ACTIVE}
 
 
-async def test_a_preemptor_whose_last_victim_goes_early_does_not_sleep_on(clock):
+async def test_a_preemptor_whose_victims_go_early_is_requeued(clock):
     setting = Setting(clock, victim("one"), victim("two"))
     setting.client.may_delete.clear()
 
@@ -258,7 +252,7 @@ async def test_a_preemptor_whose_last_victim_goes_early_does_not_sleep_on(clock)
     assert setting.place is Place.BACKOFF
 
 
-async def test_a_victim_that_waits_in_permit_is_turned_down(clock):
+async def test_a_victim_that_waits_in_permit_is_rejected_there(clock):
     setting = Setting(clock, victim("one"))
     waiting = setting.waiting.add(setting.victims[0], {"Gang": 60.0})
     await setting.evict()
@@ -275,14 +269,14 @@ async def test_a_victim_that_has_just_been_allowed_is_deleted(clock):
     assert setting.requests() == [("patch", "one"), ("delete", "one")]
 
 
-async def test_a_victim_in_pre_bind_is_turned_down(clock):
+async def test_the_pre_bind_of_a_victim_is_cancelled(clock):
     bindings = Bindings("uid-one")
     setting = await Setting(clock, victim("one"), bindings=bindings).evict()
     assert bindings.cancelled == {"uid-one": "preempted by Preempts"}
     assert setting.requests() == []
 
 
-async def test_lower_nominations_on_the_node_are_taken_back(clock):
+async def test_lower_nominations_on_the_node_are_cleared(clock):
     setting = Setting(clock, victim("one"))
     lower, equal, elsewhere = make_pod("lower"), make_pod("equal"), make_pod("elsewhere")
     equal.priority = 10
@@ -291,4 +285,4 @@ async def test_lower_nominations_on_the_node_are_taken_back(clock):
     await setting.evict()
     nominations = setting.state.nominations
     assert [nominations.node_of(pod.uid) for pod in (lower, equal, elsewhere)] == [None, "a", "b"]
-    assert setting.status._patches["uid-lower"][1] == {"nominatedNodeName": None}
+    assert setting.runtime.status._patches["uid-lower"][1] == {"nominatedNodeName": None}

@@ -1,4 +1,4 @@
-"""What the log says of a decision at each level."""
+"""What is logged about a decision at each level."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ CLUSTER = make_cluster(
     make_node("closed", unschedulable=True),
 )
 TURNED_DOWN = [
-    "pod default/p: NodeUnschedulable turned down node closed: node(s) were unschedulable",
-    "pod default/p: NodeResourcesFit turned down 3 nodes (full-0, full-1, full-2): Insufficient cpu",
+    "pod default/p: NodeUnschedulable rejected node closed: node(s) were unschedulable",
+    "pod default/p: NodeResourcesFit rejected 3 nodes (full-0, full-1, full-2): Insufficient cpu",
 ]
 
 
@@ -40,26 +40,26 @@ def explained(pod, caplog, level):
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG], ids=logging.getLevelName)
-def test_nothing_is_said_of_a_pod_that_fits(level, caplog):
+def test_nothing_is_logged_about_a_pod_that_fits(level, caplog):
     assert explained(make_pod("p", cpu="1"), caplog, level) == []
     assert not scores_wanted()
 
 
-def test_nothing_is_said_of_others_unless_asked(caplog):
+def test_nothing_is_logged_at_lower_levels(caplog):
     assert explained(make_pod("p", cpu="100"), caplog, logging.INFO) == []
 
 
-def test_why_a_pod_fits_nowhere(caplog):
+def test_rejected_nodes_are_logged_by_plugin_and_reason(caplog):
     assert explained(make_pod("p", cpu="100"), caplog, logging.DEBUG) == [
         TURNED_DOWN[0],
-        "pod default/p: NodeResourcesFit turned down 5 nodes (a, b, full-0, full-1, full-2): Insufficient cpu",
+        "pod default/p: NodeResourcesFit rejected 5 nodes (a, b, full-0, full-1, full-2): Insufficient cpu",
     ]
 
 
-def test_of_many_nodes_some_are_named(caplog, monkeypatch):
+def test_only_some_of_many_nodes_are_named(caplog, monkeypatch):
     monkeypatch.setattr(explanations, "MOST_NODES", 2)
     assert explained(make_pod("p", cpu="100"), caplog, logging.DEBUG)[1:] == [
-        "pod default/p: NodeResourcesFit turned down 5 nodes (a, b and 3 more): Insufficient cpu"
+        "pod default/p: NodeResourcesFit rejected 5 nodes (a, b and 3 more): Insufficient cpu"
     ]
 
 

@@ -1,42 +1,37 @@
-"""What the server tells, case by case: where a pod is afterwards."""
+"""Handlers of watch events, case by case: where a pod is afterwards."""
 
 import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, NodeStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from tests.service.conftest import make_pod
+from tests.service.conftest import make_pod, make_runtime, watch_nodes, watch_pods
 
-from bayplan.cluster.state import ClusterState
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
-from bayplan.service.event_recorder import EventRecorder
-from bayplan.service.informers import Intake, NodeHandler, PodHandler, SentNode
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.framework.interface import Plugin
+from bayplan.framework.profile import Point, Profile
+from bayplan.queue import Place
+from bayplan.service.informers import PodHandler, SentNode
 
 WAITING = make_pod()
 BOUND = make_pod(node="a")
 DONE = make_pod(node="a", phase="Succeeded")
 
 
+class Sort(Plugin):
+    """The highest priority first."""
+
+    name = "Sort"
+
+    def sort_key(self, pod, queued_at):
+        return -pod.priority, queued_at
+
+
 class Watched:
     def __init__(self, client, clock) -> None:
-        self.state = ClusterState()
-        self.queue = SchedulingQueue(
-            {"test": QueueProfile(lambda pod, queued_at: (-pod.priority, queued_at))}, self.state.nominations
-        )
-        self.waiting = WaitingPods()
-        self.wakes = 0
-        self.intake = Intake(self._wake)
-        self.recorder = EventRecorder(client, clock)
-        self.clock = clock
-        status = PodStatusWriter(client, clock)
-        self.pods = PodHandler(
-            self.intake, self.state, self.queue, self.waiting, status, self.recorder, clock, {"test"}
-        )
-        self.nodes = NodeHandler(self.intake, self.state, self.queue, clock)
-
-    def _wake(self) -> None:
-        self.wakes += 1
+        self.runtime = make_runtime(client, clock, Profile("test", {Point.QUEUE_SORT: [Sort()]}))
+        self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
+        self.intake, self.recorder, self.clock = self.runtime.intake, self.runtime.recorder, clock
+        self.pods, self.nodes = watch_pods(self.runtime, "test"), watch_nodes(self.runtime)
+        self.handler = PodHandler(self.runtime, {"test"})
 
     def where(self, uid: str = "uid-web") -> str:
         queued = self.queue.get(uid)
@@ -47,7 +42,7 @@ class Watched:
         return queued.place.value if queued else "nowhere"
 
     def events(self) -> list[dict]:
-        return [body for _, body in self.recorder._news._queue]
+        return [event for event, _ in self.recorder._writer._queue._queue]
 
 
 @pytest.fixture
@@ -67,7 +62,7 @@ def watched(client, clock) -> Watched:
 def test_a_new_pod(watched, pod, where) -> None:
     watched.pods.added(pod)
     assert watched.where() == where
-    assert watched.wakes == 1
+    assert watched.runtime.work.is_set()
 
 
 def test_a_pod_of_another_scheduler_only_counts_when_bound(watched) -> None:
@@ -81,14 +76,14 @@ def test_a_pod_of_another_scheduler_only_counts_when_bound(watched) -> None:
     assert watched.where() == "on a"
 
 
-def test_a_pod_that_somebody_else_binds_leaves_the_queue(watched) -> None:
+def test_a_pod_bound_by_another_scheduler_leaves_the_queue(watched) -> None:
     watched.pods.added(WAITING)
     watched.pods.updated(WAITING, BOUND)
     assert watched.where() == "on a"
     assert watched.queue.pop(watched.clock.monotonic()) is None
 
 
-def test_a_pod_that_somebody_else_binds_while_it_is_decided_is_not_put_back(watched) -> None:
+def test_a_pod_bound_by_another_scheduler_during_its_attempt_is_not_requeued(watched) -> None:
     watched.pods.added(WAITING)
     queued = watched.queue.pop(watched.clock.monotonic())
     watched.pods.updated(WAITING, BOUND)
@@ -96,7 +91,7 @@ def test_a_pod_that_somebody_else_binds_while_it_is_decided_is_not_put_back(watc
     assert watched.where() == "on a"
 
 
-def test_what_the_server_says_wins_over_what_was_assumed(watched) -> None:
+def test_the_reported_node_replaces_the_assumed_node(watched) -> None:
     watched.pods.added(WAITING)
     watched.queue.pop(watched.clock.monotonic())
     watched.state.assume(WAITING, "b")
@@ -106,7 +101,7 @@ def test_what_the_server_says_wins_over_what_was_assumed(watched) -> None:
     assert "b" not in watched.state.table.row_of, "nothing is left on the node it was assumed on"
 
 
-def test_an_assumed_pod_that_is_deleted_frees_its_place(watched) -> None:
+def test_deleting_an_assumed_pod_frees_its_node(watched) -> None:
     watched.pods.added(WAITING)
     watched.queue.pop(watched.clock.monotonic())
     watched.state.assume(WAITING, "b")
@@ -116,7 +111,7 @@ def test_an_assumed_pod_that_is_deleted_frees_its_place(watched) -> None:
     assert watched.where() == "nowhere"
 
 
-async def test_a_pod_that_waits_in_permit_and_is_deleted_is_rejected_and_cleans_up_itself(watched) -> None:
+async def test_deleting_a_pod_that_waits_in_permit_rejects_it(watched) -> None:
     watched.pods.added(WAITING)
     watched.queue.pop(watched.clock.monotonic())
     assumed = watched.state.assume(WAITING, "b")
@@ -133,7 +128,7 @@ def test_a_deleted_pod_is_nowhere(watched, pod) -> None:
     assert watched.where() == "nowhere"
 
 
-def test_a_bound_pod_that_is_done_frees_its_node(watched) -> None:
+def test_a_terminated_pod_frees_its_node(watched) -> None:
     watched.pods.added(BOUND)
     watched.pods.updated(BOUND, DONE)
     assert watched.where() == "nowhere"
@@ -149,7 +144,7 @@ def test_an_update_of_a_waiting_pod_reaches_the_queue(watched) -> None:
     assert watched.queue.get("uid-web").pod is newer
 
 
-def test_changes_wait_while_a_cycle_is_open(watched) -> None:
+def test_changes_wait_during_an_attempt(watched) -> None:
     with watched.intake.held():
         watched.pods.added(WAITING)
         watched.pods.updated(WAITING, BOUND)
@@ -157,7 +152,7 @@ def test_changes_wait_while_a_cycle_is_open(watched) -> None:
     assert watched.where() == "on a"
 
 
-def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
+def test_a_failing_change_does_not_stop_the_others(watched, caplog) -> None:
     def breaks() -> None:
         raise RuntimeError("out of order")
 
@@ -177,22 +172,22 @@ def test_a_change_that_fails_does_not_keep_the_others(watched, caplog) -> None:
         pytest.param("nonsense", False, id="no spec at all"),
     ],
 )
-def test_a_pod_that_cannot_be_read_is_named(watched, caplog, spec, told) -> None:
+def test_an_undecodable_pod_is_reported(watched, caplog, spec, told) -> None:
     raw = msgspec.json.encode({"metadata": {"name": "odd", "namespace": "default", "uid": "u"}, "spec": spec})
-    watched.pods.undecodable(raw, ValueError("'x' is not a quantity"))
-    assert "pod default/odd cannot be read" in caplog.text
+    watched.handler.undecodable(raw, ValueError("'x' is not a quantity"))
+    assert "ignoring pod default/odd, which cannot be decoded" in caplog.text
     events = watched.events()
     assert len(events) == told
     if told:
         assert events[0]["regarding"]["name"] == "odd"
-        assert events[0]["note"] == "the pod cannot be understood: 'x' is not a quantity"
+        assert events[0]["note"] == "the pod cannot be decoded: 'x' is not a quantity"
 
 
 def node(name: str = "a", cpu: str = "4") -> SentNode:
     return SentNode(Node(metadata=ObjectMeta(name=name), status=NodeStatus(allocatable={"cpu": cpu, "pods": "110"})))
 
 
-def test_nodes_come_and_go(watched) -> None:
+def test_nodes_are_added_and_removed(watched) -> None:
     watched.nodes.added(node())
     assert watched.state.table.live_count == 1
     watched.nodes.updated(node(), node(cpu="8"))
@@ -212,7 +207,7 @@ def test_nodes_come_and_go(watched) -> None:
         pytest.param(SentNode.read, {"metadata": {"name": "a"}, "spec": {}}, id="as it is known where not"),
     ],
 )
-def test_whole_nodes(watched, read, sent_on) -> None:
+def test_the_json_of_nodes_is_kept_for_extenders(watched, read, sent_on) -> None:
     document = {
         "kind": "Node",
         "apiVersion": "v1",
@@ -226,9 +221,9 @@ def test_whole_nodes(watched, read, sent_on) -> None:
     assert watched.state.table.raw == {}
 
 
-def test_a_node_with_a_quantity_that_is_none_stays_as_it_was(watched, caplog) -> None:
+def test_an_invalid_version_of_a_node_is_ignored(watched, caplog) -> None:
     watched.nodes.added(node())
     watched.nodes.updated(node(), node(cpu="many"))
     assert watched.state.nodes.allocatable("cpu").tolist() == [4000]
-    assert "node a cannot be understood" in caplog.text
+    assert "ignoring an invalid version of node a" in caplog.text
     assert "'many' is not a quantity" in caplog.text

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import EVENT, LEASE
-from bayplan.client import ApiError, InProcessClient, TransportError
+from bayplan.client import TransportError
+from bayplan.devcluster.apiserver import Fault
+from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.service.fenced_client import FencedClient
 from bayplan.service.leader_election import LeaderElection, LeaderElectionSettings, LeaderElector
-
-LOST = TransportError("no answer", sent=True)
+from bayplan.testing.in_memory import make_client
 
 
 class Time:
@@ -60,11 +61,10 @@ class WallClock:
 
 
 class Candidate:
-    """An elector with a connection of its own to the common server."""
+    """An elector with a client of its own; `fail` adds a fault of its connection."""
 
     def __init__(self, name, server, time, skew=0.0):
-        self.client = InProcessClient()
-        self.client.history = server.history
+        self.client = InMemoryClient(server, retries=0)
         self.wall = WallClock(time, skew)
         self.elector = LeaderElector(
             self.client,
@@ -82,6 +82,13 @@ class Candidate:
         await self.elector.hold()
         self.lost = True
 
+    def fail(self, **fault):
+        self.client.transport.faults.add(Fault(**fault))
+
+    def recover(self):
+        self.client.transport.reachable = True
+        self.client.transport.faults.clear()
+
     async def stop(self):
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
@@ -89,38 +96,38 @@ class Candidate:
 
 @pytest.fixture
 async def world():
-    time, server = Time(), InProcessClient()
+    time, client = Time(), make_client()
     candidates = []
 
     def candidate(name, skew=0.0):
-        candidates.append(Candidate(name, server, time, skew))
+        candidates.append(Candidate(name, client.server, time, skew))
         return candidates[-1]
 
-    yield time, server, candidate
+    yield time, client, candidate
     for each in candidates:
         await each.stop()
 
 
-async def spec(server):
-    return (await server.get(LEASE, "kube-scheduler", "kube-system")).spec
+async def spec(client):
+    return (await client.get(LEASE, "kube-scheduler", "kube-system")).spec
 
 
 async def test_the_first_one_leads_and_goes_on_leading(world):
-    time, server, candidate = world
+    time, client, candidate = world
     one = candidate("one")
     await time.pass_until(100)
     two = candidate("two")
     await time.pass_until(400)
     assert (one.elector.leads(), two.elector.leads(), two.elector.leader) == (True, False, "one")
-    there = await spec(server)
+    there = await spec(client)
     assert (there.holderIdentity, there.leaseDurationSeconds, there.leaseTransitions) == ("one", 15, 0)
     assert there.renewTime - there.acquireTime > timedelta(seconds=290)
-    (event,) = (await server.list(EVENT, "kube-system")).items
+    (event,) = (await client.list(EVENT, "kube-system")).items
     assert (event.reason, event.note, event.regarding.kind) == ("LeaderElection", "one became leader", "Lease")
 
 
 async def test_another_one_takes_over_when_the_lease_has_run_out(world):
-    time, server, candidate = world
+    time, client, candidate = world
     one = candidate("one")
     await time.pass_until(101)
     two = candidate("two")
@@ -131,7 +138,7 @@ async def test_another_one_takes_over_when_the_lease_has_run_out(world):
     assert (one.elector.leads(), two.elector.leads()) == (False, False)
     await time.pass_until(died + 15 + 2 * 2.2 * 2)
     assert two.elector.leads()
-    there = await spec(server)
+    there = await spec(client)
     assert (there.holderIdentity, there.leaseTransitions) == ("two", 1)
 
 
@@ -154,7 +161,7 @@ async def test_a_leader_that_cannot_renew_stops_before_another_starts(world):
     await time.pass_until(101)
     two = candidate("two")
     await time.pass_until(150)
-    one.client.fail("", None, LOST, times=1000)
+    one.fail(drop="before")
     await time.pass_until(150 + 10)
     assert not one.elector.leads()
     assert not two.elector.leads()
@@ -163,23 +170,23 @@ async def test_a_leader_that_cannot_renew_stops_before_another_starts(world):
     assert two.elector.leads()
 
 
-@pytest.mark.parametrize("carried_out", [False, True], ids=["lost request", "lost answer"])
-async def test_a_short_outage_costs_nothing(world, carried_out):
-    time, server, candidate = world
+@pytest.mark.parametrize("drop", ["before", "after"], ids=["lost request", "lost answer"])
+async def test_a_short_outage_costs_nothing(world, drop):
+    time, client, candidate = world
     one = candidate("one")
     await time.pass_until(150)
-    one.client.fail("update", LEASE, LOST, times=2, carried_out=carried_out)
+    one.fail(verb="update", drop=drop, times=2)
     await time.pass_until(200)
     assert one.elector.leads()
-    assert (await spec(server)).leaseTransitions == 0
+    assert (await spec(client)).leaseTransitions == 0
 
 
 async def test_somebody_else_s_word_ends_it_at_once(world):
-    time, server, candidate = world
+    time, client, candidate = world
     one = candidate("one")
     await time.pass_until(150)
     patch = {"spec": {"holderIdentity": "thief", "renewTime": "2026-01-01T00:00:00.000001Z"}}
-    await server.patch(LEASE, "kube-scheduler", patch, "kube-system")
+    await client.patch(LEASE, "kube-scheduler", patch, "kube-system")
     await time.pass_until(153)
     assert one.lost
     assert not one.elector.leads()
@@ -202,7 +209,7 @@ async def test_nobody_s_time_of_day_matters(world, skew):
 @given(data=st.data())
 def test_never_two_at_once(data):
     async def run():
-        time, server = Time(), InProcessClient()
+        time, server = Time(), make_client().server
         candidates = [Candidate(name, server, time, skew) for name, skew in (("a", 0), ("b", 900), ("c", -900))]
         led = set()
 
@@ -215,19 +222,19 @@ def test_never_two_at_once(data):
             victim = candidates[data.draw(st.integers(0, 2))]
             match data.draw(st.sampled_from(["fail", "lose", "conflict", "stop", "recover", "nothing"])):
                 case "fail":
-                    victim.client.fail("", None, TransportError("down", sent=False), times=50)
+                    victim.client.transport.reachable = False
                 case "lose":
-                    victim.client.fail("update", LEASE, LOST, times=data.draw(st.integers(1, 9)), carried_out=True)
+                    victim.fail(verb="update", drop="after", times=data.draw(st.integers(1, 9)))
                 case "conflict":
-                    victim.client.fail("update", LEASE, ApiError(409, "Conflict"), times=3)
+                    victim.fail(verb="update", answer=409, reason="Conflict", times=3)
                 case "stop":
                     await victim.stop()
                     candidates[candidates.index(victim)] = Candidate(victim.elector.identity + "'", server, time)
                 case "recover":
-                    victim.client.recover()
+                    victim.recover()
             await time.pass_until(time.now + data.draw(st.floats(0.1, 25)), watch)
         for each in candidates:
-            each.client.recover()
+            each.recover()
         await time.pass_until(time.now + 60, watch)
         assert led
         for each in candidates:
@@ -240,7 +247,7 @@ async def test_nothing_is_written_by_one_that_does_not_lead():
     leads = [False]
     metadata = {"name": "x", "namespace": "default"}
     lease = {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata}
-    client = FencedClient(InProcessClient([lease]), lambda: leads[0])
+    client = FencedClient(make_client(lease), lambda: leads[0])
     assert (await client.get(LEASE, "x")).metadata.name == "x"
     with pytest.raises(TransportError, match="does not lead"):
         await client.delete(LEASE, "x")
@@ -249,20 +256,15 @@ async def test_nothing_is_written_by_one_that_does_not_lead():
 
 
 async def test_the_thread_leads_and_gives_the_lease_back():
-    server = InProcessClient()
-
-    class Connection(InProcessClient):
-        def __init__(self):
-            super().__init__()
-            self.history = server.history
+    client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
-    async with LeaderElection(Connection, quick, "one") as one, asyncio.timeout(10):
+    async with LeaderElection(lambda: InMemoryClient(client.server), quick, "one") as one, asyncio.timeout(10):
         await one.acquired.wait()
         assert one.leads()
-        async with LeaderElection(Connection, quick, "two") as two:
+        async with LeaderElection(lambda: InMemoryClient(client.server), quick, "two") as two:
             assert not two.leads()
         assert one.leader == "one"
     assert not one.leads()
     assert one.lost.is_set()
-    assert (await spec(server)).holderIdentity == ""
+    assert (await spec(client)).holderIdentity == ""

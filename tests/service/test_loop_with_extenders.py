@@ -1,26 +1,25 @@
-"""The loop while extenders think: the cluster stands still, everything else goes on, and nothing is lost afterwards."""
+"""The scheduling loop while extenders are asked: the state stands still, other work goes on, and nothing is lost."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 
 import pytest
+from tests.service.conftest import events_of, make_runtime, watch_nodes, watch_pods
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter, ExtenderPreempt, ExtenderScore, Filtered
-from bayplan.framework.interface import CycleState
 from bayplan.framework.status import Status
-from bayplan.queue import Place, QueueProfile, SchedulingQueue
-from bayplan.service.binding import Binding, BindingCycles
-from bayplan.service.event_recorder import EventRecorder
+from bayplan.queue import Place
+from bayplan.service.binding import BindingCycles
+from bayplan.service.carry_out import PlanCarrier
+from bayplan.service.driver import AttemptDriver
 from bayplan.service.evictions import Evictions
-from bayplan.service.failures import Failures
-from bayplan.service.informers import Intake, NodeHandler, PodHandler, SentNode
+from bayplan.service.informers import SentNode
 from bayplan.service.loop import SchedulingLoop
-from bayplan.service.pod_status import PodStatusWriter
-from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 pytestmark = pytest.mark.feature("HTTP extenders: the cluster stands still")
@@ -88,51 +87,27 @@ async def settled():
 
 
 class Setting:
-    """A loop that decides, with everything around it but a server that answers."""
+    """A scheduling loop with everything around it but a server that replies."""
 
-    def __init__(self, client, clock, tasks, *objects) -> None:
+    def __init__(self, client, clock, *objects) -> None:
         cluster = make_cluster(*objects)
-        self.state, self.client, self.clock = cluster.state, client, clock
+        self.client, self.clock, self.profile = client, clock, cluster.profile
+        self.runtime = make_runtime(client, clock, replace(cluster.profile, scheduler_name=NAME), state=cluster.state)
+        self.state, self.queue, self.work = cluster.state, self.runtime.queue, self.runtime.work
         self.extenders = Thinking()
-        self.work = asyncio.Event()
-        self.intake = Intake(self.work.set)
-        self.queue = SchedulingQueue({NAME: QueueProfile.of(cluster.profile)}, self.state.nominations)
-        self.recorder, self.status = EventRecorder(client, clock), PodStatusWriter(client, clock)
-        self.waiting, self.known = WaitingPods(), {}
-        failures = Failures(self.queue, self.state.nominations, self.recorder, self.status, clock, self.known.get)
-        parts = tasks, client, self.state, self.queue, self.waiting
-        self.bindings = BindingCycles(*parts, failures, self.recorder, self.status, self.intake, clock, self.extenders)
-        self.evictions = Evictions(*parts, self.bindings, self.recorder, self.status, self.work.set, clock)
-        self.profile = cluster.profile
-        self.loop = SchedulingLoop(
-            {NAME: cluster.profile}, self.state, self.queue, self.bindings, self.evictions, self.waiting, failures,
-            self.recorder, self.intake, self.work, clock, random.Random(0), self.extenders,
-        )  # fmt: skip
-        self.pods = PodHandler(
-            self.intake, self.state, self.queue, self.waiting, self.status, self.recorder, clock, {NAME}
-        )
-        self.nodes = NodeHandler(self.intake, self.state, self.queue, clock)
-
-    # As a reflector has it: the store first, then the handlers
-
-    def create(self, pod):
-        self.known[pod.key] = pod
-        self.pods.added(pod)
-
-    def change(self, old, new):
-        self.known[new.key] = new
-        self.pods.updated(old, new)
-
-    def delete(self, pod):
-        del self.known[pod.key]
-        self.pods.deleted(pod)
+        self.bindings = BindingCycles(self.runtime, self.extenders)
+        profiles = {NAME: cluster.profile}
+        self.plans = PlanCarrier(self.runtime, profiles, self.bindings, Evictions(self.runtime, self.bindings))
+        attempts = AttemptDriver(self.runtime, profiles, random.Random(0), self.extenders)
+        self.loop = SchedulingLoop(self.runtime, attempts, self.plans)
+        self.pods, self.nodes = watch_pods(self.runtime, NAME), watch_nodes(self.runtime)
 
     def place_of(self, pod):
         queued = self.queue.get(pod.uid)
         return queued.place if queued else None
 
     def notes(self):
-        return [body["note"] for _, body in self.recorder._news._queue if body["reason"] != "Preempted"]
+        return [event["note"] for event in events_of(self.runtime) if event["reason"] != "Preempted"]
 
 
 @pytest.fixture
@@ -140,10 +115,11 @@ def deciding(client, clock):
     @asynccontextmanager
     async def run(*objects):
         async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
-            setting = Setting(client, clock, tasks, *objects)
+            setting = Setting(client, clock, *objects)
             loop = tasks.create_task(setting.loop.run())
             try:
                 yield setting
+                await setting.runtime.tasks.drain(1)
             finally:
                 loop.cancel()
 
@@ -161,9 +137,9 @@ def version(pod: PodInfo, number, **fields):
     return later
 
 
-async def test_the_cluster_stands_still_and_moves_on_afterwards(deciding):
+async def test_changes_wait_until_the_attempt_ends(deciding):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         question = await setting.extenders.asked(ExtenderFilter)
         setting.nodes.added(SentNode(make_node("c")))
         setting.nodes.updated(SentNode(NODES[1]), SentNode(make_node("b", unschedulable=True)))
@@ -179,22 +155,22 @@ async def test_the_cluster_stands_still_and_moves_on_afterwards(deciding):
         assert setting.state.nodes.pod_count[:2].tolist() == [2, 0]
 
 
-async def test_a_node_that_is_not_taken_may_go(deciding):
+async def test_the_deletion_of_another_node_changes_nothing(deciding):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         await setting.extenders.asked(ExtenderFilter)
         setting.nodes.deleted(SentNode(NODES[1]))
         await setting.extenders.say(Filtered(["a"], {}))
         assert setting.extenders.bound == [("p", "a")]
 
 
-async def test_a_node_that_is_taken_and_went_is_an_error(deciding):
+async def test_a_deleted_node_fails_the_attempt(deciding):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         await setting.extenders.asked(ExtenderFilter)
         setting.nodes.deleted(SentNode(NODES[0]))
         await setting.extenders.say(Filtered(["a"], {}))
-        assert setting.notes() == ['node "a" went away while extenders were asked']
+        assert setting.notes() == ['node "a" was deleted during the attempt']
         assert setting.extenders.bound == []
         assert setting.place_of(POD) is Place.BACKOFF
 
@@ -202,15 +178,15 @@ async def test_a_node_that_is_taken_and_went_is_an_error(deciding):
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda setting: setting.delete(POD), id="deleted"),
-        pytest.param(lambda setting: setting.change(POD, version(POD, 8, terminating=True)), id="being deleted"),
-        pytest.param(lambda setting: setting.change(POD, version(POD, 8, node="b")), id="bound by somebody"),
+        pytest.param(lambda setting: setting.pods.deleted(POD), id="deleted"),
+        pytest.param(lambda setting: setting.pods.updated(POD, version(POD, 8, terminating=True)), id="being deleted"),
+        pytest.param(lambda setting: setting.pods.updated(POD, version(POD, 8, node="b")), id="bound by another"),
     ],
 )
 @pytest.mark.parametrize("stage", ["filter", "score"])
-async def test_a_pod_that_is_not_to_be_placed_any_more_is_dropped(deciding, change, stage):
+async def test_a_pod_that_is_gone_or_bound_is_dropped(deciding, change, stage):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         question = await setting.extenders.asked(ExtenderFilter)
         if stage == "score":
             await setting.extenders.all(question)
@@ -223,12 +199,12 @@ async def test_a_pod_that_is_not_to_be_placed_any_more_is_dropped(deciding, chan
         assert not setting.state.is_assumed(POD.uid)
 
 
-async def test_nobody_is_evicted_for_a_pod_that_went(deciding):
+async def test_nothing_is_evicted_for_a_deleted_pod(deciding):
     vip = make_pod("vip", cpu="4", priority=9)
     async with deciding(make_node("a"), make_pod("low", node="a", cpu="4")) as setting:
-        setting.create(vip)
+        setting.pods.added(vip)
         question = await setting.extenders.asked(ExtenderPreempt)
-        setting.delete(vip)
+        setting.pods.deleted(vip)
         await setting.extenders.all(question)
         assert (setting.client.requests, setting.place_of(vip)) == ([], None)
         assert not setting.state.preemptions.going_on(vip.uid)
@@ -237,14 +213,14 @@ async def test_nobody_is_evicted_for_a_pod_that_went(deciding):
 async def test_a_preemption(deciding):
     vip = make_pod("vip", cpu="4", priority=9)
     async with deciding(make_node("a"), make_pod("low", node="a", cpu="4")) as setting:
-        setting.create(vip)
+        setting.pods.added(vip)
         await setting.extenders.all(await setting.extenders.asked(ExtenderPreempt))
         assert ("delete", "Pod", "default", "low", "default-low") in setting.client.requests
 
 
-async def test_an_extender_that_fails_lets_the_pod_be_tried_again(deciding):
+async def test_a_failing_extender_causes_a_retry(deciding):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         await setting.extenders.asked(ExtenderFilter)
         await setting.extenders.say(ExtenderError("dead"))
         assert setting.notes() == ["dead"]
@@ -254,9 +230,9 @@ async def test_an_extender_that_fails_lets_the_pod_be_tried_again(deciding):
         await setting.extenders.asked(ExtenderFilter)
 
 
-async def test_a_pod_that_extenders_turn_down_waits_for_any_event(deciding):
+async def test_any_event_requeues_a_pod_that_extenders_rejected(deciding):
     async with deciding(*NODES) as setting:
-        setting.create(POD)
+        setting.pods.added(POD)
         await setting.extenders.asked(ExtenderFilter)
         await setting.extenders.say(Filtered([], {"a": Status.unschedulable("no"), "b": Status.unresolvable("no")}))
         assert setting.place_of(POD) is Place.UNSCHEDULABLE
@@ -265,46 +241,41 @@ async def test_a_pod_that_extenders_turn_down_waits_for_any_event(deciding):
         assert setting.place_of(POD) is Place.BACKOFF
 
 
-async def test_bindings_go_on_but_give_nothing_back_until_the_cycle_ends(deciding):
+async def test_bindings_run_during_an_attempt_but_are_undone_after_it(deciding):
     quick = make_pod("quick", cpu="1")
     async with deciding(*NODES) as setting:
-        setting.extenders.refuses = {"quick"}
-        setting.client.will("get", *[_unbound(quick)] * 2)
-        setting.create(POD)
-        question = await setting.extenders.asked(ExtenderFilter)
-        setting.known[quick.key] = quick
-        setting.queue.add(quick, 0.0)
-        queued = setting.queue.pop(0.0)
-        assumed = setting.state.assume(quick, "b")
-        setting.bindings.start(Binding(queued, assumed, "b", setting.profile, CycleState()), None)
+        setting.extenders.refuses, setting.extenders.silent_about = {"quick"}, {"quick"}
+        may_reply = setting.client.hold("get")
+        setting.client.will("get", quick.object)
+        setting.pods.added(quick)
         await settled()
-        assert [verb for verb, *_ in setting.client.requests] == ["get"], "it failed, and was looked after"
+        assert setting.state.is_assumed(quick.uid), "its binding failed, and its outcome is not known yet"
+        setting.pods.added(POD)
+        question = await setting.extenders.asked(ExtenderFilter)
+        may_reply.set()
+        await settled()
         assert setting.state.is_assumed(quick.uid)
-        assert question.nodes.pod_count.tolist() == [0, 1]
-        setting.queue.delete(quick, 0.0)
+        assert question.nodes.pod_count.sum() == 1
+        setting.pods.deleted(quick)
         await setting.extenders.say(Filtered(["a"], {}))
         assert setting.extenders.bound == [("p", "a")]
         assert not setting.state.is_assumed(quick.uid)
         assert setting.state.nodes.pod_count.tolist() == [1, 0]
 
 
-def _unbound(pod):
-    return pod.object
-
-
-async def test_pods_that_no_extender_wants_to_see_are_decided_without_them(deciding):
+async def test_pods_that_concern_no_extender_are_scheduled_without_them(deciding):
     async with deciding(*NODES) as setting:
         setting.extenders.silent_about = {"p"}
-        setting.create(POD)
+        setting.pods.added(POD)
         await settled()
         assert len(setting.extenders.bound) == 1
         assert setting.extenders.questions.empty()
 
 
-async def test_stopping_while_extenders_think_lets_changes_in(deciding):
+async def test_changes_are_applied_when_the_loop_stops_during_an_attempt(deciding):
     with suppress(asyncio.CancelledError):
         async with deciding(*NODES) as setting:
-            setting.create(POD)
+            setting.pods.added(POD)
             await setting.extenders.asked(ExtenderFilter)
             setting.nodes.added(SentNode(make_node("c")))
     assert setting.state.nodes.live.sum() == 3

@@ -1,4 +1,4 @@
-"""PodGroups of Kubernetes' own in a whole scheduler, on a server in this process."""
+"""Kubernetes' own PodGroups in a whole scheduler, on an API server in memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from bayplan.api.kinds import NODE, POD, POD_GROUP
-from bayplan.client import ApiError
-from bayplan.client.in_process import InProcessClient
 from bayplan.config import default_profile
+from bayplan.devcluster.apiserver import Fault
 from bayplan.framework.interface import GangVictims, Plugin
 from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.in_memory import load, make_client
 from bayplan.testing.virtual_time import VirtualTime
 
 SETTLED = 25.0
+AT_ONCE = {"terminationGracePeriodSeconds": 0}
+"""For pods that are gone once they are deleted, as there is no kubelet."""
 GANGS = ("GangScheduling",)
 TOPOLOGY = (*GANGS, "TopologyPlacementGenerator", "PodGroupPodsCount")
 WHOLE = (*GANGS, "WorkloadAwarePreemption")
@@ -25,24 +27,28 @@ class World:
     def __init__(self, client, scheduler):
         self.client, self.scheduler = client, scheduler
 
+    async def create(self, kind, document):
+        load(self.client.server, {"apiVersion": kind.api_version, "kind": kind.kind, **document})
+        await asyncio.sleep(0)
+
     async def add_node(self, name, rack=None, cpu="2"):
         room = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
         metadata = {"name": name, "labels": {"rack": rack} if rack else {}}
-        await self.client.create(NODE, {"metadata": metadata, "status": {"allocatable": room}})
+        await self.create(NODE, {"metadata": metadata, "status": {"allocatable": room, "capacity": room}})
 
     async def add_group(self, name, least=None, topology=None, **spec):
         policy = {"basic": {}} if least is None else {"gang": {"minCount": least}}
         constraints = {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
         spec = {"schedulingPolicy": policy, **constraints, **spec}
-        await self.client.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
+        await self.create(POD_GROUP, {"metadata": {"name": name, "generation": 1}, "spec": spec})
 
     async def add(self, *names, of=None, cpu="1", scheduler="default-scheduler", **spec):
         if of is not None:
             spec["schedulingGroup"] = {"podGroupName": of}
         for name in names:
             containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]
-            document = {"containers": containers, "schedulerName": scheduler, **spec}
-            await self.client.create(POD, {"metadata": {"name": name}, "spec": document})
+            document = {"containers": containers, "schedulerName": scheduler, **AT_ONCE, **spec}
+            await self.create(POD, {"metadata": {"name": name}, "spec": document})
 
     async def delete(self, name):
         await self.client.delete(POD, name, "default")
@@ -69,7 +75,7 @@ class World:
         assert self.scheduler.queue.pending_pods().in_flight == 0
 
     def evicted(self):
-        return {each.name for each in self.client.requests if each.verb == "delete" and each.document}
+        return {each.info.name for each in self.client.transport.sent("delete") if each.document}
 
 
 def tell(story, gated=GANGS, plugins=(), profiles=("default-scheduler",)):
@@ -87,7 +93,7 @@ async def _told(story, gated, plugins, profiles):
 @asynccontextmanager
 async def world(gated, plugins, profiles):
     loop = asyncio.get_running_loop()
-    async with InProcessClient() as client:
+    async with make_client(clock=loop) as client:
 
         def build(handle):
             return {name: default_profile(name, handle, plugins, gated) for name in profiles}
@@ -106,7 +112,7 @@ async def world(gated, plugins, profiles):
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_gang_says_how_far_it_came_and_then_that_it_is_placed():
+def test_the_condition_reports_how_many_members_fit_and_then_success():
     async def story(here):
         await here.add_node("a")
         await here.add_group("crew", 3)
@@ -125,7 +131,7 @@ def test_a_gang_says_how_far_it_came_and_then_that_it_is_placed():
     tell(story)
 
 
-def test_members_that_come_later_are_placed_by_themselves():
+def test_later_members_are_scheduled_one_by_one():
     async def story(here):
         await here.add_node("a", cpu="3")
         await here.add_group("crew", 2)
@@ -140,8 +146,8 @@ def test_members_that_come_later_are_placed_by_themselves():
     tell(story)
 
 
-def test_a_gang_of_which_too_few_wait_holds_nothing():
-    """The third is not for this scheduler; it need not be met in Permit, for once it is bound it counts."""
+def test_a_gang_with_too_few_members_holds_no_node():
+    """The third member belongs to another scheduler. It does not have to wait in Permit: it counts once it is bound."""
 
     async def story(here):
         await here.add_node("a", cpu="4")
@@ -172,7 +178,7 @@ def test_members_of_two_profiles():
     tell(story, profiles=("default-scheduler", "other"))
 
 
-def test_a_group_that_is_no_gang():
+def test_a_basic_group_is_not_a_gang():
     async def story(here):
         await here.add_group("web")
         await here.add("one", "two", of="web")
@@ -195,7 +201,7 @@ class Broken(Plugin):
             raise ZeroDivisionError("oh")
 
 
-def test_a_gang_of_which_a_member_breaks():
+def test_an_error_for_one_member_fails_the_gang():
     broken = Broken()
 
     async def story(here):
@@ -213,9 +219,9 @@ def test_a_gang_of_which_a_member_breaks():
     tell(story, plugins=[broken])
 
 
-def test_a_condition_is_written_once_the_server_takes_it():
+def test_a_condition_is_retried_until_the_server_accepts_it():
     async def story(here):
-        here.client.fail("patch", POD_GROUP, ApiError(500, "InternalError", "no"), times=3)
+        here.client.server.faults.add(Fault(verb="patch", resource=POD_GROUP.plural, answer=500, times=3))
         await here.add_node("a")
         await here.add_group("crew", 1)
         await here.add("one", of="crew")
@@ -228,7 +234,7 @@ def test_a_condition_is_written_once_the_server_takes_it():
 # One topology domain
 
 
-def test_a_gang_goes_where_all_of_it_fits():
+def test_a_gang_is_placed_in_a_domain_that_it_fits_in():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_node("b", "r2", cpu="2")
@@ -243,7 +249,7 @@ def test_a_gang_goes_where_all_of_it_fits():
     tell(story, TOPOLOGY)
 
 
-def test_a_gang_that_fits_into_no_domain_says_how_far_it_came_in_the_best():
+def test_a_gang_that_fits_in_no_domain_reports_the_best_one():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_node("b", "r2", cpu="2")
@@ -260,7 +266,7 @@ def test_a_gang_that_fits_into_no_domain_says_how_far_it_came_in_the_best():
     tell(story, TOPOLOGY)
 
 
-def test_no_node_is_in_a_domain_until_one_is_labelled():
+def test_a_gang_is_pending_until_a_node_has_the_topology_label():
     async def story(here):
         await here.add_node("a", cpu="3")
         await here.add_group("crew", 2, "rack")
@@ -274,7 +280,7 @@ def test_no_node_is_in_a_domain_until_one_is_labelled():
     tell(story, TOPOLOGY)
 
 
-def test_members_that_come_later_go_to_the_others():
+def test_later_members_are_placed_in_the_domain_of_the_others():
     async def story(here):
         await here.add_node("a", "r1", cpu="3")
         await here.add_group("crew", 2, "rack")
@@ -294,7 +300,7 @@ def test_members_that_come_later_go_to_the_others():
     tell(story, TOPOLOGY)
 
 
-def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
+def test_a_basic_group_with_a_constraint_takes_the_larger_domain():
     async def story(here):
         await here.add_node("a", "r1", cpu="1")
         await here.add_node("b", "r2", cpu="3")
@@ -307,7 +313,7 @@ def test_a_group_that_is_no_gang_stays_together_and_takes_the_larger_domain():
     tell(story, TOPOLOGY)
 
 
-def test_a_gang_with_a_constraint_evicts_nobody():
+def test_a_gang_with_a_topology_constraint_does_not_preempt():
     async def story(here):
         await here.add_node("a", "r1")
         await here.add("low", cpu="2", priority=-5)
@@ -323,7 +329,7 @@ def test_a_gang_with_a_constraint_evicts_nobody():
     tell(story, TOPOLOGY)
 
 
-def test_without_the_plugin_a_constraint_is_not_heeded():
+def test_without_the_plugin_a_constraint_is_ignored():
     async def story(here):
         await here.add_node("a", "r1", cpu="1")
         await here.add_node("b", "r2", cpu="1")
@@ -335,7 +341,7 @@ def test_without_the_plugin_a_constraint_is_not_heeded():
     tell(story)
 
 
-def test_pods_of_a_group_in_two_domains_are_an_error():
+def test_a_group_bound_in_two_domains_is_an_error():
     async def story(here):
         for node, rack in (("a", "r1"), ("b", "r2")):
             await here.add_node(node, rack)
@@ -354,7 +360,7 @@ def test_pods_of_a_group_in_two_domains_are_an_error():
 # Preemption as a whole
 
 
-def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
+def test_a_group_preempts_by_its_priority_and_victim_groups_as_a_whole():
     async def story(here):
         for name in "abc":
             await here.add_node(name, cpu="1")
@@ -368,7 +374,7 @@ def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
         await here.settle()
         assert here.evicted() == {"h-0", "h-1"}
         assert {"us", "plain"} <= set(await here.nodes())
-        events = [each.document for each in here.client.requests if each.kind.kind == "Event" and each.verb == "create"]
+        events = [each.document for each in here.client.transport.sent("create", "events")]
         notes = [each["note"] for each in events if each["reason"] == "Preempted"]
         uid = (await here.client.get(POD_GROUP, "vip", "default")).metadata.uid
         assert notes == [f"Preempted by podgroup {uid} on node cluster"] * 2
@@ -376,7 +382,7 @@ def test_a_group_preempts_by_its_own_priority_and_groups_go_whole():
     tell(story, WHOLE)
 
 
-def test_a_group_that_would_not_fit_either_way_evicts_nobody():
+def test_a_group_that_does_not_fit_either_way_does_not_preempt():
     async def story(here):
         await here.add_node("a", cpu="1")
         await here.add("low", priority=-5)
@@ -385,13 +391,13 @@ def test_a_group_that_would_not_fit_either_way_evicts_nobody():
         await here.add("one", "two", of="vip")
         await here.settle()
         assert here.evicted() == set()
-        told = "preemption: the gang would not fit if all pods of lower priority were gone"
+        told = "preemption: the gang would not fit even if all pods of lower priority were evicted"
         assert told in (await here.said("vip"))[1]
 
     tell(story, WHOLE)
 
 
-def test_a_group_of_no_priority_preempts_nobody_whatever_its_pods_have():
+def test_a_group_without_priority_does_not_preempt_whatever_its_pods_have():
     async def story(here):
         await here.add_node("a", cpu="1")
         await here.add("zero")
@@ -405,14 +411,14 @@ def test_a_group_of_no_priority_preempts_nobody_whatever_its_pods_have():
     tell(story, WHOLE)
 
 
-def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
+def test_a_group_evicts_no_other_pods_while_its_victims_terminate():
     async def story(here):
         for name in "ab":
             await here.add_node(name, cpu="1")
         await here.add("low-a", "low-b", priority=-5)
         await here.settle()
         await here.add_group("vip", 1, priority=10)
-        here.client.fail("delete", POD, ApiError(500, "InternalError", "no"), times=3)
+        here.client.server.faults.add(Fault(verb="delete", answer=500, times=3))
         await here.add("us", of="vip")
         await here.settle()
         assert len(here.evicted()) == 1
@@ -422,7 +428,7 @@ def test_a_group_evicts_nobody_else_while_its_victims_are_on_their_way():
 
 
 class Picky(Plugin):
-    """Chooses victims that do not suffice, or breaks."""
+    """Chooses victims that do not suffice, or fails."""
 
     name = "Picky"
     answer = None
@@ -441,7 +447,7 @@ class Picky(Plugin):
 
 
 @pytest.mark.parametrize("answer", [None, "not enough"])
-def test_a_plugin_that_chooses_victims_in_vain(answer):
+def test_victims_that_do_not_suffice_are_an_error(answer):
     picky = Picky()
 
     async def story(here):

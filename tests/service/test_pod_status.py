@@ -100,7 +100,7 @@ async def test_writes_a_nomination_only_when_it_changes(client, clock, stands, w
     assert [request[4]["status"] for request in client.requests] == ([written] if written else [])
 
 
-async def test_the_newest_word_wins_over_a_failing_older_one(client, clock) -> None:
+async def test_a_newer_status_replaces_a_failing_older_one(client, clock) -> None:
     client.will("patch", TransportError("refused", sent=False), ApiError(500))
     writer = PodStatusWriter(client, clock)
     async with writing(writer):
@@ -114,7 +114,7 @@ async def test_the_newest_word_wins_over_a_failing_older_one(client, clock) -> N
 
 
 @pytest.mark.parametrize(("status", "logged"), [(404, False), (409, False), (403, True), (422, True)])
-async def test_gives_up_what_the_server_refuses(client, clock, caplog, status, logged) -> None:
+async def test_a_refused_status_is_dropped(client, clock, caplog, status, logged) -> None:
     client.will("patch", ApiError(status, "", "no"))
     writer = PodStatusWriter(client, clock)
     async with writing(writer):
@@ -123,7 +123,7 @@ async def test_gives_up_what_the_server_refuses(client, clock, caplog, status, l
     assert bool(caplog.text) is logged
 
 
-async def test_nothing_is_said_of_a_pod_that_is_gone(client, clock) -> None:
+async def test_nothing_is_written_about_a_deleted_pod(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
     writer.forget("uid-web")
@@ -133,7 +133,7 @@ async def test_nothing_is_said_of_a_pod_that_is_gone(client, clock) -> None:
 
 
 @pytest.mark.feature("Nominated pods: nominatedNodeName while a binding takes long")
-async def test_a_nomination_that_the_server_may_not_know_of_is_taken_back(client, clock) -> None:
+async def test_a_nomination_is_cleared_even_if_it_was_not_reported_yet(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     writer.nominate(make_pod(), "a")
     writer.clear_nomination(make_pod())
@@ -142,7 +142,7 @@ async def test_a_nomination_that_the_server_may_not_know_of_is_taken_back(client
     assert [request[4]["status"] for request in client.requests] == [{"nominatedNodeName": None}] * 2
 
 
-async def test_a_pod_about_to_be_bound_waits_for_what_is_on_its_way(client, clock) -> None:
+async def test_withdraw_waits_for_a_running_request(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     asked, answer = asyncio.Event(), asyncio.Event()
 
@@ -164,7 +164,7 @@ async def test_a_pod_about_to_be_bound_waits_for_what_is_on_its_way(client, cloc
     assert not asked.is_set(), "it was not worth another try"
 
 
-async def test_what_is_not_on_its_way_yet_is_withdrawn_at_once(client, clock) -> None:
+async def test_withdraw_drops_a_queued_status_at_once(client, clock) -> None:
     writer = PodStatusWriter(client, clock)
     writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
     await writer.withdraw("uid-web")

@@ -1,4 +1,4 @@
-"""Front proxies and client certificates, over TLS, and whom the cluster says to believe."""
+"""Front proxies and client certificates over TLS, and the cluster's authentication settings."""
 
 import asyncio
 import hashlib
@@ -16,22 +16,22 @@ from lightkube.models.core_v1 import ConfigMap
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.client import ApiError, Page, TransportError, WatchEvent
-from bayplan.service.serving.answers import json_answer
 from bayplan.service.serving.authentication import AUTHENTICATED, bearer_token, user_of_certificate
 from bayplan.service.serving.authorities import Authorities, ClientCertificate
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
+from bayplan.service.serving.responses import respond_json
 from bayplan.service.serving.reviews import User
 from bayplan.service.serving.server import EndpointServer
 from bayplan.testing.certificates import Authority
 
-CLIENTS, PROXIES = Authority("clients"), Authority("proxies")
-UNKNOWN = Authority("nobody's")
+CLIENTS, PROXIES = Authority(), Authority()
+UNKNOWN = Authority()
 HEADERS = {"X-Remote-User": "carol", "X-Remote-Group": "devs"}
 
 
 class Reviewer:
-    """An API server that lets everybody in, and notes who asked; `found` is the ConfigMap."""
+    """An API server that allows every request and records the users. `found`: the ConfigMap's data."""
 
     def __init__(self, found=None) -> None:
         self.found = found
@@ -76,7 +76,7 @@ def raw(data, version):
 
 
 def data(clients=CLIENTS, proxies=PROXIES, **lists):
-    """The ConfigMap as kube-apiserver writes it."""
+    """The data of the ConfigMap, as kube-apiserver writes it."""
     names = {
         "username-headers": ["X-Remote-User"],
         "group-headers": ["X-Remote-Group"],
@@ -92,7 +92,7 @@ def data(clients=CLIENTS, proxies=PROXIES, **lists):
 
 
 async def page(request):
-    return json_answer("let in")
+    return respond_json("allowed")
 
 
 @asynccontextmanager
@@ -113,12 +113,12 @@ def files(folder):
     return {"client_ca_file": folder / "clients.crt", "requestheader_client_ca_file": folder / "proxies.crt"}
 
 
-def tls_of(folder, authority, user, *groups, version=ssl.TLSVersion.TLSv1_3):
+def tls_of(folder, authority, user, group="users", version=ssl.TLSVersion.TLSv1_3):
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.maximum_version = version
     if authority is not None:
-        pair = authority.client(user, groups)
+        pair = authority.client(user, group)
         (folder / "client.pem").write_bytes(pair.key + pair.certificate)
         context.load_cert_chain(folder / "client.pem")
     return context
@@ -135,7 +135,7 @@ async def ask(server, tls, headers=()):
     ("authority", "name", "headers", "options", "expected"),
     [
         pytest.param(
-            PROXIES, "front-proxy-client", HEADERS, {}, ("carol", ["devs", "system:authenticated"]), id="a proxy"
+            PROXIES, "front-proxy-client", HEADERS, {}, ("carol", ["devs", "system:authenticated"]), id="proxy"
         ),
         pytest.param(
             PROXIES,
@@ -143,7 +143,7 @@ async def ask(server, tls, headers=()):
             [("x-remote-user", "carol"), ("X-REMOTE-GROUP", "a"), ("X-REMOTE-GROUP", ""), ("X-REMOTE-GROUP", "b")],
             {},
             ("carol", ["a", "b", "system:authenticated"]),
-            id="several groups, in any case",
+            id="several groups, headers in any case",
         ),
         pytest.param(
             PROXIES,
@@ -151,25 +151,27 @@ async def ask(server, tls, headers=()):
             {"X-Remote-User": "system:anonymous", "X-Remote-Group": "system:unauthenticated"},
             {},
             ("system:anonymous", ["system:unauthenticated"]),
-            id="a proxy for nobody in particular",
+            id="anonymous user of a proxy",
         ),
-        pytest.param(PROXIES, "front-proxy-client", {}, {}, 401, id="a proxy that names nobody, and is nobody itself"),
+        pytest.param(PROXIES, "front-proxy-client", {}, {}, 401, id="proxy without a user header"),
         pytest.param(
             PROXIES,
             "front-proxy-client",
             {"Authorization": "Bearer good"},
             {},
             ("tom", ["system:authenticated"]),
-            id="a proxy that hands on a token",
+            id="proxy that forwards a token",
         ),
-        pytest.param(CLIENTS, "bob", HEADERS, {}, ("bob", ["ops", AUTHENTICATED]), id="a client that plays a proxy"),
+        pytest.param(
+            CLIENTS, "bob", HEADERS, {}, ("bob", ["ops", AUTHENTICATED]), id="client certificate with proxy headers"
+        ),
         pytest.param(
             PROXIES,
             "other-proxy",
             HEADERS,
             {"requestheader": ProxyHeaders(("X-Remote-User",), allowed_names=("front-proxy-client",))},
             401,
-            id="a proxy of another name",
+            id="proxy whose name is not allowed",
         ),
         pytest.param(
             PROXIES,
@@ -177,13 +179,13 @@ async def ask(server, tls, headers=()):
             {"X-Second": "dave", "X-Id": "7"},
             {"requestheader": ProxyHeaders(("X-First", "X-Second"), ("X-Id",), allowed_names=("first", "second"))},
             ("dave", ["system:authenticated"]),
-            id="other headers, one of several names",
+            id="other headers, one of several allowed names",
         ),
         pytest.param(None, "", HEADERS, {}, ("system:anonymous", ["system:unauthenticated"]), id="no certificate"),
     ],
 )
-async def test_who_a_front_proxy_says_that_asks(tmp_path, authority, name, headers, options, expected) -> None:
-    reviewer = Reviewer(AssertionError("both are given, so nobody is asked"))
+async def test_front_proxy_names_the_user(tmp_path, authority, name, headers, options, expected) -> None:
+    reviewer = Reviewer(AssertionError("both files are given, so the cluster must not be asked"))
     async with served(reviewer, **files(tmp_path), **options) as server:
         status = await ask(server, tls_of(tmp_path, authority, name, "ops"), headers)
     if expected == 401:
@@ -194,7 +196,7 @@ async def test_who_a_front_proxy_says_that_asks(tmp_path, authority, name, heade
         assert spec.get("uid", "") == ("7" if "X-Id" in headers else "")
 
 
-async def test_what_more_a_front_proxy_says(tmp_path) -> None:
+async def test_front_proxy_passes_extra_fields(tmp_path) -> None:
     reviewer = Reviewer()
     async with served(reviewer, **files(tmp_path)) as server:
         headers = [
@@ -208,17 +210,17 @@ async def test_what_more_a_front_proxy_says(tmp_path) -> None:
     assert reviewer.asked[0]["extra"] == {"scopes": ["a", "b"], "example.com/path": ["c"]}
 
 
-async def test_the_certificate_of_a_client_is_named_to_the_api_server(tmp_path) -> None:
+async def test_access_review_contains_the_credential_id(tmp_path) -> None:
     reviewer = Reviewer()
     async with served(reviewer, **files(tmp_path)) as server:
         await ask(server, tls_of(tmp_path, CLIENTS, "bob"))
-    [identity] = reviewer.asked[0]["extra"]["authentication.kubernetes.io/credential-id"]
+    [credential_id] = reviewer.asked[0]["extra"]["authentication.kubernetes.io/credential-id"]
     pem = (tmp_path / "client.pem").read_text().partition("-----BEGIN CERTIFICATE-----")
-    assert identity == f"X509SHA256={hashlib.sha256(ssl.PEM_cert_to_DER_cert(''.join(pem[1:]))).hexdigest()}"
+    assert credential_id == f"X509SHA256={hashlib.sha256(ssl.PEM_cert_to_DER_cert(''.join(pem[1:]))).hexdigest()}"
 
 
-def shown(*subject, good_until=math.inf, chain=frozenset()):
-    return ClientCertificate(b"der", subject, good_until, chain)
+def certificate_of(*subject, expires_at=math.inf, chain=frozenset()):
+    return ClientCertificate(b"der", subject, expires_at, chain)
 
 
 CREDENTIAL = {"authentication.kubernetes.io/credential-id": [f"X509SHA256={hashlib.sha256(b'der').hexdigest()}"]}
@@ -234,34 +236,34 @@ UID = "1.3.6.1.4.1.57683.2"
             User("bob", ("ops", "devs"), "", CREDENTIAL),
             id="name and groups",
         ),
-        pytest.param((NAMED, ("commonName", "eve")), User("bob", (), "", CREDENTIAL), id="the first of two names"),
-        pytest.param((NAMED, (UID, "7")), User("bob", (), "7", CREDENTIAL), id="a uid"),
+        pytest.param((NAMED, ("commonName", "eve")), User("bob", (), "", CREDENTIAL), id="first of two names"),
+        pytest.param((NAMED, (UID, "7")), User("bob", (), "7", CREDENTIAL), id="uid"),
         pytest.param((("organizationName", "ops"),), None, id="no name"),
     ],
 )
-def test_who_a_certificate_is_of(subject, user) -> None:
-    assert user_of_certificate(shown(*subject)) == user
+def test_certificate_names_the_user(subject, user) -> None:
+    assert user_of_certificate(certificate_of(*subject)) == user
 
 
 @pytest.mark.parametrize("uids", [("",), ("7", "8")])
-def test_a_certificate_has_one_uid_or_none(uids) -> None:
-    with pytest.raises(ValueError, match="has not one uid"):
-        user_of_certificate(shown(NAMED, *((UID, uid) for uid in uids)))
+def test_certificate_with_invalid_uids_is_rejected(uids) -> None:
+    with pytest.raises(ValueError, match="must have one uid at most"):
+        user_of_certificate(certificate_of(NAMED, *((UID, uid) for uid in uids)))
 
 
 @pytest.mark.parametrize(
-    ("now", "chain", "members", "rests"),
+    ("now", "chain", "members", "signed"),
     [
-        pytest.param(10, {b"ca"}, {b"ca", b"other"}, True, id="good"),
+        pytest.param(10, {b"ca"}, {b"ca", b"other"}, True, id="valid"),
         pytest.param(11, {b"ca"}, {b"ca"}, False, id="expired since the handshake"),
-        pytest.param(10, {b"ca", b"der"}, {b"other"}, False, id="another's"),
-        pytest.param(10, {b"der", b"between", b"ca"}, {b"between"}, True, id="an intermediate that is believed"),
-        pytest.param(10, set(), {b"ca"}, False, id="nothing known of it"),
+        pytest.param(10, {b"ca", b"der"}, {b"other"}, False, id="another authority"),
+        pytest.param(10, {b"der", b"between", b"ca"}, {b"between"}, True, id="trusted intermediate"),
+        pytest.param(10, set(), {b"ca"}, False, id="unknown chain"),
     ],
 )
-def test_what_a_certificate_rests_on(now, chain, members, rests) -> None:
-    certificate = shown(NAMED, good_until=10, chain=frozenset(chain))
-    assert certificate.rests_on(Authorities("", frozenset(members)), now) is rests
+def test_certificate_is_checked_against_the_authorities(now, chain, members, signed) -> None:
+    certificate = certificate_of(NAMED, expires_at=10, chain=frozenset(chain))
+    assert certificate.is_signed_by(Authorities("", frozenset(members)), now) is signed
 
 
 @pytest.mark.parametrize(
@@ -276,11 +278,11 @@ def test_what_a_certificate_rests_on(now, chain, members, rests) -> None:
         ("", ""),
     ],
 )
-def test_tokens_in_headers(header, token) -> None:
+def test_bearer_token_is_read_from_the_header(header, token) -> None:
     assert bearer_token(header) == token
 
 
-async def test_a_session_that_goes_on_is_the_same_client_s(tmp_path) -> None:
+async def test_resumed_session_keeps_the_client_certificate(tmp_path) -> None:
     reviewer = Reviewer()
     async with served(reviewer, **files(tmp_path)) as server:
         tls = tls_of(tmp_path, CLIENTS, "bob", version=ssl.TLSVersion.TLSv1_2)
@@ -300,10 +302,10 @@ async def test_a_session_that_goes_on_is_the_same_client_s(tmp_path) -> None:
     assert [spec["user"] for spec in reviewer.asked] == ["bob", "bob"]
 
 
-# Whom the cluster says to believe
+# The cluster's settings
 
 
-async def test_the_cluster_says_whom_to_believe(tmp_path) -> None:
+async def test_authorities_are_read_from_the_cluster(tmp_path) -> None:
     reviewer = Reviewer(data())
     async with served(reviewer) as server:
         assert await ask(server, tls_of(tmp_path, CLIENTS, "bob")) == 200
@@ -314,7 +316,7 @@ async def test_the_cluster_says_whom_to_believe(tmp_path) -> None:
     assert [spec["user"] for spec in reviewer.asked] == ["bob", "carol"]
 
 
-async def test_a_file_goes_before_what_the_cluster_says(tmp_path) -> None:
+async def test_file_takes_precedence_over_the_cluster(tmp_path) -> None:
     reviewer = Reviewer(data(clients=UNKNOWN))
     client_ca_file = files(tmp_path)["client_ca_file"]
     async with served(reviewer, client_ca_file=client_ca_file) as server:
@@ -324,7 +326,7 @@ async def test_a_file_goes_before_what_the_cluster_says(tmp_path) -> None:
             await ask(server, tls_of(tmp_path, UNKNOWN, "bob"))
 
 
-async def test_nobody_waits_for_a_cluster_that_takes_its_time(tmp_path) -> None:
+async def test_start_does_not_wait_for_a_slow_cluster(tmp_path) -> None:
     class Slow(Reviewer):
         async def get(self, kind, name, namespace=None):
             await asyncio.to_thread(go_on.wait)
@@ -340,31 +342,30 @@ async def test_nobody_waits_for_a_cluster_that_takes_its_time(tmp_path) -> None:
     assert [spec["user"] for spec in reviewer.asked] == ["system:anonymous", "bob"]
 
 
-async def test_the_cluster_is_not_asked_where_that_is_not_wanted(tmp_path) -> None:
-    reviewer = Reviewer(AssertionError("nobody is asked"))
+async def test_lookup_can_be_skipped(tmp_path) -> None:
+    reviewer = Reviewer(AssertionError("the cluster must not be asked"))
     async with served(reviewer, skip_lookup=True) as server:
         assert await ask(server, tls_of(tmp_path, CLIENTS, "bob")) == 200
     assert [spec["user"] for spec in reviewer.asked] == ["system:anonymous"]
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (ApiError(403, "Forbidden", "no"), "cannot be read: .*no.*extension-apiserver-authentication-reader"),
         (TransportError("connection refused", sent=False), "cannot be read: connection refused"),
     ],
 )
-async def test_a_cluster_that_does_not_say(tmp_path, caplog, error, said) -> None:
-    with pytest.raises(ServingError, match=f"{said}.*--authentication-tolerate-lookup-failure"):
+async def test_failed_lookup_ends_the_start_unless_tolerated(tmp_path, caplog, error, message) -> None:
+    with pytest.raises(ServingError, match=f"{message}.*--authentication-tolerate-lookup-failure"):
         async with served(Reviewer(error)):
             pass
     async with served(Reviewer(error), tolerate_lookup_failure=True) as server:
         assert await ask(server, tls_of(tmp_path, None, "")) == 200
-        await until(lambda: "not believed meanwhile" in caplog.text)
-    assert "client certificates and front proxies are not believed meanwhile" in caplog.text
+        await until(lambda: "not trusting the cluster's client CAs until it can be read" in caplog.text)
 
 
-async def test_what_the_cluster_says_anew_counts_from_then_on(tmp_path, caplog) -> None:
+async def test_changed_settings_of_the_cluster_are_used(tmp_path, caplog) -> None:
     caplog.set_level(logging.INFO, logger="bayplan")
     reviewer = Reviewer(data())
     old, new = tls_of(tmp_path, CLIENTS, "bob"), tls_of(tmp_path, UNKNOWN, "bob")
@@ -372,20 +373,20 @@ async def test_what_the_cluster_says_anew_counts_from_then_on(tmp_path, caplog) 
         loop = server._loop
         assert await ask(server, old) == 200
 
-        def tell(content, version):
+        def change(content, version):
             changed = WatchEvent("MODIFIED", raw(content, version), *event_identity(version))
             loop.call_soon_threadsafe(reviewer.changes.put_nowait, changed)
 
-        tell({**data(), "client-ca-file": "half a fi"}, "2")
-        tell({**data(clients=UNKNOWN), "requestheader-username-headers": "no list"}, "3")
-        await until(lambda: "requestheader-username-headers stays as it was" in caplog.text)
+        change({**data(), "client-ca-file": "half a fi"}, "2")
+        change({**data(clients=UNKNOWN), "requestheader-username-headers": "no list"}, "3")
+        await until(lambda: "keeping the last value of requestheader-username-headers" in caplog.text)
         await until(lambda: "read changed certificates" in caplog.text.partition("requestheader-username-headers")[2])
         assert await ask(server, new) == 200
         assert await ask(server, tls_of(tmp_path, PROXIES, "front-proxy-client"), HEADERS) == 200
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
             await ask(server, old)
-    assert "client-ca-file stays as it was" in caplog.text
-    assert "requestheader-username-headers stays as it was" in caplog.text
+    assert "keeping the last value of client-ca-file" in caplog.text
+    assert "keeping the last value of requestheader-username-headers" in caplog.text
 
 
 def event_identity(version):
@@ -394,5 +395,5 @@ def event_identity(version):
 
 async def until(condition):
     async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - the log is another thread's, and nothing tells when it changes
+        while not condition():  # noqa: ASYNC110 - another thread writes the log
             await asyncio.sleep(0.01)

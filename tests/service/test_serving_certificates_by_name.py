@@ -1,4 +1,4 @@
-"""--tls-sni-cert-key: which certificate a client gets for the name that it asks for."""
+"""--tls-sni-cert-key: the certificate served for each server name."""
 
 import ssl
 
@@ -21,11 +21,11 @@ def pair(folder, name, *hosts, authority=AUTHORITY):
 
 
 def served_for(context, name):
-    """The first name of the certificate that a client gets who asks for a name (None: for none)."""
+    """The common name of the certificate served for a server name (None: the client sends none)."""
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
-    there, _ = shake_hands(client, context, name)
-    certificate = x509.load_der_x509_certificate(there.getpeercert(binary_form=True))
+    connection, _ = shake_hands(client, context, name)
+    certificate = x509.load_der_x509_certificate(connection.getpeercert(binary_form=True))
     return certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)[0].value
 
 
@@ -52,24 +52,24 @@ def context(tmp_path):
 @pytest.mark.parametrize(
     ("asked", "served"),
     [
-        pytest.param("found.example", "found.example", id="the certificate's common name"),
-        pytest.param("FOUND.example", "found.example", id="in capitals"),
-        pytest.param("a.wide.example", "found.example", id="a wildcard in the certificate"),
-        pytest.param("a.b.wide.example", "default.example", id="a wildcard stands for one label"),
-        pytest.param("named.example", "given.example", id="a name that is given"),
-        pytest.param("x.star.example", "given.example", id="a wildcard that is given"),
-        pytest.param("given.example", "default.example", id="names that are given replace those in the certificate"),
-        pytest.param("also.example", "second.example", id="names that are given go first"),
-        pytest.param("taken.example", "first.example", id="the first of two"),
-        pytest.param("elsewhere.example", "default.example", id="a name of nobody's"),
-        pytest.param(None, "given.example", id="no name: the address that is served on"),
+        pytest.param("found.example", "found.example", id="common name of the certificate"),
+        pytest.param("FOUND.example", "found.example", id="in upper case"),
+        pytest.param("a.wide.example", "found.example", id="wildcard in the certificate"),
+        pytest.param("a.b.wide.example", "default.example", id="wildcard matches one label only"),
+        pytest.param("named.example", "given.example", id="given name"),
+        pytest.param("x.star.example", "given.example", id="given wildcard"),
+        pytest.param("given.example", "default.example", id="given names replace those in the certificate"),
+        pytest.param("also.example", "second.example", id="given names take precedence over names in certificates"),
+        pytest.param("taken.example", "first.example", id="first of two with the same name"),
+        pytest.param("elsewhere.example", "default.example", id="unknown name"),
+        pytest.param(None, "given.example", id="no name, so the bind address"),
     ],
 )
-def test_which_certificate_is_served(context, asked, served) -> None:
+def test_certificate_is_selected_by_server_name(context, asked, served) -> None:
     assert served_for(context, asked) == served
 
 
-def test_a_changed_certificate_is_served_from_then_on(tmp_path) -> None:
+def test_changed_certificate_is_loaded(tmp_path) -> None:
     named = NamedCertificate(*pair(tmp_path, "named", "old.example"), ("named.example",))
     certificates = Certificates(ServingOptions(tls_sni_cert_keys=(named,)))
     assert served_for(certificates.context, "named.example") == "old.example"
@@ -78,9 +78,9 @@ def test_a_changed_certificate_is_served_from_then_on(tmp_path) -> None:
     assert served_for(certificates.context, "named.example") == "renewed.example"
 
 
-def test_what_is_wrong_is_said_at_the_start(tmp_path) -> None:
+def test_invalid_files_are_rejected(tmp_path) -> None:
     certificate, key = pair(tmp_path, "a", "a.example")
-    with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*a.key,.*a.crt: is no good"):
+    with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*a.key,.*a.crt: is invalid"):
         Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(key, certificate),)))
     with pytest.raises(ServingError, match=r"--tls-sni-cert-key .*none,.*: cannot be read"):
         Certificates(ServingOptions(tls_sni_cert_keys=(NamedCertificate(tmp_path / "none", key),)))

@@ -14,7 +14,7 @@ def checks():
 @pytest.mark.parametrize(
     ("endpoint", "check", "options", "expected"),
     [
-        pytest.param(HEALTHZ, "", {}, (True, "ok"), id="good"),
+        pytest.param(HEALTHZ, "", {}, (True, "ok"), id="healthy"),
         pytest.param(
             HEALTHZ, "", {"verbose": True}, (True, "[+]ping ok\n[+]lease ok\nhealthz check passed\n"), id="verbose"
         ),
@@ -23,9 +23,9 @@ def checks():
             "",
             {},
             (False, "[+]ping ok\n[-]loop failed: reason withheld\nlivez check failed\n"),
-            id="bad, and the reason is not for everybody",
+            id="unhealthy, without the reason",
         ),
-        pytest.param(LIVEZ, "", {"exclude": ["loop"]}, (True, "ok"), id="what is bad excluded"),
+        pytest.param(LIVEZ, "", {"exclude": ["loop"]}, (True, "ok"), id="unhealthy check excluded"),
         pytest.param(
             HEALTHZ,
             "",
@@ -37,14 +37,16 @@ def checks():
                     'warn: some health checks cannot be excluded: no matches for "a","b"\nhealthz check passed\n'
                 ),
             ),
-            id="excluded, known and unknown",
+            id="known and unknown names excluded",
         ),
-        pytest.param(READYZ, "ping", {}, (True, "ok"), id="one check, good"),
-        pytest.param(LIVEZ, "loop", {}, (False, "internal server error: blocked by a plugin\n"), id="one check, bad"),
+        pytest.param(READYZ, "ping", {}, (True, "ok"), id="single healthy check"),
+        pytest.param(
+            LIVEZ, "loop", {}, (False, "internal server error: blocked by a plugin\n"), id="single unhealthy check"
+        ),
     ],
 )
-def test_answers(checks, endpoint, check, options, expected) -> None:
-    assert checks.answer(endpoint, check, **{"verbose": False, "exclude": [], **options}) == expected
+def test_check_results(checks, endpoint, check, options, expected) -> None:
+    assert checks.check(endpoint, check, **{"verbose": False, "exclude": [], **options}) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,11 +61,11 @@ def test_answers(checks, endpoint, check, options, expected) -> None:
         ("/", None),
     ],
 )
-def test_paths(checks, path, found) -> None:
+def test_find_splits_a_path_into_endpoint_and_check(checks, path, found) -> None:
     assert checks.find(path) == found
 
 
-def test_lists_its_paths(checks) -> None:
+def test_paths_include_single_checks(checks) -> None:
     assert checks.paths == [
         "/healthz",
         "/healthz/ping",
@@ -77,21 +79,21 @@ def test_lists_its_paths(checks) -> None:
     ]
 
 
-def test_a_name_is_taken_once_an_endpoint(checks) -> None:
-    with pytest.raises(ValueError, match="/readyz has a check 'lease' already"):
+def test_check_names_are_unique_per_endpoint(checks) -> None:
+    with pytest.raises(ValueError, match="/readyz already has a check 'lease'"):
         checks.add("lease", lambda: "", READYZ)
 
 
-def test_a_check_that_breaks_is_bad_and_told_in_the_log(checks, caplog) -> None:
+def test_check_that_raises_is_unhealthy_and_logged(checks, caplog) -> None:
     checks.add("broken", lambda: str(1 / 0), HEALTHZ)
-    assert not checks.answer(HEALTHZ, "", verbose=False, exclude=[]).healthy
+    assert not checks.check(HEALTHZ, "", verbose=False, exclude=[]).healthy
     assert "ZeroDivisionError" in caplog.text
-    assert "healthz check failed: broken: the check itself broke: division by zero" in caplog.text
+    assert "healthz check failed: broken: the check raised an exception: division by zero" in caplog.text
 
 
-def test_counts_what_checks_said(checks) -> None:
+def test_results_are_counted(checks) -> None:
     for _ in range(2):
-        checks.answer(LIVEZ, "", verbose=False, exclude=[])
+        checks.check(LIVEZ, "", verbose=False, exclude=[])
     samples = {
         (sample.name, *sample.labels.values()): sample.value for family in checks.collect() for sample in family.samples
     }

@@ -12,7 +12,7 @@ ALICE = User("alice", ("devs",), "u1", {"scopes": ["a"]})
 
 
 class Reviewer:
-    """An API server that knows one token and lets users read /metrics."""
+    """An API server that knows one token and allows everyone to read /metrics."""
 
     def __init__(self) -> None:
         self.asked = []
@@ -43,15 +43,15 @@ def reviews(reviewer, clock):
     return Reviews(reviewer, token_ttl=10, allowed_ttl=10, denied_ttl=2, now=clock.monotonic)
 
 
-async def test_whose_token_it_is(reviews, reviewer) -> None:
+async def test_token_review_returns_the_user(reviews, reviewer) -> None:
     assert await reviews.user_of("good") == ALICE
     assert await reviews.user_of("bad") is None
     assert reviewer.asked == [(TOKENS, {"token": "good"}), (TOKENS, {"token": "bad"})]
 
 
-async def test_what_a_user_may_do(reviews, reviewer) -> None:
-    assert await reviews.may(ALICE, "get", "/metrics") == (True, "")
-    assert await reviews.may(ALICE, "get", "/configz") == (False, "no rule")
+async def test_access_review_returns_decision_and_reason(reviews, reviewer) -> None:
+    assert await reviews.authorize(ALICE, "get", "/metrics") == (True, "")
+    assert await reviews.authorize(ALICE, "get", "/configz") == (False, "no rule")
     [(path, spec), _] = reviewer.asked
     assert path == ACCESS
     assert spec == {
@@ -63,28 +63,28 @@ async def test_what_a_user_may_do(reviews, reviewer) -> None:
     }
 
 
-async def test_who_says_more_of_themselves_is_asked_about_anew(reviews, reviewer) -> None:
+async def test_access_reviews_are_cached_by_extra_fields_too(reviews, reviewer) -> None:
     for extra in ({"scopes": ["a"]}, {"scopes": ["b"]}, {}, {"scopes": ["b"]}):
-        await reviews.may(User("alice", extra=extra), "get", "/metrics")
+        await reviews.authorize(User("alice", extra=extra), "get", "/metrics")
     assert [spec.get("extra") for _, spec in reviewer.asked] == [{"scopes": ["a"]}, {"scopes": ["b"]}, None]
 
 
-async def test_answers_are_remembered_for_their_time(reviews, reviewer, clock) -> None:
+async def test_reviews_are_cached_for_their_ttl(reviews, reviewer, clock) -> None:
     for moment, asked in ((0.0, 3), (1.9, 3), (2.1, 4), (9.9, 5), (10.1, 7)):
         clock.seconds = 1000.0 + moment
         await reviews.user_of("good")
-        await reviews.may(ALICE, "get", "/metrics")
-        await reviews.may(ALICE, "get", "/configz")
+        await reviews.authorize(ALICE, "get", "/metrics")
+        await reviews.authorize(ALICE, "get", "/configz")
         assert len(reviewer.asked) == asked, moment
 
 
-async def test_those_who_ask_at_once_share_an_answer(reviews, reviewer) -> None:
+async def test_concurrent_callers_share_a_review(reviews, reviewer) -> None:
     assert await asyncio.gather(*(reviews.user_of("good") for _ in range(5))) == [ALICE] * 5
     assert len(reviewer.asked) == 1
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "message"),
     [
         (
             ApiError(403, "Forbidden", "tokenreviews is forbidden"),
@@ -93,15 +93,15 @@ async def test_those_who_ask_at_once_share_an_answer(reviews, reviewer) -> None:
         (TransportError("connection refused", sent=False), "the API server did not answer a TokenReview: .*refused"),
     ],
 )
-async def test_no_answer_is_no_verdict_and_not_remembered(reviews, reviewer, error, said) -> None:
+async def test_failed_reviews_are_not_cached(reviews, reviewer, error, message) -> None:
     reviewer.error = error
-    with pytest.raises(ReviewFailedError, match=said):
+    with pytest.raises(ReviewFailedError, match=message):
         await reviews.user_of("good")
     reviewer.error = None
     assert await reviews.user_of("good") == ALICE
 
 
-async def test_without_a_server_nobody_can_be_asked(clock) -> None:
+async def test_review_without_an_api_server_fails(clock) -> None:
     reviews = Reviews(None, token_ttl=10, allowed_ttl=10, denied_ttl=10, now=clock.monotonic)
-    with pytest.raises(ReviewFailedError, match="there is no API server to ask for a TokenReview"):
+    with pytest.raises(ReviewFailedError, match="there is no API server for a TokenReview"):
         await reviews.user_of("good")

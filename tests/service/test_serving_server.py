@@ -1,4 +1,4 @@
-"""The server by itself: who is let in, and ports that are taken."""
+"""The HTTPS server: authorization of requests, and ports in use."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from bayplan.client import ApiError, Page, TransportError
-from bayplan.service.serving.answers import answer
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
+from bayplan.service.serving.responses import respond
 from bayplan.service.serving.server import EndpointServer
 from bayplan.testing.certificates import Authority
 
@@ -22,8 +22,8 @@ TOKEN = {"Authorization": "Bearer good"}
 
 
 class Reviewer:
-    """A client of an API server that knows one token, lets alice and the proxies' carol read /metrics, and says nothing
-    of whom to believe.
+    """A client of an API server that knows one token, allows alice and carol (named by a proxy) to read /metrics, and
+    has no authentication settings.
     """
 
     async def __aenter__(self):
@@ -54,7 +54,7 @@ class Reviewer:
 
 
 async def page(request):
-    return answer("page")
+    return respond("page")
 
 
 @asynccontextmanager
@@ -87,49 +87,55 @@ def forbidden(user, path, reason=": no <rule>"):
 
 
 @pytest.mark.parametrize(
-    ("path", "headers", "status", "said"),
+    ("path", "headers", "status", "expected"),
     [
-        pytest.param("/metrics", {}, 403, forbidden("system:anonymous", "/metrics"), id="nobody"),
-        pytest.param("/metrics", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="a wrong token"),
-        pytest.param("/metrics", {"Authorization": "Bearer g\u00f6\u00f6d"}, 401, UNAUTHORIZED, id="no token at all"),
-        pytest.param("/metrics", {"Authorization": "Bearer broken"}, 401, UNAUTHORIZED, id="nobody can say whose"),
+        pytest.param("/metrics", {}, 403, forbidden("system:anonymous", "/metrics"), id="no credentials"),
+        pytest.param("/metrics", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="invalid token"),
+        pytest.param(
+            "/metrics", {"Authorization": "Bearer g\u00f6\u00f6d"}, 401, UNAUTHORIZED, id="token that is not ASCII"
+        ),
+        pytest.param("/metrics", {"Authorization": "Bearer broken"}, 401, UNAUTHORIZED, id="token review fails"),
         pytest.param(
             "/metrics",
             {"Authorization": "Bearer "},
             403,
             forbidden("system:anonymous", "/metrics"),
-            id="an empty token",
+            id="empty token",
         ),
         pytest.param(
             "/metrics",
             {"Authorization": "Basic Z29vZA=="},
             403,
             forbidden("system:anonymous", "/metrics"),
-            id="a password, which nobody reads",
+            id="password, which is ignored",
         ),
         pytest.param(
             "/metrics",
             {"X-Remote-User": "carol", "X-Remote-Group": "system:masters"},
             403,
             forbidden("system:anonymous", "/metrics"),
-            id="whoever plays a front proxy",
+            id="proxy headers without a certificate",
         ),
-        pytest.param("/metrics", TOKEN, 200, "page", id="who may"),
-        pytest.param("/configz", TOKEN, 403, forbidden("alice", "/configz"), id="who may not"),
-        pytest.param("/<b>", TOKEN, 403, forbidden("alice", "/&lt;b&gt;"), id="a path that is no text for a browser"),
-        pytest.param("/livez", {}, 200, "ok", id="open to anybody"),
-        pytest.param("/livez", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="open, but with a wrong token"),
-        pytest.param("/livez/ping", {}, 403, forbidden("system:anonymous", "/livez/ping"), id="below an open path"),
+        pytest.param("/metrics", TOKEN, 200, "page", id="allowed"),
+        pytest.param("/configz", TOKEN, 403, forbidden("alice", "/configz"), id="denied"),
+        pytest.param("/<b>", TOKEN, 403, forbidden("alice", "/&lt;b&gt;"), id="path with HTML is escaped"),
+        pytest.param("/livez", {}, 200, "ok", id="open path"),
+        pytest.param(
+            "/livez", {"Authorization": "Bearer bad"}, 401, UNAUTHORIZED, id="open path with an invalid token"
+        ),
+        pytest.param(
+            "/livez/ping", {}, 403, forbidden("system:anonymous", "/livez/ping"), id="path below an open path"
+        ),
     ],
 )
-async def test_who_is_let_in(path, headers, status, said) -> None:
+async def test_requests_are_authorized(path, headers, status, expected) -> None:
     async with served() as server:
         got, text = await get(server, path, headers)
     assert got == status
-    assert said in text
+    assert expected in text
 
 
-async def test_open_paths_can_be_chosen() -> None:
+async def test_open_paths_are_configurable() -> None:
     async with served(always_allow_paths=("/configz", "/livez/*")) as server:
         assert [(await get(server, path))[0] for path in ("/configz", "/livez/ping", "/livez", "/metrics")] == [
             200,
@@ -139,7 +145,7 @@ async def test_open_paths_can_be_chosen() -> None:
         ]
 
 
-async def test_nobody_is_let_in_when_nobody_can_be_asked() -> None:
+async def test_only_open_paths_are_served_without_an_api_server() -> None:
     async with served(connect=None) as server:
         for headers in ({}, TOKEN):
             status, text = await get(server, "/metrics", headers)
@@ -148,7 +154,7 @@ async def test_nobody_is_let_in_when_nobody_can_be_asked() -> None:
         assert (await get(server, "/healthz"))[0] == 200
 
 
-async def test_nobody_is_let_in_while_the_api_server_does_not_say(caplog) -> None:
+async def test_failed_access_review_gives_status_500(caplog) -> None:
     class Silent(Reviewer):
         async def request(self, method, path, *, body):
             raise TransportError("connection refused", sent=False)
@@ -157,25 +163,25 @@ async def test_nobody_is_let_in_while_the_api_server_does_not_say(caplog) -> Non
         status, text = await get(server, "/metrics?a=1")
     assert status == 500
     assert text.startswith('Internal Server Error: "/metrics?a=1": the API server did not answer a SubjectAccessReview')
-    assert "GET /metrics was refused" in caplog.text
+    assert "GET /metrics could not be authorized" in caplog.text
 
 
-async def test_client_certificates(tmp_path) -> None:
-    ours, theirs = Authority(), Authority("another authority")
+async def test_client_certificates_are_authorized(tmp_path) -> None:
+    trusted, untrusted = Authority(), Authority()
     file = tmp_path / "clients.crt"
-    file.write_bytes(ours.certificate)
+    file.write_bytes(trusted.certificate)
     async with served(client_ca_file=file) as server:
-        alice, masters = tls_of(tmp_path, ours, "alice"), tls_of(tmp_path, ours, "root", "system:masters")
+        alice, masters = tls_of(tmp_path, trusted, "alice"), tls_of(tmp_path, trusted, "root", "system:masters")
         assert await get(server, "/metrics", tls=alice) == (200, "page")
         assert (await get(server, "/configz", tls=alice))[0] == 403
         assert (await get(server, "/configz", tls=masters))[0] == 200
         assert (await get(server, "/metrics"))[0] == 403
         with pytest.raises((aiohttp.ClientError, ConnectionError)):
-            await get(server, "/metrics", tls=tls_of(tmp_path, theirs, "root", "system:masters"))
+            await get(server, "/metrics", tls=tls_of(tmp_path, untrusted, "root", "system:masters"))
 
 
-def tls_of(folder, authority, user, *groups):
-    pair = authority.client(user, groups)
+def tls_of(folder, authority, user, group="users"):
+    pair = authority.client(user, group)
     file = folder / f"{user}.pem"
     file.write_bytes(pair.key + pair.certificate)
     context = ssl.create_default_context()
@@ -184,7 +190,7 @@ def tls_of(folder, authority, user, *groups):
     return context
 
 
-def test_a_port_that_is_taken() -> None:
+def test_port_in_use_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         server = EndpointServer(ServingOptions(port=port, bind_address="127.0.0.1"), {}, HealthChecks(), None, None)

@@ -6,7 +6,7 @@ from bayplan.framework.status import Code
 from bayplan.service.waiting_pods import WaitingPods
 
 
-async def test_goes_on_when_the_last_plugin_allows() -> None:
+async def test_the_last_plugin_allows_the_pod() -> None:
     waiting = WaitingPods().add(make_pod(), {"a": 60, "b": 60})
     waiting.allow("a")
     assert waiting.pending_plugins == ["b"]
@@ -14,7 +14,7 @@ async def test_goes_on_when_the_last_plugin_allows() -> None:
     assert (await waiting.verdict()).code is Code.SUCCESS
 
 
-async def test_an_unknown_plugin_allows_nothing() -> None:
+async def test_allow_by_an_unknown_plugin_has_no_effect() -> None:
     waiting = WaitingPods().add(make_pod(), {"a": 60})
     waiting.allow("other")
     assert waiting.pending_plugins == ["a"]
@@ -31,7 +31,7 @@ async def test_the_first_rejection_counts() -> None:
     assert (status.code, status.plugin, status.message) == (Code.UNSCHEDULABLE, "b", "too late for this")
 
 
-async def test_time_runs_out() -> None:
+async def test_a_timeout_rejects_the_pod() -> None:
     waiting = WaitingPods().add(make_pod(), {"a": 0.01, "b": 60})
     async with asyncio.timeout(5):
         status = await waiting.verdict()
@@ -51,7 +51,7 @@ async def test_pods_are_found_by_uid_until_removed() -> None:
     await waiting.verdict()
 
 
-async def test_a_pod_is_preempted_unless_its_end_is_decided() -> None:
+async def test_a_pod_is_preempted_unless_it_is_already_decided() -> None:
     waiting = WaitingPods().add(make_pod(), {"a": 60})
     assert waiting.preempt("Preempts", "preempted")
     assert not waiting.preempt("Preempts", "preempted")

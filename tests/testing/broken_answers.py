@@ -195,10 +195,10 @@ class Counts(dict):
 
 BROKEN_ANSWERS = [
     (WrongParameters, "registration", "filter is called with (cycle, pod, node)"),
-    (AnswersTrue, "answers", "answered True; expected None, a reason (str) or a Status"),
+    (AnswersTrue, "answers", "returned True; expected None, a reason (str) or a Status"),
     (NamesAsList, "answers", "give NodeNames a frozenset of node names"),
     (raises, "answers", "KeyError: 'example.com/tier'"),
-    (beyond, "answers", "scores must be 0 to 100 after normalisation"),
+    (beyond, "answers", "scores must be 0 to 100 after normalization"),
     (FloatScores, "answers", "integers, got float64"),
     (DeadRows, "answers", "AssertionError"),
     (AsksLate, "answers", "namespaces are not watched: ask the handle for them in __init__"),

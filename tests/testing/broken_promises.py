@@ -296,7 +296,7 @@ BROKEN_PROMISES = [
     (GateThatStays, "events", "metadata.labels of Pod waiting changes"),
     (LeaksReservations, "reserve", "let unreserve return exactly what reserve took"),
     (UnreservesOnce, "reserve", "raise nothing if there is nothing"),
-    (PermitsNumber, "binding", "answered 30"),
+    (PermitsNumber, "binding", "returned 30"),
     (PostBindRaises, "binding", "let PostBind raise nothing"),
     (VictimsElsewhere, "post-filter", "name only victims that are on the nominated node"),
     (never_says_no, "exercise", "every node was feasible for every pod"),

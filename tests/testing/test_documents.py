@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bayplan import Plugin
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import CONFIG_MAP, NODE
+from bayplan.api.kinds import CONFIG_MAP, NODE, kind_of
 from bayplan.testing import LiveCluster, check_contract, make_cluster, make_namespace, make_node, make_pod
 from bayplan.testing.documents import document_of, known
 
@@ -73,7 +72,7 @@ def test_what_is_typed_stays_itself():
 
 
 def test_a_wrong_reference_is_told():
-    with pytest.raises(ValueError, match="'quotas' is no kind"):
+    with pytest.raises(ValueError, match="'quotas' is not a kind"):
         document_of(("quotas", {}))
 
 

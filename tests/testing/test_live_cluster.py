@@ -12,7 +12,7 @@ from bayplan.api.kinds import NODE
 from bayplan.client import ApiError
 from bayplan.config import PluginLoadError
 from bayplan.testing import LiveCluster, make_node, make_pod
-from bayplan.testing.live import as_sent
+from bayplan.testing.documents import as_sent
 
 pytest_plugins = ["bayplan.testing.fixtures"]
 

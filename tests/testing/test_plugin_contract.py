@@ -208,7 +208,7 @@ def test_a_plugin_that_breaks_a_promise_only_once_is_reported():
             asked.append(node)
             return True if len(asked) == 1 else None
 
-    with pytest.raises(BrokenContract, match="answered True"):
+    with pytest.raises(BrokenContract, match="returned True"):
         check_contract(Once)
 
 

@@ -59,7 +59,7 @@ OPTIONS = {
         "words": ["example.com/frozen"],
         "objects": [make_namespace("default", **{"example.com/frozen": "yes"})],
     },
-    "Licences": {"skip": ["exercise"]},
+    "Licenses": {"skip": ["exercise"]},
     "Prices": {"skip": ["exercise"]},
 }
 

@@ -1,3 +1,3 @@
-"""Kubernetes objects as typed values, and the arithmetic that belongs to them: quantities, selectors, tolerations,
-resource requests, the table of kinds. Nothing here knows of a scheduler, and nothing of ours is imported.
+"""Kubernetes objects as typed values, and how to interpret them: quantities, selectors, tolerations, resource requests
+and the table of kinds. This package knows nothing about scheduling and imports no other package of Bayplan.
 """

@@ -1,6 +1,6 @@
-"""Volumes of plugins that used to be part of Kubernetes, as the CSI drivers that took over see them.
+"""Translates volumes of former in-tree volume plugins into volumes of the CSI drivers that replaced them.
 
-Mirrors csi-translation-lib, as far as decisions depend on it: driver, handle and topology.
+Mirrors the parts of csi-translation-lib that affect scheduling: driver, handle and topology.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ _AWS_VOLUME = re.compile(r"vol-[^/]*")
 
 
 class Untranslatable(ValueError):
-    """A volume that no CSI driver could find; the text is upstream's."""
+    """A volume that can't be translated to a CSI volume. The message is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class InTreePlugin:
-    """A plugin, and the driver that took over from it.
+    """A former in-tree plugin and the CSI driver that replaced it.
 
-    `source`: the field of its volumes. `migrated`: whether its volumes count as the driver's.
+    `source` is the field of the plugin's volumes. `migrated` means that its volumes count as the driver's.
     """
 
     name: str
     driver: str
     source: str
     handle: Callable[[Any, Mapping[str, str] | None], str]
-    """From the source, and the labels of the volume (None for one that is named in a pod)."""
+    """Returns the handle for a source and the volume's labels (None for a volume in a pod's spec)."""
     topology_key: str = ""
     migrated: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class CsiVolume:
-    """A volume as its CSI driver sees it. `required`: the nodes that it can be had on; None for all."""
+    """A CSI volume. `required` selects the nodes that can access it; None means all nodes."""
 
     driver: str
     handle: str
@@ -60,12 +60,12 @@ class CsiVolume:
 
 
 def in_tree_plugin(owner: Any) -> InTreePlugin | None:
-    """The plugin of a persistent volume's spec, or of a pod's volume; None where no CSI driver took over."""
+    """The former in-tree plugin of a persistent volume's spec or of a pod's volume; None if there is none."""
     return next((plugin for plugin in PLUGINS if getattr(owner, plugin.source) is not None), None)
 
 
 def translate(volume: PersistentVolume, plugin: InTreePlugin) -> CsiVolume:
-    """A persistent volume of a plugin, for its CSI driver. Raises Untranslatable."""
+    """Translate a persistent volume of a plugin. Raises Untranslatable."""
     assert volume.spec is not None
     labels = (volume.metadata.labels if volume.metadata else None) or {}
     handle = plugin.handle(getattr(volume.spec, plugin.source), labels)
@@ -75,7 +75,7 @@ def translate(volume: PersistentVolume, plugin: InTreePlugin) -> CsiVolume:
 
 
 def translate_inline(volume: Volume, plugin: InTreePlugin) -> CsiVolume:
-    """A volume that is named in a pod, for its CSI driver. Raises Untranslatable."""
+    """Translate a volume in a pod's spec. Raises Untranslatable."""
     return CsiVolume(plugin.driver, plugin.handle(getattr(volume, plugin.source), None))
 
 
@@ -127,7 +127,7 @@ def _volume_id(source: Any, _labels: Mapping[str, str] | None) -> str:
 
 
 def _not_migrated(_source: Any, _labels: Mapping[str, str] | None) -> str:
-    raise Untranslatable("the volumes of this plugin are not counted as those of a CSI driver")
+    raise Untranslatable("volumes of this plugin don't count as volumes of a CSI driver")
 
 
 PLUGINS: tuple[InTreePlugin, ...] = (
@@ -157,10 +157,10 @@ BY_NAME: Mapping[str, InTreePlugin] = {plugin.name: plugin for plugin in PLUGINS
 
 
 def _translated(required: NodeSelector | None, labels: Mapping[str, str], key: str) -> NodeSelector | None:
-    """The topology that a volume requires, in the terms of its driver.
+    """The volume's required topology with the driver's topology keys.
 
-    What its node affinity says goes before its labels, and beta labels of nodes are gone for good. Mirrors
-    translateTopologyFromInTreeToCSI.
+    The volume's node affinity takes precedence over its labels; beta labels of nodes are replaced by the GA ones.
+    Mirrors translateTopologyFromInTreeToCSI.
     """
     if not key:
         return required

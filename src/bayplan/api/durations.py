@@ -1,4 +1,4 @@
-"""Durations as Kubernetes' configuration files write them: `10s`, `1m30s`, `250ms`.
+"""Durations in the format of Kubernetes' configuration files, such as `10s`, `1m30s` or `250ms`.
 
 Mirrors Go's time.ParseDuration.
 """
@@ -13,7 +13,7 @@ _SECONDS = {"ns": "1e-9", "us": "1e-6", "µs": "1e-6", "μs": "1e-6", "ms": "1e-
 
 
 def parse(text: str) -> float:
-    """The duration in seconds. Raises ValueError with what would be right."""
+    """The duration in seconds. Raises ValueError for a malformed one."""
     sign, unsigned = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     if unsigned == "0":
         return 0.0

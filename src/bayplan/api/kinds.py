@@ -1,11 +1,12 @@
-"""The table of Kubernetes kinds that Bayplan knows: names, scope and the typed model of each.
+"""The table of Kubernetes kinds: names, scope and typed model.
 
-A kind is an entry here, not code: the client, the embedded API server and the command line all read this table.
-Mirrors what a kube-apiserver 1.36 tells in discovery.
+The client, the embedded API server and the command line all read this table. Mirrors the discovery documents of
+kube-apiserver 1.36.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -14,10 +15,10 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One resource as the API serves it.
+    """A resource of the API.
 
-    `model` names the msgspec type as `module.Class` below `lightkube.models`; it is imported at first use,
-    because importing every API group costs more than a short command takes. It is "" for a custom resource.
+    `model` is the msgspec type as `module.Class` in `lightkube.models`, "" for a custom resource. It is imported at
+    first use, because importing all API groups takes longer than a short command.
     """
 
     group: str
@@ -33,16 +34,16 @@ class Kind:
     """Whether the kind has a `status` subresource."""
 
     def __hash__(self) -> int:
-        return hash(self.plural)  # looked up in every decision: hashing all fields would take ten times as long
+        return hash(self.plural)  # every decision looks kinds up, and hashing all fields takes ten times as long
 
     @property
     def api_version(self) -> str:
-        """The `apiVersion` of its objects: `v1`, `apps/v1`."""
+        """The `apiVersion` of its objects, such as `v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """The name that messages and RBAC use: `pods`, `deployments.apps`."""
+        """The name in messages and RBAC rules, such as `pods` or `deployments.apps`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
@@ -131,6 +132,7 @@ REPLICA_SET = _kind("apps/v1", "ReplicaSet", "replicasets", "rs", status=True, a
 DEPLOYMENT = _kind("apps/v1", "Deployment", "deployments", "deploy", status=True, all_category=True)
 STATEFUL_SET = _kind("apps/v1", "StatefulSet", "statefulsets", "sts", status=True, all_category=True)
 DAEMON_SET = _kind("apps/v1", "DaemonSet", "daemonsets", "ds", status=True, all_category=True)
+CONTROLLER_REVISION = _kind("apps/v1", "ControllerRevision", "controllerrevisions")
 JOB = _kind("batch/v1", "Job", "jobs", status=True, all_category=True)
 CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, all_category=True)
 PERSISTENT_VOLUME = _kind("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False, status=True)
@@ -146,10 +148,42 @@ RESOURCE_CLAIM_TEMPLATE = _kind("resource.k8s.io/v1", "ResourceClaimTemplate", "
 RESOURCE_SLICE = _kind("resource.k8s.io/v1", "ResourceSlice", "resourceslices", namespaced=False)
 
 KINDS: tuple[Kind, ...] = tuple(value for value in globals().values() if isinstance(value, Kind))
-"""Every kind above, in the order of the table."""
+"""All kinds above, in the order of the table."""
 
 WORKLOAD = _kind("scheduling.k8s.io/v1alpha2", "Workload", "workloads")
 POD_GROUP = _kind("scheduling.k8s.io/v1alpha2", "PodGroup", "podgroups", status=True)
 
 ALPHA_KINDS: tuple[Kind, ...] = (WORKLOAD, POD_GROUP)
-"""Those that a kube-apiserver serves only if its feature gates say so: here GenericWorkload."""
+"""Kinds that kube-apiserver serves only with a feature gate: GenericWorkload."""
+
+_REFERENCE = re.compile(r"(?P<plural>[a-z0-9-]+)\.(?P<version>v[0-9]+[a-z0-9]*)\.(?P<group>[a-z0-9.-]+)")
+
+
+def kind_of(reference: str) -> Kind:
+    """The kind for a name such as `Pod` or a reference `plural.version.group`. Raises ValueError."""
+    for kind in KINDS:
+        if kind.kind == reference:
+            return kind
+    return custom_kind(reference)
+
+
+def custom_kind(reference: str, *, namespaced: bool = True) -> Kind:
+    """The custom kind for `plural.version.group`, such as `podgroups.v1alpha1.scheduling.x-k8s.io`.
+
+    Its objects are `CustomObject`s. Raises ValueError for a malformed reference.
+    """
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise ValueError(
+            f"{reference!r} is not a kind: expected a built-in kind such as Pod, or plural.version.group such as "
+            "podgroups.v1alpha1.scheduling.x-k8s.io"
+        )
+    return Kind(
+        group=match["group"],
+        version=match["version"],
+        kind=reference,  # only the server knows the kind's own name
+        plural=match["plural"],
+        singular=match["plural"],
+        namespaced=namespaced,
+        model="",
+    )

@@ -1,7 +1,7 @@
-"""Label and field selectors in the text form that list and watch requests carry, and the rules for labels.
+"""Label and field selectors in the text form of list and watch requests, and validation of labels.
 
-Mirrors apimachinery's pkg/labels/selector.go, pkg/fields/selector.go and pkg/util/validation. The selectors inside
-objects (a LabelSelector, a NodeSelector) are the business of `selectors`.
+Mirrors apimachinery's pkg/labels/selector.go, pkg/fields/selector.go and pkg/util/validation. `selectors` parses the
+selectors in objects (LabelSelector, NodeSelector).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SUBDOMAIN_RULE = (
 
 
 class InvalidSelector(ValueError):
-    """A selector that cannot be read; the message is kube-apiserver's."""
+    """A malformed selector. The message is kube-apiserver's."""
 
 
 @lru_cache(maxsize=8192)
 def label_key_errors(key: str) -> tuple[str, ...]:
-    """What is wrong with a label's (or annotation's, taint's) key, nothing if it is a qualified name."""
+    """The errors of the key of a label, annotation or taint; empty for a valid qualified name."""
     prefix, slash, name = key.rpartition("/")
     errors = []
     if "/" in prefix:
@@ -64,13 +64,13 @@ def label_key_errors(key: str) -> tuple[str, ...]:
 
 
 def is_int64(text: str) -> bool:
-    """Whether a text is an integer of 64 bits in decimal digits, as Gt and Lt compare them."""
+    """Whether a text is a decimal 64-bit integer, as Gt and Lt require."""
     return _INTEGER.fullmatch(text) is not None and -(2**63) <= int(text) < 2**63
 
 
 @lru_cache(maxsize=8192)
 def label_value_errors(value: str) -> tuple[str, ...]:
-    """What is wrong with a label's value, nothing if it may stand there."""
+    """The errors of a label's value; empty for a valid one."""
     errors = []
     if len(value) > 63:
         errors.append("must be no more than 63 bytes")
@@ -81,14 +81,14 @@ def label_value_errors(value: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One term of a label selector. `operator` is in, notin, =, ==, !=, exists, !, gt or lt."""
+    """A requirement of a label selector. `operator` is in, notin, =, ==, !=, exists, !, gt or lt."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet the term. What an object lacks, it differs from in every value."""
+        """Whether the labels meet the requirement. notin and != also match objects without the label."""
         value = labels.get(self.key)
         match self.operator:
             case "exists":
@@ -111,7 +111,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All terms have to be met; without terms, everything matches."""
+    """Requirements that must all be met. A selector without requirements matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -122,7 +122,7 @@ class LabelSelector:
 
 @lru_cache(maxsize=1024)
 def parse_label_selector(text: str) -> LabelSelector:
-    """Reads `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Raises InvalidSelector."""
+    """Parse a selector such as `a=b,c!=d,e in (f,g),h notin (i),j,!k,l>1`. Raises InvalidSelector."""
     return _LabelParser(text).parse()
 
 
@@ -132,7 +132,7 @@ _OPERATORS = {"=": "=", "==": "==", "!=": "!=", ">": "gt", "<": "lt", "in": "in"
 
 
 class _LabelParser:
-    """Reads tokens one after the other; an empty word is the end."""
+    """A parser over a list of words. The empty word marks the end."""
 
     def __init__(self, text: str) -> None:
         self._words = list(_words(text))
@@ -230,21 +230,21 @@ def _words(text: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Terms (field, whether it has to be equal, value), all of which have to be met."""
+    """Terms (field, whether it must equal the value, value) that must all be met."""
 
     terms: tuple[tuple[str, bool, str], ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields is selected; a field that it lacks is empty."""
+        """Whether an object with these fields is selected. Missing fields count as empty."""
         return all((fields.get(field, "") == value) is equal for field, equal, value in self.terms)
 
     def exact(self, field: str) -> str | None:
-        """The value that the selector demands of a field, if it does."""
+        """The value that a field must equal; None if the selector doesn't require one."""
         return next((value for name, equal, value in self.terms if equal and name == field), None)
 
 
 def parse_field_selector(text: str, supported: Callable[[str], bool]) -> FieldSelector:
-    """Reads `a.b=c,d!=e`. Raises InvalidSelector, also for a field that is not supported."""
+    """Parse a selector such as `a.b=c,d!=e`. Raises InvalidSelector, also for an unsupported field."""
     terms = []
     for part in re.split(r"(?<!\\),", text):
         if not part:

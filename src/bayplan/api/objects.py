@@ -1,12 +1,12 @@
-"""Kubernetes objects between bytes and types: decode, encode, and the repair of what servers send loosely.
-The fast path is one msgspec pass; a document that it refuses is read again as Go clients read it, where null and
-absent mean a field's empty value.
+"""Decoding and encoding of Kubernetes objects.
+
+The fast path is one msgspec pass. A document that msgspec rejects is decoded again as Go clients do it: null and
+missing fields become the field's empty value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache, partial
 from typing import Any, TypeVar
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class UndecodableObject(ValueError):
-    """A document that cannot be read as the wanted type.
+    """A document that can't be decoded as the given type.
 
-    `kind`, `namespace` and `name` are what its metadata tells ("" where it tells nothing), `path` is where in the
-    document the trouble is ("" for the whole), as in `spec.containers[0].image`, and `reason` is what is wrong there.
+    `namespace` and `name` come from its metadata ("" if missing). `path` is the location of the error, such as
+    `spec.containers[0].image` ("" for the whole document), and `reason` describes it.
     """
 
     def __init__(self, reason: str, *, path: str = "", kind: str = "", namespace: str = "", name: str = "") -> None:
@@ -35,45 +35,45 @@ class UndecodableObject(ValueError):
 
 
 def decode(cls: type[T], raw: bytes) -> T:
-    """The object that the JSON document `raw` holds. Unknown fields are ignored and `managedFields` dropped.
+    """Decode a JSON document. Unknown fields are ignored and `managedFields` is dropped.
 
-    null reads as None where the field is optional, else as the empty list, map or value. Raises UndecodableObject.
+    null becomes None in an optional field, and the empty list, map or value otherwise. Raises UndecodableObject.
     """
     try:
         obj: T = _decoder(cls).decode(raw)
         return _without_managed_fields(obj)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         try:
             document = msgspec.json.decode(raw)
             return convert(cls, document)
         except UndecodableObject:
             raise
         except (msgspec.MsgspecError, ValueError, RecursionError):
-            raise _explain(cls, refusal, None) from None
+            raise _explain(cls, error, None) from None
 
 
 def convert(cls: type[T], document: Mapping[str, Any]) -> T:
-    """`decode` for a document that is parsed already, as from YAML. The document is left as it is."""
+    """`decode` for a parsed document, for example from YAML. The document isn't modified."""
     try:
         return _without_managed_fields(msgspec.convert(document, cls, dec_hook=_dec_hook))
     except (msgspec.MsgspecError, ValueError, RecursionError):
         pass
     try:
         return _without_managed_fields(msgspec.convert(_repair(_type_info(cls), document), cls, dec_hook=_dec_hook))
-    except (msgspec.MsgspecError, ValueError, RecursionError) as refusal:
-        raise _explain(cls, refusal, document) from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _explain(cls, error, document) from None
 
 
 def encode(obj: Any) -> bytes:
-    """The JSON of a typed object or of a plain document. Fields of a typed object that are not set are left out."""
+    """The JSON of a typed object or a plain document, without the unset fields of typed objects."""
     return _encoder.encode(obj)
 
 
 def bare(raw: bytes) -> bytes:
-    """The JSON of an object without `kind`, `apiVersion` and `managedFields`; all other fields as they came.
+    """The JSON of an object without `kind`, `apiVersion` and `managedFields`. All other fields are unchanged.
 
-    That is what client-go's informers keep, and what kube-scheduler shows others of an object. Raises
-    msgspec.MsgspecError for what is no object.
+    client-go's informers keep objects in this form, and kube-scheduler sends it to extenders. Raises
+    msgspec.MsgspecError if `raw` isn't a JSON object.
     """
     fields = _fields.decode(raw)
     fields.pop("kind", None)
@@ -85,21 +85,12 @@ def bare(raw: bytes) -> bytes:
     return _encoder.encode(fields)
 
 
-def micro_time(moment: datetime) -> datetime:
-    """`moment` as a MicroTime field (of a Lease, of an Event) can carry it.
-
-    JSON here leaves a fraction of zero out, and API servers refuse a MicroTime without its six digits: the one moment
-    in a million moves by a microsecond.
-    """
-    return moment if moment.microsecond else moment.replace(microsecond=1)
-
-
 _encoder = msgspec.json.Encoder()
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _dec_hook(cls: type[Any], document: Any) -> Any:
-    """What msgspec cannot make itself: documents without a type of their own (CustomObject)."""
+    """Convert a document to a type that msgspec doesn't know: CustomObject."""
     if not isinstance(document, dict):
         raise msgspec.ValidationError(f"Expected `object`, got `{type(document).__name__}`")
     return cls(document)
@@ -121,7 +112,7 @@ def _without_managed_fields(obj: T) -> T:
 
 
 def _repair(info: inspect.Type, value: Any) -> Any:
-    """A copy of `value` in which null and missing required fields have the empty value that the type asks for."""
+    """A copy of `value` in which null and missing required fields have the empty value of their type."""
     if isinstance(info, inspect.UnionType):
         if value is None or len(concrete := [t for t in info.types if not isinstance(t, inspect.NoneType)]) != 1:
             return value
@@ -161,14 +152,14 @@ def _empty(info: inspect.Type) -> Any:
             return None
 
 
-def _explain(cls: type[Any], refusal: Exception, document: Any) -> UndecodableObject:
-    reason, _, path = str(refusal).partition(" - at `$")
+def _explain(cls: type[Any], error: Exception, document: Any) -> UndecodableObject:
+    reason, _, path = str(error).partition(" - at `$")
     metadata = document.get("metadata") if isinstance(document, Mapping) else None
     identity = dict.fromkeys(("namespace", "name"), "")
     if isinstance(metadata, Mapping):
         identity |= {key: str(metadata[key]) for key in identity if metadata.get(key)}
     return UndecodableObject(
-        "nested too deeply" if isinstance(refusal, RecursionError) else reason,
+        "nested too deeply" if isinstance(error, RecursionError) else reason,
         path=path.removesuffix("`").removeprefix("."),
         kind=cls.__name__,
         **identity,

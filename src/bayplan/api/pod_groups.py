@@ -1,6 +1,6 @@
-"""Kubernetes' own PodGroup (scheduling.k8s.io/v1alpha2): as much of it as a scheduler reads.
+"""The fields of Kubernetes' PodGroup (scheduling.k8s.io/v1alpha2) that a scheduler reads.
 
-The API is alpha: PodGroups are read leniently, as custom objects, so that a field that is new or gone breaks nothing.
+The API is alpha, so PodGroups are decoded leniently, as custom objects: added or removed fields do no harm.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 POD_GROUPS = "podgroups.v1alpha2.scheduling.k8s.io"
 
 TOGETHER = "PodGroup"
-"""The disruption mode of groups of which all pods are evicted, or none."""
+"""The disruption mode of groups whose pods are evicted all together or not at all."""
 
 
 class GangPolicy(msgspec.Struct):
@@ -22,19 +22,19 @@ class GangPolicy(msgspec.Struct):
 
 
 class SchedulingPolicy(msgspec.Struct):
-    """`schedulingPolicy`; without `gang`, the group's pods do not need each other."""
+    """`schedulingPolicy`. Without `gang`, the group's pods are scheduled independently."""
 
     gang: GangPolicy | None = None
 
 
 class TopologyConstraint(msgspec.Struct):
-    """The label whose value all nodes of the group have to share."""
+    """A node label that must have the same value on all nodes of the group."""
 
     key: str
 
 
 class SchedulingConstraints(msgspec.Struct):
-    """`schedulingConstraints`; the API allows one topology at most."""
+    """`schedulingConstraints`. The API allows at most one topology."""
 
     topology: list[TopologyConstraint] | None = None
 
@@ -49,16 +49,16 @@ class PodGroupSpec(msgspec.Struct):
 
     @property
     def least(self) -> int:
-        """How many pods have to be placed together."""
+        """The minimum number of pods that must be placed together."""
         return 0 if self.schedulingPolicy.gang is None else self.schedulingPolicy.gang.minCount
 
     @property
     def topology_key(self) -> str:
-        """The label whose value all nodes of the group have to share; nothing where there is no constraint."""
+        """The node label that must have the same value on all nodes of the group; "" without such a constraint."""
         topology = self.schedulingConstraints.topology if self.schedulingConstraints else None
         return topology[0].key if topology else ""
 
 
 def spec_of(pod_group: Any) -> PodGroupSpec:
-    """The spec of a PodGroup. Raises msgspec.ValidationError for one that cannot be understood."""
+    """The spec of a PodGroup. Raises msgspec.ValidationError for a malformed one."""
     return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)

@@ -1,7 +1,7 @@
 """Kubernetes quantities as exact integers.
 
-A quantity is held in billionths (nano-units), the finest step that Kubernetes keeps, so that sums are exact and only
-the last step rounds. Mirrors apimachinery's pkg/api/resource/quantity.go.
+Amounts are billionths of a unit (nano-units), the finest resolution in Kubernetes, so sums are exact and only the final
+conversion rounds. Mirrors apimachinery's pkg/api/resource/quantity.go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 
 
 class InvalidQuantity(ValueError):
-    """A text that is no quantity."""
+    """A malformed quantity."""
 
     def __init__(self, text: object) -> None:
         super().__init__(
@@ -56,6 +56,6 @@ def milli_value(nanos: int) -> int:
 
 def _exponent(suffix: str, text: str) -> int:
     exponent = int(suffix[1:])
-    if abs(exponent) > 27:  # beyond what any quantity can mean, and 10**exponent must stay small
+    if abs(exponent) > 27:  # larger than any valid quantity, and 10**exponent must stay small
         raise InvalidQuantity(text)
     return exponent

@@ -1,6 +1,6 @@
-"""What a pod requests: containers, init containers, sidecars, overhead, pod-level resources and resizes in flight.
+"""A pod's resource requests: containers, init containers, sidecars, overhead, pod-level resources and pending resizes.
 
-Mirrors component-helpers' resource/helpers.go. Amounts are nano-units (see `quantity`) by resource name.
+Amounts are nano-units (see `quantity`) by resource name. Mirrors component-helpers' resource/helpers.go.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def pod_requests(
 ) -> Amounts:
     """The pod's effective requests.
 
-    `use_status` counts resizes in flight: for a bound pod the larger of what is asked, granted and in place.
-    `pod_level` lets `spec.resources` replace the sum of the containers. `missing` stands in, container by container,
-    for a request that is not set (one that is set to zero stays zero). Raises InvalidQuantity.
+    `use_status` includes pending resizes: it takes the maximum of the desired, allocated and actual resources.
+    `pod_level` lets `spec.resources` replace the sum of the containers. `missing` are default requests for containers
+    that don't set them; an explicit zero stays zero. Raises InvalidQuantity.
     """
     spec = pod.spec
     assert spec is not None
     requests = _container_requests(pod, use_status, missing)
     if pod_level and (stated := pod_level_requests(pod)):
         if use_status and pod.status is not None and pod.status.resources is not None:
-            asked = parse_amounts(spec.resources.requests if spec.resources else None)
-            in_place = parse_amounts(pod.status.resources.requests)
-            granted = parse_amounts(pod.status.allocatedResources)
-            effective = _effective(pod, asked, in_place, granted)
+            desired = parse_amounts(spec.resources.requests if spec.resources else None)
+            actual = parse_amounts(pod.status.resources.requests)
+            allocated = parse_amounts(pod.status.allocatedResources)
+            effective = _effective(pod, desired, actual, allocated)
             stated = {name: effective.get(name, 0) for name in stated}
         requests.update(stated)
     if spec.overhead:
@@ -51,7 +51,7 @@ def pod_requests(
 
 
 def pod_limits(pod: Pod) -> Amounts:
-    """The pod's effective limits, as they are asked for. Raises InvalidQuantity. Mirrors PodLimits."""
+    """The pod's effective limits from its spec. Raises InvalidQuantity. Mirrors PodLimits."""
 
     def limits(container: Container) -> Amounts:
         return parse_amounts(container.resources.limits if container.resources else None)
@@ -69,7 +69,7 @@ def pod_limits(pod: Pod) -> Amounts:
 
 
 def pod_level_requests(pod: Pod) -> Amounts:
-    """`spec.resources.requests` as far as pods may state them: cpu, memory and huge pages."""
+    """The resources of `spec.resources.requests` that are supported at pod level: cpu, memory and huge pages."""
     spec = pod.spec
     if spec is None or spec.resources is None or not spec.resources.requests:
         return {}
@@ -81,26 +81,27 @@ def _at_pod_level(name: str) -> bool:
 
 
 def parse_amounts(resources: Mapping[str, str] | None) -> Amounts:
-    """A resource list in nano-units; nothing for None."""
+    """A resource list in nano-units; empty for None."""
     return {name: quantity.parse(amount) for name, amount in resources.items()} if resources else {}
 
 
 def is_scalar(name: str) -> bool:
-    """Whether the scheduler counts a resource beside cpu, memory and ephemeral storage.
+    """Whether the scheduler counts a resource in addition to cpu, memory and ephemeral storage.
 
-    Extended resources, huge pages, prefixed native resources and attachable volumes are; an unprefixed unknown is not.
+    It counts extended resources, huge pages, prefixed native resources and attachable volumes, but no unknown name
+    without a prefix.
     Mirrors pkg/scheduler/util/utils.go IsScalarResourceName.
     """
     return is_extended(name) or "kubernetes.io/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
 def is_extended(name: str) -> bool:
-    """Whether a name is an extended resource: one with a domain that is not Kubernetes' own."""
+    """Whether a resource name is an extended resource: it has a domain other than kubernetes.io."""
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
 
 
 def counted(amounts: Amounts) -> dict[str, int]:
-    """The resources that the scheduler counts, in its units: cpu in thousandths, all others in whole units.
+    """The resources that the scheduler counts: cpu in thousandths, all others in whole units.
 
     Mirrors framework.Resource, which ignores names that are neither native nor scalar.
     """
@@ -123,28 +124,29 @@ def _container_requests(pod: Pod, use_status: bool, missing: Mapping[str, int] |
 
 
 def _over_containers(
-    pod: Pod, lasting: Callable[[Container], Amounts], passing: Callable[[Container], Amounts]
+    pod: Pod, long_running: Callable[[Container], Amounts], init: Callable[[Container], Amounts]
 ) -> Amounts:
-    """The most that the pod takes at any time. `lasting` and `passing`: what a container takes that stays, sidecars
-    among them, and what an init container takes that ends.
+    """The maximum that the pod uses at any time.
+
+    `long_running` returns the amounts of containers and sidecars, `init` those of init containers that terminate.
     """
     spec = pod.spec
     assert spec is not None
     total: Amounts = {}
     for container in spec.containers or ():
-        _add(total, lasting(container))
+        _add(total, long_running(container))
     if not spec.initContainers:
         return total
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.initContainers:
         if container.restartPolicy == "Always":
-            own = lasting(container)
+            own = long_running(container)
             _add(total, own)
             _add(sidecars, own)
             _raise_to(peak, sidecars)
         else:
-            running = passing(container)
+            running = init(container)
             _add(running, sidecars)
             _raise_to(peak, running)
     _raise_to(total, peak)
@@ -163,16 +165,16 @@ def _one(pod: Pod, container: Container, statuses: Mapping[str, Any], missing: M
     amounts = parse_amounts(container.resources.requests if container.resources else None)
     status = statuses.get(container.name)
     if status is not None:
-        in_place, granted = parse_amounts(status.resources.requests), parse_amounts(status.allocatedResources)
-        amounts = _effective(pod, amounts, in_place, granted)
+        actual, allocated = parse_amounts(status.resources.requests), parse_amounts(status.allocatedResources)
+        amounts = _effective(pod, amounts, actual, allocated)
     if missing:
         amounts = {**missing, **amounts}
     return amounts
 
 
-def _effective(pod: Pod, asked: Amounts, in_place: Amounts, granted: Amounts) -> Amounts:
+def _effective(pod: Pod, desired: Amounts, actual: Amounts, allocated: Amounts) -> Amounts:
     effective: Amounts = {}
-    for amounts in (in_place, granted) if _resize_infeasible(pod) else (asked, in_place, granted):
+    for amounts in (actual, allocated) if _resize_infeasible(pod) else (desired, actual, allocated):
         _raise_to(effective, amounts)
     return effective
 

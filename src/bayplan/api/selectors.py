@@ -1,7 +1,6 @@
-"""Selectors in objects: what `spec.nodeSelector` and node affinity ask of a node, parsed once.
+"""Selectors in objects, parsed: `spec.nodeSelector`, node affinity, and label selector objects.
 
-Mirrors component-helpers' scheduling/corev1/nodeaffinity/nodeaffinity.go; and label selectors that come as objects.
-Those in text form are the business of `labels`, with which the requirements are shared.
+Mirrors component-helpers' scheduling/corev1/nodeaffinity/nodeaffinity.go. `labels` parses selectors in text form.
 """
 
 from __future__ import annotations
@@ -24,14 +23,14 @@ from bayplan.api.labels import (
 )
 
 NAME_FIELD = "metadata.name"
-"""The one field of a node that selectors can ask for."""
+"""The only field of a node that selectors support."""
 
 _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": "gt", "Lt": "lt"}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """Labels and fields that a node has to have. A term with errors matches nothing."""
+    """Required labels and fields of a node. A term with errors matches nothing."""
 
     labels: LabelSelector
     fields: FieldSelector
@@ -44,7 +43,7 @@ class NodeTerm:
 
 @dataclass(frozen=True, slots=True)
 class NodeSelector:
-    """Terms of which one has to match; without terms, nothing does."""
+    """Terms of which at least one must match. A selector without terms matches nothing."""
 
     terms: tuple[NodeTerm, ...]
 
@@ -54,20 +53,20 @@ class NodeSelector:
 
     @property
     def errors(self) -> tuple[FieldError, ...]:
-        """What is wrong with the terms, with paths below the selector."""
+        """The errors of the terms, with paths relative to the selector."""
         return tuple(error for term in self.terms for error in term.errors)
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredNodeAffinity:
-    """What a pod requires of its node: the labels of `nodeSelector`, and one of the terms of its affinity."""
+    """A pod's requirements on its node: the labels of `nodeSelector`, and one of the terms of its node affinity."""
 
     labels: LabelSelector | None = None
     selector: NodeSelector | None = None
 
     @classmethod
     def of(cls, spec: core_v1.PodSpec) -> RequiredNodeAffinity:
-        """What a pod with this spec requires. Terms with errors are kept: they match nothing."""
+        """The requirements of a pod with this spec. Terms with errors are kept; they match nothing."""
         labels = spec.nodeSelector and LabelSelector(
             tuple(Requirement(key, "=", frozenset((value,))) for key, value in sorted(spec.nodeSelector.items()))
         )
@@ -76,7 +75,7 @@ class RequiredNodeAffinity:
         return cls(labels or None, parse_node_selector(required) if required is not None else None)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Whether a node is acceptable."""
+        """Whether a node meets the requirements."""
         if self.labels is not None and not self.labels.matches(labels):
             return False
         return self.selector is None or self.selector.matches(labels, name)
@@ -84,14 +83,14 @@ class RequiredNodeAffinity:
 
 @dataclass(frozen=True, slots=True)
 class PreferredTerm:
-    """A term with what it adds to a node's score."""
+    """A term and its weight in a node's score."""
 
     weight: int
     term: NodeTerm
 
 
 def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | None:
-    """A label selector object, parsed: an empty one matches everything, None nothing. Raises InvalidSelector."""
+    """Parse a label selector object. An empty one matches everything, None nothing. Raises InvalidSelector."""
     if selector is None:
         return None
     requirements = [Requirement(key, "=", frozenset((value,))) for key, value in (selector.matchLabels or {}).items()]
@@ -109,7 +108,7 @@ def label_selector(selector: meta_v1.LabelSelector | None) -> LabelSelector | No
 
 
 def parse_node_selector(selector: core_v1.NodeSelector) -> NodeSelector:
-    """A node selector, parsed. An empty term matches nothing and is left out."""
+    """Parse a node selector. Empty terms match nothing and are omitted."""
     return NodeSelector(
         tuple(
             _parse_term(term, f"nodeSelectorTerms[{index}]")
@@ -120,7 +119,7 @@ def parse_node_selector(selector: core_v1.NodeSelector) -> NodeSelector:
 
 
 def parse_preferred_terms(terms: Sequence[core_v1.PreferredSchedulingTerm] | None) -> tuple[PreferredTerm, ...]:
-    """Preferred terms, parsed. Terms that are empty or weigh nothing are left out."""
+    """Parse preferred terms. Terms that are empty or have weight 0 are omitted."""
     return tuple(
         PreferredTerm(term.weight, _parse_term(term.preference, f"[{index}]"))
         for index, term in enumerate(terms or ())

@@ -16,7 +16,7 @@ Taint = tuple[str, str, str]
 
 
 class Toleration(NamedTuple):
-    """A toleration as a value. Empty fields mean: any key, the operator Equal, any effect."""
+    """A toleration as a value. An empty key or effect matches any; an empty operator means Equal."""
 
     key: str
     operator: str
@@ -24,7 +24,7 @@ class Toleration(NamedTuple):
     effect: str
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether a taint is tolerated. The operators Lt and Gt, whose gate is off in 1.36, tolerate nothing."""
+        """Whether the toleration tolerates a taint. Lt and Gt tolerate nothing: their feature gate is off in 1.36."""
         key, value, effect = taint
         if self.effect and self.effect != effect:
             return False
@@ -45,10 +45,10 @@ def parse(tolerations: Iterable[core_v1.Toleration] | None) -> Tolerations:
 
 
 def tolerate(tolerations: Tolerations, taint: Taint) -> bool:
-    """Whether one of the tolerations tolerates a taint."""
+    """Whether any of the tolerations tolerates a taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def tolerate_scheduling(tolerations: Tolerations, taints: Iterable[Taint]) -> bool:
-    """Whether every taint that keeps pods off a node (NoSchedule, NoExecute) is tolerated."""
+    """Whether all NoSchedule and NoExecute taints are tolerated."""
     return all(taint[2] not in {NO_SCHEDULE, NO_EXECUTE} or tolerate(tolerations, taint) for taint in taints)

@@ -1,6 +1,6 @@
-"""Volumes of pods, and the claims and persistent volumes behind them: what their fields mean.
+"""Accessors for the volumes of pods, persistent volume claims and persistent volumes.
 
-Mirrors component-helpers' storage/volume and storage/ephemeral. Objects are read, never changed.
+Mirrors component-helpers' storage/volume and storage/ephemeral.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ _ZONES_DELIMITER = "__"
 
 
 def decisive(spec: PodSpec) -> tuple[Volume, ...]:
-    """The volumes of a pod that decisions may depend on: claims, and disks that are named in the pod itself."""
+    """The volumes of a pod that can affect scheduling: claims, and disks that the pod's spec names itself."""
     return tuple([volume for volume in spec.volumes or () if _is_decisive(volume)])
 
 
 def claim_name(pod_name: str, volume: Volume) -> str | None:
-    """The name of the claim behind a volume, in the namespace of its pod; None for a volume without one."""
+    """The name of a volume's claim, in the namespace of the pod; None for a volume without a claim."""
     if volume.persistentVolumeClaim is not None:
         return volume.persistentVolumeClaim.claimName
     return f"{pod_name}-{volume.name}" if volume.ephemeral is not None else None
 
 
 def is_controlled_by(claim: PersistentVolumeClaim, uid: str) -> bool:
-    """Whether a claim was made for the pod with this uid, as that of an ephemeral volume is."""
+    """Whether the pod with this UID owns a claim, as it owns the claims of its ephemeral volumes."""
     owners = (claim.metadata.ownerReferences if claim.metadata else None) or ()
     return next((owner.uid == uid for owner in owners if owner.controller), False)
 
@@ -54,7 +54,7 @@ def full_name(obj: Any) -> str:
 
 
 def class_of_claim(claim: PersistentVolumeClaim) -> str:
-    """The storage class that a claim asks for; "" for none."""
+    """The storage class of a claim; "" for none."""
     spec = claim.spec
     return annotations_of(claim).get(_BETA_CLASS, (spec.storageClassName if spec else None) or "")
 
@@ -66,29 +66,29 @@ def class_of_volume(volume: PersistentVolume) -> str:
 
 
 def volume_name(claim: PersistentVolumeClaim) -> str:
-    """The volume that a claim is bound to, or wants; "" for none."""
+    """The volume that a claim is bound to or requests; "" for none."""
     return (claim.spec.volumeName if claim.spec else None) or ""
 
 
 def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether the binding of a claim is complete on both sides."""
+    """Whether a claim's binding is complete: claim and volume refer to each other."""
     return bool(volume_name(claim)) and BIND_COMPLETED in annotations_of(claim)
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int | None:
-    """How much a claim asks for, in nano-units; None where it does not say."""
+    """The storage that a claim requests, in nano-units; None if it requests none."""
     resources = claim.spec.resources if claim.spec else None
     amount = ((resources.requests if resources else None) or {}).get("storage")
     return None if amount is None else _amount(amount)
 
 
 def capacity(volume: PersistentVolume) -> int:
-    """How much a volume holds, in nano-units."""
+    """The capacity of a volume, in nano-units."""
     return _amount(((volume.spec.capacity if volume.spec else None) or {}).get("storage"))
 
 
 def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is bound to a claim, or set aside for it."""
+    """Whether a volume is bound to a claim or reserved for it."""
     reference = volume.spec.claimRef if volume.spec else None
     metadata = claim.metadata
     if reference is None or metadata is None:
@@ -99,13 +99,13 @@ def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def zones(label: str) -> frozenset[str] | None:
-    """The zones that a label of a volume names, as in `a__b`; None for one that cannot be read."""
+    """The zones in a volume's zone label, such as `a__b`; None for a malformed label."""
     names = [name.strip() for name in label.split(_ZONES_DELIMITER)]
     return frozenset(names) if all(names) else None
 
 
 def _amount(text: str | None) -> int:
-    """Nano-units; 0 for what cannot be read: an API server stores no such thing."""
+    """Nano-units; 0 for a malformed quantity, which no API server stores."""
     try:
         return quantity.parse(text) if text is not None else 0
     except InvalidQuantity:

@@ -1,6 +1,6 @@
-"""The `bayplan` command: argument parsing and printing only; the work is done by the packages above.
+"""The `bayplan` command: argument parsing and printing only.
 
-Commands are imported when they are called for, so that help and completion answer at once.
+Commands are imported when they are used, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ import click
 from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "demo": ("demo:demo", "Show the scheduler at work on an embedded cluster."),
-    "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and any client."),
+    "demo": ("demo:demo", "Run the scheduler on an embedded cluster and show what it does."),
+    "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
-    "manifests": ("manifests:manifests", "Print the objects that run the scheduler in a cluster."),
-    "extender": ("extender:extender", "Lend plugins to the stock kube-scheduler, over HTTP."),
-    "new": ("new:new", "Start a project for a scheduler with plugins of your own."),
-    "conformance": ("conformance:conformance", "Compare decisions with those recorded of kube-scheduler."),
-    "perf": ("perf:perf", "Run Kubernetes' own scheduler benchmark."),
-    "completion": ("completion:completion", "Print what makes a shell complete all this."),
+    "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
+    "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
+    "new": ("new:new", "Create a project for a scheduler with your own plugins."),
+    "conformance": ("conformance:conformance", "Compare decisions with recorded decisions of kube-scheduler."),
+    "perf": ("perf:perf", "Run the Kubernetes scheduler benchmark."),
+    "completion": ("completion:completion", "Print the completion script for a shell."),
 }
-"""Command to `module:attribute` of this package and its line in the help, in the order of the help."""
+"""By command: its `module:attribute` in this package, and its line in the help."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules that are imported when one is needed."""
+    """A group that imports the module of a command when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands."""
@@ -41,7 +41,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """What completes a command's name, without importing any."""
+        """Complete the name of a command without importing any."""
         found = [CompletionItem(name, help=text) for name, (_, text) in COMMANDS.items() if name.startswith(incomplete)]
         return found + click.Command.shell_complete(self, ctx, incomplete)
 
@@ -54,4 +54,4 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(version("bayplan"), prog_name="bayplan")
 def main() -> None:
-    """Bayplan: a Kubernetes scheduler, and a framework to write schedulers in."""
+    """Bayplan: a Kubernetes scheduler, and a framework for writing schedulers."""

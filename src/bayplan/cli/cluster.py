@@ -1,9 +1,10 @@
-"""`bayplan cluster`: the embedded cluster alone, for kubectl and any client."""
+"""`bayplan cluster`: the embedded cluster, for kubectl and other clients."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
+import re
 import signal
 import tempfile
 from collections.abc import Coroutine, Sequence
@@ -14,15 +15,17 @@ from typing import Any
 import click
 
 from bayplan.api import quantity
+from bayplan.api.kinds import NODE
+from bayplan.api.requests import is_extended
+from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.devcluster.manifests import Manifest, ManifestError
 
 
 class UnusableError(Exception):
-    """The cluster cannot be had as it was asked for. The message is one line."""
+    """The cluster can't be started as requested. The message is one line."""
 
 
 class _Quantity(click.ParamType[str]):
@@ -38,23 +41,51 @@ class _Quantity(click.ParamType[str]):
         return value
 
 
+class _ExtendedResource(click.ParamType[tuple[str, str]]):
+    """An extended resource with its amount, as in nvidia.com/gpu=8."""
+
+    name = "name=amount"
+
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        resource, _, amount = value.partition("=")
+        if not (_RESOURCE_NAME.fullmatch(resource) and is_extended(resource)):
+            self.fail(f"{resource!r} is no extended resource: expected a name with a domain, as in nvidia.com/gpu=8")
+        if not (amount.isascii() and amount.isdigit()):
+            self.fail(f"{resource}: expected an integer that isn't negative as the amount, not {amount!r}")
+        return resource, amount
+
+
+_RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
 @click.command()
 @click.option("--nodes", type=click.IntRange(0), default=3, show_default=True, help="Simulated nodes.")
-@click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones that they lie in.")
-@click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs of a node.")
-@click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory of a node.")
-@click.option("--pods", type=click.IntRange(0), default=110, show_default=True, help="Pods that a node takes.")
+@click.option("--zones", type=click.IntRange(1), default=3, show_default=True, help="Zones of the nodes.")
+@click.option("--cpu", default="8", show_default=True, type=_Quantity(), help="CPUs per node.")
+@click.option("--memory", default="32Gi", show_default=True, type=_Quantity(), help="Memory per node.")
+@click.option("--pods", type=click.IntRange(0), default=110, show_default=True, help="Maximum number of pods per node.")
+@click.option(
+    "--extended-resource",
+    "extended",
+    multiple=True,
+    type=_ExtendedResource(),
+    help="A resource of each node, as in nvidia.com/gpu=8; may be repeated.",
+)
 @click.option("--port", type=click.IntRange(0, 65535), default=0, help="Port on 127.0.0.1. Default: a free one.")
-@click.option("--tls", is_flag=True, help="Serve HTTPS, with a certificate made for this run.")
+@click.option("--tls", is_flag=True, help="Serve HTTPS with a new certificate.")
 @click.option(
     "--rbac",
     is_flag=True,
-    help="Enforce RBAC, with the roles that every cluster has; the kubeconfig is an administrator's. Implies --tls.",
+    help="Enforce RBAC with the default roles. The kubeconfig is an administrator's. Implies --tls.",
 )
 @click.option(
     "--pod-groups",
     is_flag=True,
-    help="Serve PodGroups and Workloads (scheduling.k8s.io/v1alpha2), as kube-apiserver by its gate GenericWorkload.",
+    help="Serve PodGroups and Workloads (scheduling.k8s.io/v1alpha2), like the feature gate GenericWorkload.",
 )
 @click.option(
     "-f",
@@ -62,33 +93,36 @@ class _Quantity(click.ParamType[str]):
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A file or folder of objects to create at the start, in YAML or JSON; may be repeated.",
+    help="A file or directory of objects to create at startup, in YAML or JSON. May be repeated.",
 )
 @click.option(
-    "--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Where to write the cluster's kubeconfig."
+    "--kubeconfig",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where to write the kubeconfig of the cluster.",
 )
 @click.option(
     "--clock-rate",
     type=click.FloatRange(0, min_open=True),
     default=1.0,
     show_default=True,
-    help="How many times as fast as the wall's the cluster's clock runs.",
+    help="How many times faster than real time the cluster's clock runs.",
 )
 @click.option(
     "--run-seconds",
     type=click.FloatRange(0),
     default=KubeletDelays().job,
     show_default=True,
-    help="How long pods of Jobs run, by the cluster's clock, that do not say so themselves.",
+    help="How long pods of Jobs run by default, in seconds of the cluster's clock.",
 )
 @click.option("--controllers/--no-controllers", default=True, help="Run the controllers.")
-@click.option("--kubelets/--no-kubelets", default=True, help="Run the simulated kubelets; without, there are no nodes.")
+@click.option("--kubelets/--no-kubelets", default=True, help="Run simulated kubelets. Without them there are no nodes.")
 def cluster(
     nodes: int,
     zones: int,
     cpu: str,
     memory: str,
     pods: int,
+    extended: tuple[tuple[str, str], ...],
     port: int,
     tls: bool,
     rbac: bool,
@@ -100,12 +134,12 @@ def cluster(
     controllers: bool,
     kubelets: bool,
 ) -> None:
-    """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and any client, until SIGTERM or Ctrl-C.
+    """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and other clients, until SIGTERM or Ctrl-C.
 
-    It has simulated nodes, on which nothing really runs, and keeps its state in memory. It has no scheduler: that is
-    for `bayplan run`, or for yours.
+    Its nodes are simulated and run no containers, and its state is in memory. It has no scheduler: use `bayplan run`
+    or your own.
     """
-    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods))
+    shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
     try:
         loaded = manifests.read(files)
         _check_kubeconfig(kubeconfig)
@@ -113,7 +147,7 @@ def cluster(
             make_nodes(nodes, shape, zones=zones),
             clock=RunningClock(clock_rate),
             port=port,
-            tls=tls or rbac,  # kubectl sends a token over HTTPS only
+            tls=tls or rbac,  # kubectl sends tokens only over HTTPS
             rbac=rbac,
             alpha=pod_groups,
             controllers=controllers,
@@ -134,7 +168,7 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
         try:
             await stack.enter_async_context(served)
         except OSError as error:
-            raise UnusableError(_why_not_served(error, served.port)) from error
+            raise UnusableError(_explain(error, served.port)) from error
         await _or_stopped(_prepare(served, loaded), stop)
         if stop.is_set():
             return
@@ -149,10 +183,16 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
 async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
     await served.nodes_ready()
     await manifests.create(served.client, loaded)
+    await served.nodes_ready(_node_names(loaded))
+
+
+def _node_names(loaded: Sequence[Manifest]) -> set[str]:
+    names = (one.document["metadata"].get("name") for one in loaded if one.kind is NODE)
+    return {name for name in names if name}
 
 
 async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Do the work, unless the user wants to stop first."""
+    """Do the work, unless the user stops it."""
     doing = asyncio.ensure_future(work)
     stopping = asyncio.ensure_future(stop.wait())
     try:
@@ -165,7 +205,7 @@ async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> N
 
 
 def _check_kubeconfig(path: Path | None) -> None:
-    """Refuse to overwrite what somebody else has written."""
+    """Refuse to overwrite a file that isn't the kubeconfig of an embedded cluster."""
     if path is None or not path.exists():
         return
     try:
@@ -173,7 +213,7 @@ def _check_kubeconfig(path: Path | None) -> None:
     except (OSError, UnicodeDecodeError) as error:
         raise UnusableError(f"{path} exists and cannot be read: {error}") from error
     if text.strip() and f"current-context: {CONTEXT}\n" not in text:
-        raise UnusableError(f"{path} exists and is not the kubeconfig of an embedded cluster: name another file")
+        raise UnusableError(f"{path} exists and is not the kubeconfig of an embedded cluster: choose another file")
 
 
 def _write_kubeconfig(served: DevCluster, path: Path) -> None:
@@ -183,14 +223,18 @@ def _write_kubeconfig(served: DevCluster, path: Path) -> None:
         raise UnusableError(f"cannot write the kubeconfig {path}: {error.strerror}") from error
 
 
-def _why_not_served(error: OSError, port: int) -> str:
+def _explain(error: OSError, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} on 127.0.0.1 is in use: choose another with --port, or leave --port out for a free one"
+        return f"port {port} on 127.0.0.1 is in use: choose another with --port, or omit --port to use a free one"
     return f"cannot serve on port {port} of 127.0.0.1: {error.strerror or error}"
 
 
 def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path) -> str:
-    lines = [f"An embedded Kubernetes cluster with {served.size} nodes serves at {served.url}"]
+    nodes = served.node_names | _node_names(loaded)
+    count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
+    lines = [f"Serving an embedded Kubernetes cluster with {count} at {served.url}"]
     if loaded:
         lines.append(f"{len(loaded)} objects created")
-    return "\n".join([*lines, "", f"  export KUBECONFIG={kubeconfig}", "", "Ctrl-C stops it; its state ends with it."])
+    return "\n".join(
+        [*lines, "", f"  export KUBECONFIG={kubeconfig}", "", "Press Ctrl-C to stop it. Its state is not saved."]
+    )

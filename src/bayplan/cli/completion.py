@@ -1,19 +1,19 @@
-"""`bayplan completion`: what makes a shell complete bayplan's commands and options."""
+"""`bayplan completion`: scripts that complete commands and options in a shell."""
 
 from __future__ import annotations
 
 import click
 from click.shell_completion import BashComplete, get_completion_class
 
-_TAKEN = "COMPREPLY+=($value)"
+_APPEND = "COMPREPLY+=($value)"
 
 
-class BashThatGoesOnAfterFolders(BashComplete):
-    """click's script for bash, which would end the word after a folder of a path, too."""
+class BashWithFolders(BashComplete):
+    """The script of click for bash, without the space after a directory."""
 
-    assert _TAKEN in BashComplete.source_template
+    assert _APPEND in BashComplete.source_template
     source_template = BashComplete.source_template.replace(
-        _TAKEN, f"{_TAKEN}\n            [[ $value == */ ]] && compopt -o nospace"
+        _APPEND, f"{_APPEND}\n            [[ $value == */ ]] && compopt -o nospace"
     )
 
 
@@ -21,7 +21,7 @@ class BashThatGoesOnAfterFolders(BashComplete):
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes `bayplan` in a shell.
+    """Print a script that completes `bayplan` commands in a shell.
 
     bash:  bayplan completion bash >~/.local/share/bash-completion/completions/bayplan
 
@@ -29,6 +29,6 @@ def completion(ctx: click.Context, shell: str) -> None:
 
     fish:  bayplan completion fish >~/.config/fish/completions/bayplan.fish
     """
-    maker = BashThatGoesOnAfterFolders if shell == "bash" else get_completion_class(shell)
+    maker = BashWithFolders if shell == "bash" else get_completion_class(shell)
     assert maker is not None  # click knows the three shells above
     click.echo(maker(ctx.find_root().command, {}, "bayplan", "_BAYPLAN_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""`bayplan conformance`: compares decisions with those recorded of kube-scheduler."""
+"""`bayplan conformance`: compares decisions with recorded decisions of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -19,11 +19,13 @@ from bayplan.testing.scenarios import UnreadableScenarios, family_of, read_scena
 
 EXIT_DIFFERENT = 1
 EXIT_UNREADABLE = 2
+_MOST_FIELDS = 6
+"""Fields that are shown of one difference."""
 
 
 @dataclass(slots=True)
 class FamilyReport:
-    """One family's figures."""
+    """The results of a family."""
 
     scenarios: int = 0
     agreeing_scenarios: int = 0
@@ -40,7 +42,7 @@ class FamilyReport:
 
 @dataclass(slots=True)
 class Report:
-    """All figures, and the first steps that differ."""
+    """All results, and the first steps that differ."""
 
     families: dict[str, FamilyReport] = field(default_factory=dict)
     total: FamilyReport = field(default_factory=FamilyReport)
@@ -52,7 +54,7 @@ class Report:
         return self.total.agreeing_steps == self.total.steps
 
     def add(self, result: ScenarioResult, most: int) -> None:
-        """Count a scenario, and keep what differs, `most` steps in all."""
+        """Count a scenario, and keep its differences, up to `most` steps in total."""
         scenario = result.scenario
         self.families.setdefault(scenario.family, FamilyReport()).add(result)
         self.total.add(result)
@@ -81,18 +83,23 @@ class Report:
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE.jsonl.gz...")
 @click.option(
-    "--family", "families", multiple=True, help="Only this family (a file's name without endings); repeatable."
+    "--family", "families", multiple=True, help="Only this family (a file name without extensions). May be repeated."
 )
-@click.option("--limit", type=click.IntRange(min=1), help="Only the first scenarios of every file.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only so many scenarios of each file.")
 @click.option(
-    "--differences", "most", default=5, show_default=True, type=click.IntRange(min=0), help="Steps to explain."
+    "--differences",
+    "most",
+    default=5,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Number of steps to explain.",
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def conformance(files: tuple[Path, ...], families: tuple[str, ...], limit: int | None, most: int, form: str) -> None:
     """Run recorded scenarios and compare every decision with kube-scheduler's.
 
-    A FILE may be a folder of such files. The exit status is 0 if everything agrees, 1 if something differs, and 2 if a
-    file cannot be read.
+    A FILE may be a directory of such files. The exit status is 0 if everything agrees, 1 if something differs, and 2
+    if a file cannot be read.
     """
     report = Report()
     try:
@@ -110,7 +117,7 @@ def conformance(files: tuple[Path, ...], families: tuple[str, ...], limit: int |
 
 
 def _selected(files: tuple[Path, ...], families: tuple[str, ...]) -> Iterator[Path]:
-    """The files of the families asked for, folders opened. Raises UnreadableScenarios where that leaves nothing."""
+    """The files of the selected families, also in directories. Raises UnreadableScenarios if there are none."""
     paths = [
         path
         for given in files
@@ -119,7 +126,7 @@ def _selected(files: tuple[Path, ...], families: tuple[str, ...]) -> Iterator[Pa
     chosen = [path for path in paths if not families or family_of(path) in families]
     if not chosen:
         there = ", ".join(family_of(path) for path in paths) or "none"
-        raise UnreadableScenarios(f"no file of the family {', '.join(families)}; there are {there}")
+        raise UnreadableScenarios(f"no file of the family {', '.join(families)}; available families: {there}")
     yield from chosen
 
 
@@ -146,23 +153,23 @@ def _print(report: Report) -> None:
     console.print(table)
     for difference in report.differences:
         _print_difference(console, difference)
-    untold = report.total.steps - report.total.agreeing_steps - len(report.differences)
-    if untold:
-        console.print(f"\n{untold} more steps differ; --differences shows more of them.")
+    hidden = report.total.steps - report.total.agreeing_steps - len(report.differences)
+    if hidden:
+        console.print(f"\n{hidden} more steps differ; --differences shows more of them.")
 
 
-def _print_difference(console: Console, difference: dict[str, Any], most: int = 6) -> None:
+def _print_difference(console: Console, difference: dict[str, Any]) -> None:
     console.print(
         f"\n[bold]{difference['family']}[/] scenario {difference['scenario']}, step {difference['step']}, "
         f"pod {difference['pod']}  ({difference['place']})"
     )
     fields = difference["fields"]
-    for each in fields[:most]:
+    for each in fields[:_MOST_FIELDS]:
         console.print(f"  {each['field']}", markup=False)
         console.print(f"    expected {_short(each['expected'])}", markup=False)
         console.print(f"    got      {_short(each['got'])}", markup=False)
-    if len(fields) > most:
-        console.print(f"  and {len(fields) - most} more fields")
+    if len(fields) > _MOST_FIELDS:
+        console.print(f"  and {len(fields) - _MOST_FIELDS} more fields")
     plugins = dict.fromkeys(each["plugin"] for each in fields if each["plugin"])
     if plugins:
         console.print(f"  look at {next(iter(plugins))}")

@@ -1,4 +1,4 @@
-"""SIGUSR2, which asks a scheduler for what it knows: heard from the first moment on, so that it ends nothing."""
+"""SIGUSR2, which requests a dump of the scheduler's state. Unless it is handled from the start, it ends the process."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Self
 
 
 class DumpSignal:
-    """Hears SIGUSR2 while it is entered, in the main thread. What came before `asked` was called counts as one."""
+    """Handles SIGUSR2 in the main thread while it is entered. Signals before `requested` is called count as one."""
 
     def __init__(self) -> None:
-        self._came = False
-        self._asked: asyncio.Event | None = None
+        self._received = False
+        self._requested: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def __enter__(self) -> Self:
-        self._before = signal.signal(signal.SIGUSR2, self._hear)
+        self._before = signal.signal(signal.SIGUSR2, self._handle)
         return self
 
     def __exit__(
@@ -25,14 +25,14 @@ class DumpSignal:
     ) -> None:
         signal.signal(signal.SIGUSR2, self._before)
 
-    def asked(self) -> asyncio.Event:
-        """An event of the running loop that every such signal sets from now on, and at once if one came before."""
-        self._asked, self._loop = asyncio.Event(), asyncio.get_running_loop()
-        if self._came:
-            self._asked.set()
-        return self._asked
+    def requested(self) -> asyncio.Event:
+        """An event of the running loop that each signal sets. It is already set if there was a signal before."""
+        self._requested, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        if self._received:
+            self._requested.set()
+        return self._requested
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
-        self._came = True
-        if self._asked is not None and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._asked.set)
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self._received = True
+        if self._requested is not None and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._requested.set)

@@ -1,16 +1,16 @@
-"""`bayplan extender`: plugins for a scheduler that is not Bayplan, over HTTP."""
+"""`bayplan extender`: serves plugins to another scheduler over HTTP."""
 
 from __future__ import annotations
 
 import click
 
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, configure_logging
-from bayplan.cli.run_options import PYTHON_FILE, YAML_FILE
+from bayplan.cli.run_options import YAML_FILE, plugin_option
 from bayplan.extender.paths import VERBS
 
 
 class _Path(click.ParamType[tuple[str, str]]):
-    """Where a verb is served, as in filter=/predicates."""
+    """The path of a verb, as in filter=/predicates."""
 
     name = "path"
 
@@ -26,48 +26,47 @@ class _Path(click.ParamType[tuple[str, str]]):
 
 
 @click.command()
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="FILE|MODULE[:NAME]",
-    type=PYTHON_FILE,
-    help="A policy of your own; may be repeated.",
-)
+@plugin_option("Your own plugins. May be repeated.")
 @click.option(
     "--config",
     type=YAML_FILE,
-    help="A KubeSchedulerConfiguration: its profiles say which plugins are asked, with which weights and arguments. "
-    "Default: all of --plugin. In-tree plugins are asked only where it enables them by name.",
+    help="A KubeSchedulerConfiguration with the plugins to serve, their weights and arguments. Default: all plugins of "
+    "--plugin. In-tree plugins are served only if the configuration enables them by name.",
 )
 @click.option(
     "--kubeconfig",
     type=click.Path(),
-    help="Path to a kubeconfig. With it, the extender watches nodes and pods itself, takes the names of nodes for an "
-    "answer (nodeCacheCapable), and can bind.",
+    help="Path to a kubeconfig. With it, the extender watches nodes and pods itself, supports nodeCacheCapable, and "
+    "can bind pods.",
 )
-@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current context.")
 @click.option(
     "--watch",
     is_flag=True,
-    help="As --kubeconfig, with KUBECONFIG, ~/.kube/config, or the pod's service account.",
+    help="Like --kubeconfig, with KUBECONFIG, ~/.kube/config, or the service account of the pod.",
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to serve on; 0.0.0.0 behind a Service.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8888, show_default=True, help="Port; 0 is a free one.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to serve on. Use 0.0.0.0 behind a Service."
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8888,
+    show_default=True,
+    help="Port to serve on; 0 means a free one.",
+)
 @click.option(
     "--path",
     "paths",
     multiple=True,
     type=_Path(),
     metavar="VERB=PATH",
-    help=f"Serve {', '.join(VERBS)} elsewhere than at /VERB; may be repeated.",
+    help=f"The path of a verb ({', '.join(VERBS)}), if it isn't /VERB. May be repeated.",
 )
 @click.option("--tls-cert-file", type=click.Path(), help="Serve HTTPS with this certificate.")
-@click.option("--tls-private-key-file", type=click.Path(), help="The certificate's key.")
-@click.option("--client-ca-file", type=click.Path(), help="Answer only clients with a certificate of this authority.")
-@click.option(
-    "-v", "--verbose", "verbosity", count=True, help="Say what becomes of every request; -vv says everything."
-)
+@click.option("--tls-private-key-file", type=click.Path(), help="The private key of the certificate.")
+@click.option("--client-ca-file", type=click.Path(), help="Require client certificates from this CA.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log the result of each request; -vv logs everything.")
 def extender(
     plugins: tuple[str, ...],
     config: str | None,
@@ -82,13 +81,13 @@ def extender(
     client_ca_file: str | None,
     verbosity: int,
 ) -> None:
-    """Lend plugins to another scheduler, the stock kube-scheduler above all, which asks for them over HTTP.
+    """Serve plugins to another scheduler, such as the stock kube-scheduler, as an HTTP extender.
 
-    It prints what to put into that scheduler's configuration. SIGTERM or Ctrl-C ends it when open requests are
-    answered; a second one ends it at once.
+    Prints the part to add to that scheduler's configuration. SIGTERM or Ctrl-C finishes open requests, then exits. A
+    second one exits at once.
     """
     if not plugins and config is None:
-        raise click.UsageError("give a --plugin, or a --config")
+        raise click.UsageError("--plugin or --config is required")
     configure_logging({0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL))
     from bayplan.cli.extender_serving import Connection, Files, serve
 

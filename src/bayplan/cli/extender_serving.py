@@ -1,4 +1,4 @@
-"""What `bayplan extender` does once it is known what was asked for: read, check, serve, and say what goes wrong."""
+"""Runs `bayplan extender`: reads and checks the files, serves, and reports errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayplan.config import (
     read_configuration,
 )
 from bayplan.extender.paths import DEFAULT_PATHS, PREEMPT
-from bayplan.extender.plugins import ExtenderProfiles, plugins_alone, plugins_of
+from bayplan.extender.plugins import ExtenderProfiles, profile_of_plugins, profiles_of
 from bayplan.extender.running import BuildExtenderProfiles, RunningExtender, ServerSettings, running_extender
 from bayplan.extender.snippet import extenders_snippet
 from bayplan.framework.handle import Handle
@@ -33,12 +33,12 @@ log = logging.getLogger(__name__)
 
 
 class UnusableError(Exception):
-    """The extender cannot be had as it was asked for. The message is one line."""
+    """The extender can't be started as requested. The message is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Which cluster to watch, if any: that of a kubeconfig, or with `watch` the one that kubectl would talk to."""
+    """The cluster to watch, if any: that of a kubeconfig or, with `watch`, the one that kubectl would use."""
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -47,7 +47,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What to serve HTTPS with, and whose clients to answer."""
+    """Files for HTTPS. `authority` is the CA that client certificates are required from."""
 
     certificate: str | None = None
     key: str | None = None
@@ -63,14 +63,14 @@ def serve(
     paths: Mapping[str, str],
     files: Files,
 ) -> None:
-    """Serve until a signal comes. Exits with status 2 where that cannot be, and a line for everything that is wrong."""
+    """Serve until a signal arrives. If that isn't possible, print all errors and exit with status 2."""
     keep_heap()
     try:
         kubeconfig = connection.kubeconfig
         loaded = load_plugins(plugins)
         reading = read_configuration(Path(config), loaded) if config is not None else None
         if reading is not None:
-            for line in (*reading.warning_lines(), *_idle(reading, config)):
+            for line in (*reading.warning_lines(), *_unused(reading, config)):
                 click.echo(line, err=True)
             kubeconfig = kubeconfig or reading.configuration.clientConnection.kubeconfig or None
         settings = ServerSettings(host=host, port=port, paths=_paths(paths), tls=_tls(files), freeze=True)
@@ -86,20 +86,20 @@ def serve(
         raise SystemExit(2) from None
 
 
-def _idle(reading: Reading, path: str | None) -> Iterator[str]:
+def _unused(reading: Reading, path: str | None) -> Iterator[str]:
     named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
     for plugin in reading.plugins:
         if plugin.name not in named:
-            problem = f"plugin {plugin.name!r} is in no profile of {path}: enable it in plugins.multiPoint"
+            problem = f"plugin {plugin.name!r} is not enabled in any profile of {path}: enable it in plugins.multiPoint"
             yield f"bayplan extender: warning: {problem}"
 
 
 def _builder(reading: Reading | None, plugins: Sequence[ExtraPlugin]) -> BuildExtenderProfiles:
     def build(handle: Handle) -> ExtenderProfiles:
         if reading is None:
-            return plugins_alone(plugins, handle)
+            return profile_of_plugins(plugins, handle)
         try:
-            return plugins_of(reading.configuration, reading.plugins, handle)
+            return profiles_of(reading.configuration, reading.plugins, handle)
         except ConfigurationError as error:
             document = reading.document
             raise ConfigurationError(document.in_order(error.faults), document.source, document.line_of) from None
@@ -112,7 +112,7 @@ def _paths(given: Mapping[str, str]) -> Mapping[str, str]:
     for verb, path in paths.items():
         other = next((other for other in paths if other != verb and paths[other] == path), None)
         if other is not None:
-            raise UnusableError(f"--path: {verb} and {other} are both to be served at {path}")
+            raise UnusableError(f"--path: {verb} and {other} have the same path, {path}")
     return paths
 
 
@@ -121,7 +121,7 @@ def _tls(files: Files) -> ssl.SSLContext | None:
     if certificate is None:
         for option, value in (("--tls-private-key-file", key), ("--client-ca-file", authority)):
             if value is not None:
-                raise UnusableError(f"{option} is of no use without --tls-cert-file")
+                raise UnusableError(f"{option} requires --tls-cert-file")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     problem = f"--tls-cert-file {certificate} with key {key or 'in the same file'}"
@@ -130,20 +130,20 @@ def _tls(files: Files) -> ssl.SSLContext | None:
         if authority is not None:
             problem = f"--client-ca-file {authority}"
             context.load_verify_locations(authority)
-            context.verify_mode = ssl.CERT_OPTIONAL  # health is for those without one, too
+            context.verify_mode = ssl.CERT_OPTIONAL  # health checks don't need a certificate
     except (OSError, ValueError) as error:
         raise UnusableError(f"{problem} cannot be used: {error}") from error
     return context
 
 
 def _tls_config(files: Files) -> Mapping[str, str] | None:
-    """What the scheduler in front has to be told to trust us; which files it has, only its administrator knows."""
+    """Hints for the tlsConfig of the other scheduler. Only its administrator knows the paths of its files."""
     if files.certificate is None:
         return None
-    told = {"caFile": f"the authority that signed {files.certificate}"}
+    hints = {"caFile": f"the CA that signed {files.certificate}"}
     if files.authority is not None:
-        told |= {"certFile": f"a certificate of {files.authority}", "keyFile": "the key of that certificate"}
-    return told
+        hints |= {"certFile": f"a certificate of {files.authority}", "keyFile": "the key of that certificate"}
+    return hints
 
 
 async def _run(
@@ -168,15 +168,15 @@ async def _run(
 
 def _announcement(running: RunningExtender, settings: ServerSettings, tls_config: Mapping[str, str] | None) -> str:
     url, verbs, watches = running.server.url, running.verbs, running.watched is not None
-    remarks = running.profiles.not_asked()
+    remarks = running.profiles.unused_points()
     if PREEMPT not in verbs and PREEMPT in running.profiles.verbs(connected=True):
-        remarks.append("preempt and bind need a connection to the cluster: --kubeconfig FILE or --watch")
+        remarks.append("preempt and bind need a connection to the cluster: use --kubeconfig FILE or --watch")
     snippet = extenders_snippet(
         url, verbs, settings.paths, weight=running.profiles.weight, watches=watches, tls=tls_config
     )
     notes = "".join(f"Note: {remark}.\n" for remark in remarks)
-    where = "as the scheduler reaches it" if settings.host in {"0.0.0.0", "::"} else "if it runs beside this"  # noqa: S104 - compared
+    where = "as the scheduler reaches it" if settings.host in {"0.0.0.0", "::"} else "if it runs on the same machine"  # noqa: S104 - compared
     return (
         f"Serving {', '.join(verbs)} at {url}.\n{notes}"
-        f"For the configuration of the scheduler in front (urlPrefix {where}):\n\n{snippet}"
+        f"Add this to the configuration of the other scheduler (urlPrefix {where}):\n\n{snippet}"
     )

@@ -1,6 +1,6 @@
-"""The Kubernetes objects that run Bayplan in a cluster: its account, rights, configuration and Deployment.
+"""The Kubernetes objects that run Bayplan in a cluster: service account, permissions, configuration and Deployment.
 
-This is the one place where they are written down: `deploy/` holds what comes out of it.
+The manifests in `deploy/` are generated from them.
 """
 
 from __future__ import annotations
@@ -13,62 +13,62 @@ from typing import Any
 Document = dict[str, Any]
 
 STOCK_LEASE = ("kube-system", "kube-scheduler")
-"""(namespace, name) of the lease of a cluster's own scheduler, which `system:kube-scheduler` lets its holders renew."""
+"""(namespace, name) of the stock scheduler's lease. The cluster role `system:kube-scheduler` allows renewing it."""
 CONFIGURATION_FILE = "scheduler.yaml"
 FOLDER = "/etc/bayplan"
-"""Where the ConfigMap is in the container."""
+"""Where the ConfigMap is mounted in the container."""
 PORT = 10259
 USER = 65532
 
 _RBAC = "rbac.authorization.k8s.io"
 _CLUSTER_ROLES = {
-    "system:kube-scheduler": "What a scheduler reads and writes: Kubernetes' own role for it.",
-    "system:volume-scheduler": "Volumes and claims, which a scheduler brings together.",
+    "system:kube-scheduler": "What a scheduler reads and writes: the role that Kubernetes provides for it.",
+    "system:volume-scheduler": "Persistent volumes and claims, which a scheduler binds.",
 }
 _READER = "extension-apiserver-authentication-reader"
 _POD_GROUP_RULES = [
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups"], "verbs": ["list", "watch"]},
     {"apiGroups": ["scheduling.x-k8s.io"], "resources": ["podgroups/status"], "verbs": ["patch"]},
 ]
-"""What Coscheduling reads and writes; deploy/podgroup-crd.yaml says the same."""
+"""What Coscheduling reads and writes. deploy/podgroup-crd.yaml has the same rules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployed:
-    """What is to run, and where."""
+    """What to deploy, and where."""
 
     image: str
     name: str = "bayplan-scheduler"
     namespace: str = "kube-system"
     replicas: int = 2
     lease: tuple[str, str] | None
-    """(namespace, name) of the lease that its replicas elect their leader by; None if there is only ever one."""
+    """(namespace, name) of the lease for leader election; None if there is only one replica."""
     files: Mapping[str, str] = field(default_factory=dict)
-    """The configuration, and plugins, by the name of their file."""
+    """The configuration and plugins, by file name."""
     arguments: tuple[str, ...] = ()
-    """Arguments of `bayplan run` beside the configuration."""
+    """Arguments of `bayplan run` in addition to --config."""
     pod_groups: bool = False
-    """Whether a profile has Coscheduling."""
+    """Whether a profile enables Coscheduling."""
 
     @property
     def labels(self) -> dict[str, str]:
-        """What its pods are found by."""
+        """The labels of its objects, which also select its pods."""
         return {"app.kubernetes.io/name": "bayplan", "app.kubernetes.io/instance": self.name}
 
 
 def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
-    """The objects in the order in which they are to be created, each with a line that says what it is for."""
+    """The objects in the order of their creation, each with a comment about its purpose, or ""."""
     yield "", _object("v1", "ServiceAccount", deployed) | {"automountServiceAccountToken": False}
     for role, purpose in _CLUSTER_ROLES.items():
         yield purpose, _bound(deployed, f"{deployed.name}:{role}", "ClusterRole", role)
     if deployed.pod_groups:
         role = f"{deployed.name}:podgroups"
         head = _object(f"{_RBAC}/v1", "ClusterRole", deployed, role, namespace="")
-        yield "The groups that Coscheduling places together.", head | {"rules": _POD_GROUP_RULES}
+        yield "The pod groups that Coscheduling places together.", head | {"rules": _POD_GROUP_RULES}
         yield "", _bound(deployed, role, "ClusterRole", role)
-    purpose = "The authorities of the cluster's client certificates, which may be shown to the endpoints."
+    purpose = "The CAs that sign the client certificates which the endpoints accept."
     yield purpose, _bound(deployed, f"{deployed.name}:{_READER}", "Role", _READER, "kube-system")
-    yield from _lease_rights(deployed)
+    yield from _lease_permissions(deployed)
     yield "", _object("v1", "ConfigMap", deployed) | {"data": dict(deployed.files)}
     budget = {
         "maxUnavailable": 1,
@@ -80,7 +80,7 @@ def documents(deployed: Deployed) -> Iterator[tuple[str, Document]]:
 
 
 def _object(api_version: str, kind: str, deployed: Deployed, name: str = "", namespace: str | None = None) -> Document:
-    """The head of an object. Without a name it is called like what is deployed; with namespace "" it has none."""
+    """An object with only its metadata. The default name is `deployed.name`; namespace "" means none."""
     metadata: Document = {"name": name or deployed.name}
     home = deployed.namespace if namespace is None else namespace
     if home:
@@ -94,8 +94,8 @@ def _bound(deployed: Deployed, name: str, kind: str, role: str, namespace: str =
     return binding | {"roleRef": {"apiGroup": _RBAC, "kind": kind, "name": role}, "subjects": [subject]}
 
 
-def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
-    """Its own lease: to create one, `system:kube-scheduler` is enough; to renew it, only for the stock scheduler's."""
+def _lease_permissions(deployed: Deployed) -> Iterator[tuple[str, Document]]:
+    """Permissions for its lease. `system:kube-scheduler` allows creating it, but not renewing it."""
     if deployed.lease is None or deployed.lease == STOCK_LEASE:
         return
     namespace, name = deployed.lease
@@ -107,7 +107,7 @@ def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
         "verbs": ["get", "update"],
     }
     yield (
-        "The lease by which the replicas elect their leader.",
+        "The lease for leader election among the replicas.",
         _object(f"{_RBAC}/v1", "Role", deployed, role, namespace) | {"rules": [rule]},
     )
     yield "", _bound(deployed, role, "Role", role, namespace)
@@ -115,7 +115,7 @@ def _lease_rights(deployed: Deployed) -> Iterator[tuple[str, Document]]:
 
 def _deployment(deployed: Deployed) -> Document:
     checksum = hashlib.sha256("\0".join(f"{k}\0{v}" for k, v in sorted(deployed.files.items())).encode()).hexdigest()
-    # Without an election, a new pod may not start before the old one is gone.
+    # Without leader election, a new pod must not start before the old one has terminated.
     strategy = {} if deployed.lease is not None else {"strategy": {"type": "Recreate"}}
     return {
         "replicas": deployed.replicas,
@@ -124,7 +124,7 @@ def _deployment(deployed: Deployed) -> Document:
         "template": {
             "metadata": {
                 "labels": deployed.labels,
-                # A changed configuration makes other pods.
+                # A changed configuration replaces the pods.
                 "annotations": {"checksum/configuration": checksum[:16]},
             },
             "spec": _pod(deployed),
@@ -157,7 +157,7 @@ def _pod(deployed: Deployed) -> Document:
         "containers": [_container(deployed)],
         "volumes": [
             {"name": "configuration", "configMap": {"name": deployed.name}},
-            # Nothing else can be written to.
+            # The only writable volume.
             {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}},
         ],
     }

@@ -1,4 +1,4 @@
-"""What goes into the ConfigMap: a configuration, given or made, and plugins; judged as `bayplan run` judges them."""
+"""The files of the ConfigMap: a given or generated configuration, and plugins, validated as `bayplan run` does."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from bayplan.config.types import API_VERSION, KIND, LeaderElection
 from bayplan.plugins.coscheduling.plugin import Coscheduling
 
 LARGEST = 1024 * 1024
-"""Bytes that a ConfigMap may hold."""
+"""The maximum size of a ConfigMap in bytes."""
 _KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
 
 class UnusableFile(Exception):
-    """A file cannot be deployed so. The message names it and says what would be right."""
+    """A file can't be deployed. The message says which one, and what to do."""
 
 
 @dataclass(slots=True)
 class Files:
-    """The files of a scheduler, by their names in the ConfigMap, and what follows from them."""
+    """The files of a scheduler by their names in the ConfigMap, and settings derived from them."""
 
     files: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
-    """What `bayplan run` has to be told of them, beside where the configuration is."""
+    """Arguments of `bayplan run` in addition to --config."""
     lease: tuple[str, str] | None = None
-    """(namespace, name), if leaders are elected."""
+    """(namespace, name) of the lease, with leader election."""
     pod_groups: bool = False
-    """Whether a profile has Coscheduling."""
+    """Whether a profile enables Coscheduling."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -54,7 +54,7 @@ def collect(
     scheduler_name: str | None,
     replicas: int,
 ) -> Files:
-    """Reads and judges all files. Raises UnusableFile, and what reading configurations and plugins raises."""
+    """Read and validate all files. Raises UnusableFile, ConfigurationError and PluginLoadError."""
     found = Files()
     loaded = _collect_plugins(plugins, found, must_load=config is None)
     if config is None:
@@ -65,18 +65,20 @@ def collect(
         found.pod_groups = any(
             Coscheduling.name in profile.plugins.enabled_names() for profile in configuration.profiles
         )
-        _judge_election(config, configuration.leaderElection, found, replicas)
+        _check_election(config, configuration.leaderElection, found, replicas)
         if scheduler_name is not None:
-            _judge_profiles(config, configuration)
+            _check_profiles(config, configuration)
             found.arguments.append(f"--scheduler-name={scheduler_name}")
     size = sum(len(key) + len(text.encode()) for key, text in found.files.items())
     if size > LARGEST:
-        raise UnusableFile(f"the files have {size} bytes, and a ConfigMap holds {LARGEST}: put plugins into the image")
+        raise UnusableFile(
+            f"the files have {size} bytes, but a ConfigMap can hold {LARGEST}: put the plugins into the image"
+        )
     return found
 
 
 def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool) -> list[ExtraPlugin] | None:
-    """The plugins; None if some are modules that only the image has. Files go into the ConfigMap."""
+    """The plugins, or None if some are modules that only the image has. Adds plugin files to the ConfigMap."""
     loaded: list[ExtraPlugin] | None = []
     for reference in references:
         place, _, name = reference.partition(":")
@@ -84,9 +86,11 @@ def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool
             plugins = load_plugins([reference])
             path = Path(place)
             if not _KEY.fullmatch(path.name):
-                raise UnusableFile(f"{path}: a ConfigMap takes names of letters, digits, '-', '_' and '.' only")
+                raise UnusableFile(
+                    f"{path}: file names in a ConfigMap may contain only letters, digits, '-', '_' and '.'"
+                )
             if path.name in found.files:
-                raise UnusableFile(f"{path}: there is another plugin file called {path.name}: rename one")
+                raise UnusableFile(f"{path}: another plugin file has the name {path.name}: rename one of them")
             found.files[path.name] = _text(path)
             found.arguments.append(f"--plugin={FOLDER}/{path.name}{':' if name else ''}{name}")
         else:
@@ -94,7 +98,7 @@ def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool
                 plugins = load_plugins([reference])
             except PluginLoadError as error:
                 if must_load:
-                    why = "a module that only the image has needs a --config that names its plugins"
+                    why = "to use a module that only the image has, enable its plugins in a --config"
                     raise UnusableFile(f"{error}; {why}") from None
                 loaded = None
             found.arguments.append(f"--plugin={reference}")
@@ -104,16 +108,16 @@ def _collect_plugins(references: Sequence[str], found: Files, *, must_load: bool
 
 
 def _text(path: Path) -> str:
-    """The file as it goes into a ConfigMap, which holds text."""
+    """The text of a file for the ConfigMap."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = "is not written in UTF-8" if isinstance(error, UnicodeDecodeError) else error.strerror
-        raise UnusableFile(f"{path}: cannot be put into a ConfigMap: {why}") from None
+        why = "is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise UnusableFile(f"{path}: cannot be added to the ConfigMap: {why}") from None
 
 
 def _configuration(scheduler_name: str, lease: tuple[str, str], plugins: Sequence[ExtraPlugin]) -> str:
-    """A configuration of one profile with the default plugins and these."""
+    """A configuration with one profile: the default plugins and these."""
     profile: dict[str, Any] = {"schedulerName": scheduler_name}
     if plugins:
         profile["plugins"] = {"multiPoint": {"enabled": [{"name": plugin.name} for plugin in plugins]}}
@@ -137,33 +141,33 @@ def _collect_configuration(path: Path, plugins: list[ExtraPlugin] | None, found:
         configuration = reading.configuration
         named = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
         found.warnings += [
-            f"{path}: warning: plugin {plugin.name!r} is in no profile: enable it in plugins.multiPoint"
+            f"{path}: warning: plugin {plugin.name!r} is not enabled in any profile: enable it in plugins.multiPoint"
             for plugin in plugins
             if plugin.name not in named
         ]
     found.files[CONFIGURATION_FILE] = _text(path)
     if configuration.clientConnection.kubeconfig:
         where = f"{path}: clientConnection.kubeconfig: {configuration.clientConnection.kubeconfig}"
-        raise UnusableFile(f"{where} is no file of the pod's: leave it out, and its service account is used")
+        raise UnusableFile(f"{where} does not exist in the pod: remove it, so that the service account is used")
     return configuration
 
 
-def _judge_profiles(path: Path, configuration: KubeSchedulerConfiguration) -> None:
-    """A name on the command line is that of the only profile."""
+def _check_profiles(path: Path, configuration: KubeSchedulerConfiguration) -> None:
+    """--scheduler-name requires a single profile."""
     names = [profile.schedulerName for profile in configuration.profiles]
     if len(names) > 1:
-        what = f"--scheduler-name: {path} has {len(names)} profiles, each with its own name ({', '.join(names)})"
-        raise UnusableFile(f"{what}: change profiles[].schedulerName there")
+        what = f"--scheduler-name: {path} has {len(names)} profiles ({', '.join(names)})"
+        raise UnusableFile(f"{what}: set profiles[].schedulerName there instead")
 
 
-def _judge_election(path: Path, election: LeaderElection, found: Files, replicas: int) -> None:
+def _check_election(path: Path, election: LeaderElection, found: Files, replicas: int) -> None:
     if not election.leaderElect and replicas > 1:
-        what = f"{path}: leaderElection.leaderElect: is false, and {replicas} replicas would decide about the same pods"
-        raise UnusableFile(f"{what}: set it to true, or say --replicas 1")
+        what = f"{path}: leaderElection.leaderElect: is false, but {replicas} replicas would schedule the same pods"
+        raise UnusableFile(f"{what}: set it to true, or use --replicas 1")
     if election.leaderElect:
         found.lease = (election.resourceNamespace, election.resourceName)
     if found.lease == STOCK_LEASE:
         found.warnings.append(
             f"{path}: leaderElection.resourceName: warning: {STOCK_LEASE[1]} in {STOCK_LEASE[0]} is the lease of the "
-            "stock kube-scheduler: while that one leads, Bayplan waits. To run beside it, name another lease"
+            "stock kube-scheduler, and Bayplan waits while that one leads: to run both, use another lease"
         )

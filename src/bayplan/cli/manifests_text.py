@@ -1,4 +1,4 @@
-"""Objects as one stream of YAML that people read: files as blocks, and a line of comment where there is one."""
+"""Formats objects as a readable stream of YAML documents, with comments."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import yaml
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines as a block, and lists indented as people do."""
+    """Writes multi-line text as blocks, and indents lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -26,7 +26,7 @@ _Dumper.add_representer(str, _text)
 
 
 def stream(documents: Iterable[tuple[str, dict[str, Any]]], head: str = "") -> str:
-    """The documents, each with its comment, behind a comment about all of them."""
+    """The documents with their comments, after a comment about all of them."""
     parts = [f"# {head}\n" if head else ""]
     for comment, document in documents:
         parts.append("---\n" + (f"# {comment}\n" if comment else ""))

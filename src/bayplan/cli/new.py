@@ -1,4 +1,4 @@
-"""`bayplan new`: starts a project for a scheduler with plugins of one's own."""
+"""`bayplan new`: creates a project for a scheduler with your own plugins."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ from bayplan.cli.new_project import Project, UnusableDirectory, UnusableName
 
 @click.command()
 @click.argument("name")
+@click.option("--directory", type=click.Path(path_type=Path), help="The directory of the project. Default: ./NAME.")
 @click.option(
-    "--directory", type=click.Path(path_type=Path), help="Where to put it. Default: a folder of that name, here."
-)
-@click.option(
-    "--force", is_flag=True, help="Write into a folder that is not empty; files of the same name are replaced."
+    "--force", is_flag=True, help="Write into a directory that is not empty. Files with the same name are replaced."
 )
 def new(name: str, directory: Path | None, force: bool) -> None:
-    """Start a project: plugins with their tests, a configuration, an image and manifests.
+    """Create a project: plugins with tests, a configuration, an image and manifests.
 
-    NAME is the scheduler's, which pods ask for as their schedulerName, such as my-scheduler.
+    NAME is the name of the scheduler, which pods set as their schedulerName, such as my-scheduler.
     """
     try:
         project = Project(name)
@@ -30,12 +28,12 @@ def new(name: str, directory: Path | None, force: bool) -> None:
     except (UnusableName, UnusableDirectory) as error:
         click.echo(f"bayplan new: {error}", err=True)
         raise SystemExit(2) from None
-    click.echo(f"{project.name} is in {target}:\n")
+    click.echo(f"Created {project.name} in {target}:\n")
     described = project.described()
     width = max(map(len, described))
     for path, text in described.items():
         click.echo(f"  {path:{width}}  {text}")
-    click.echo("\nNext:\n")
+    click.echo("\nNext steps:\n")
     for line in _next_steps(project, target):
         click.echo(f"  {line}")
 
@@ -44,8 +42,8 @@ def _next_steps(project: Project, target: Path) -> list[str]:
     plugins = f"src/{project.module}/plugins.py"
     return [
         f"cd {shlex.quote(str(target))}",
-        "python -m pytest                                                # needs pytest",
-        "bayplan cluster --port 8001 --kubeconfig dev.yaml               # leave it running, and elsewhere:",
+        "python -m pytest                                                # requires pytest",
+        "bayplan cluster --port 8001 --kubeconfig dev.yaml               # leave it running; in another terminal:",
         f"bayplan run --kubeconfig dev.yaml --config scheduler.yaml --plugin {plugins} -v",
         "kubectl --kubeconfig dev.yaml apply -f pods.yaml",
     ]

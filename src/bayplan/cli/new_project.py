@@ -1,4 +1,4 @@
-"""The files of a new project: which names they may have, and how they are made of templates."""
+"""The files of a new project, rendered from templates, and the names that a project may have."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from bayplan.cli.manifests_documents import CONFIGURATION_FILE, Deployed, docume
 from bayplan.cli.manifests_text import stream
 
 MANIFESTS = "manifests"
-"""In place of a template: the manifests are made."""
+"""Marks a file that is generated instead of rendered from a template."""
 
 FILES: Mapping[str, tuple[str, str]] = {
     "src/__MODULE__/plugins.py": ("plugins.py", "the plugins: a function, and a class with arguments"),
     "src/__MODULE__/__init__.py": ("package.py", ""),
     "tests/test_plugins.py": ("test_plugins.py", "their tests; one runs the scheduler"),
     "tests/conftest.py": ("conftest.py", ""),
-    "scheduler.yaml": ("scheduler.yaml", "the configuration: which plugins take part, with what arguments"),
+    "scheduler.yaml": ("scheduler.yaml", "the configuration: the enabled plugins and their arguments"),
     "pods.yaml": ("pods.yaml", "two pods to schedule"),
-    "Dockerfile": ("Dockerfile", "the image of Bayplan with the plugins"),
+    "Dockerfile": ("Dockerfile", "Bayplan's image with the plugins"),
     ".dockerignore": ("dockerignore", ""),
-    "deploy/__NAME__.yaml": (MANIFESTS, "account, rights, configuration and deployment"),
+    "deploy/__NAME__.yaml": (MANIFESTS, "account, permissions, configuration and Deployment"),
     "pyproject.toml": ("pyproject.toml", "the package, with the plugins as entry points"),
     "README.md": ("README.md", "all commands"),
     ".gitignore": ("gitignore", ""),
 }
-"""Every file of a project: the template that it is made of, and what to say of it ("" for nothing)."""
+"""Every file of a project: its template, and its description for new users ("" for none)."""
 
 RESERVED = frozenset({"bayplan", "bayplan-scheduler", "default-scheduler", "kube-scheduler", "plugins", "src", "tests"})
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 class UnusableName(ValueError):
-    """A name that a project cannot have; the message says why, and what would be right."""
+    """A name that a project cannot have. The message says why, and what is expected."""
 
 
 class UnusableDirectory(Exception):
-    """A directory that a project cannot go to; the message says why."""
+    """A directory that the project cannot be written to. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A project by its name, which is that of its scheduler: a DNS label. Raises UnusableName."""
+    """A project. `name` is the name of its scheduler, a DNS label. Raises UnusableName."""
 
     name: str
 
@@ -55,41 +55,42 @@ class Project:
         name, module = self.name, self.module
         if not _LABEL.fullmatch(name):
             raise UnusableName(
-                f"{name!r} cannot be the name of a scheduler: expected at most 63 of a-z, 0-9 and '-', with a letter "
-                f"or digit at both ends{_suggestion(name)}"
+                f"{name!r} cannot be the name of a scheduler: expected at most 63 of a-z, 0-9 and '-', starting and "
+                f"ending with a letter or digit{_suggestion(name)}"
             )
         if not module.isidentifier() or keyword.iskeyword(module):
-            raise UnusableName(f"{name!r} cannot be the name of a Python package, {module}: expected a letter at first")
+            raise UnusableName(f"{name!r} cannot be the name of a Python package, {module}: expected a letter first")
         if name in RESERVED or module in _taken_modules():
-            raise UnusableName(f"{name!r} is taken: something that a scheduler needs has that name")
+            raise UnusableName(f"{name!r} is taken: the scheduler needs something else with that name")
 
     @property
     def module(self) -> str:
-        """Its Python package: my_scheduler of my-scheduler."""
+        """The name of the Python package: my_scheduler for my-scheduler."""
         return self.name.replace("-", "_")
 
     @property
     def prefix(self) -> str:
-        """What the names of its plugins begin with: MyScheduler of my-scheduler."""
+        """The prefix of the plugins' names: MyScheduler for my-scheduler."""
         return "".join(part[:1].upper() + part[1:] for part in self.name.split("-"))
 
     def files(self) -> dict[str, str]:
-        """What is in each file, by its path in the project."""
+        """Return the content of each file, by path in the project."""
         return {self._filled(path): self._rendered(template) for path, (template, _) in FILES.items()}
 
     def described(self) -> dict[str, str]:
-        """What there is to say of the files that a newcomer should look at."""
+        """Return the descriptions of the files that new users should look at."""
         return {self._filled(path): text for path, (_, text) in FILES.items() if text}
 
     def write(self, directory: Path, *, force: bool = False) -> list[Path]:
-        """Write all files. A directory that has something in it is refused, unless `force`: then files are replaced.
+        """Write all files. With `force`, the directory may have content, and files with the same name are replaced.
 
         Raises UnusableDirectory.
         """
         try:
             if not force and directory.is_dir() and any(directory.iterdir()):
                 raise UnusableDirectory(
-                    f"{directory} is not empty: name another --directory, or --force to replace what has the same name"
+                    f"{directory} is not empty: choose another --directory, or pass --force to replace files with the "
+                    "same name"
                 )
             written = []
             for path, content in self.files().items():
@@ -108,7 +109,7 @@ class Project:
         return self._filled((folder / f"{template}.tmpl").read_text(encoding="utf-8"))
 
     def _manifests(self) -> str:
-        """What `bayplan manifests` prints for the project's image and configuration."""
+        """Return the output of `bayplan manifests` for the project's image and configuration."""
         deployed = Deployed(
             image=f"registry.example/{self.name}:0.1.0",
             name=self.name,
@@ -116,9 +117,7 @@ class Project:
             files={CONFIGURATION_FILE: self._rendered("scheduler.yaml")},
             arguments=(f"--plugin={self.module}.plugins",),
         )
-        what = (
-            f"{self.name}, whose pods ask for it with schedulerName: {self.name}. Build its image with the Dockerfile."
-        )
+        what = f"{self.name}. Pods select it with schedulerName: {self.name}. Build its image with the Dockerfile."
         return stream(documents(deployed), what)
 
     def _filled(self, text: str) -> str:
@@ -129,7 +128,7 @@ class Project:
 
 
 def _taken_modules() -> frozenset[str]:
-    """Modules that a package of the same name would hide: Python's own, and those that Bayplan needs."""
+    """Modules that a package with the same name would hide: the standard library's, and those that Bayplan needs."""
     needed = (re.match(r"[\w.-]+", requirement) for requirement in requires("bayplan") or ())
     return sys.stdlib_module_names | {match[0].lower().replace("-", "_") for match in needed if match}
 

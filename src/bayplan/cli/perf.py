@@ -1,4 +1,4 @@
-"""`bayplan perf`: Kubernetes' own scheduler benchmark."""
+"""`bayplan perf`: the Kubernetes scheduler benchmark."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ EXIT_UNREADABLE = 2
     "folder",
     envvar="BAYPLAN_SCHEDULER_PERF",
     type=click.Path(path_type=Path),
-    help="Kubernetes' test/integration/scheduler_perf. Default: BAYPLAN_SCHEDULER_PERF.",
+    help="The directory test/integration/scheduler_perf of Kubernetes. Default: BAYPLAN_SCHEDULER_PERF.",
 )
-@click.option("--profile", "profiled", is_flag=True, help="Say where the time goes.")
+@click.option("--profile", "profiled", is_flag=True, help="Print a CPU profile.")
 @click.argument("config", metavar="CONFIG_OR_TOPIC")
 @click.argument("patterns", nargs=-1, metavar="WORKLOAD...")
 def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patterns: tuple[str, ...]) -> None:
-    """Run workloads of a performance-config.yaml and print pods a second.
+    """Run workloads of a performance-config.yaml and print the throughput in pods per second.
 
-    A WORKLOAD is `TestCase/Workload` or a TestCase, with * for anything; without any, they are listed. On `core` a pod
-    is decoded, decided and assumed, and what its plugins set aside is written, in memory. The exit status is 1 if a
-    workload was skipped because it needs what is not supported, and 2 if a file cannot be read.
+    A WORKLOAD is `TestCase/Workload` or a TestCase, with * as a wildcard. Without any, they are listed. On `core`, a
+    pod is decoded, scheduled and assumed, and what its plugins reserve is written, all in memory. The exit status is 1
+    if an unsupported workload was skipped, and 2 if a file cannot be read.
     """
     keep_heap()  # as `bayplan run` does
     console = Console(highlight=False, soft_wrap=True)
@@ -55,10 +55,10 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
         table = Table(
             Column("workload", no_wrap=True),
             "pods",
-            "waiting",
+            "pending",
             "pods/s",
             "median",
-            "least",
+            "minimum",
             "p50",
             "p99",
             box=None,
@@ -77,7 +77,7 @@ def perf(target: str, folder: Path | None, *, profiled: bool, config: str, patte
         sys.exit(EXIT_UNREADABLE)
     if table.row_count:
         console.print(table)
-        console.print(f"On {target}: decode, decide, assume and reserve, in memory; p50 and p99 of these for one pod.")
+        console.print(f"On {target}: decode, schedule, assume and reserve, in memory. p50 and p99 are for one pod.")
     for line in skipped:
         console.print(f"Skipped {line}, which is not supported on {target}.", markup=False)
     sys.exit(EXIT_SKIPPED if skipped else 0)

@@ -1,10 +1,10 @@
-"""`bayplan run`: the scheduler for a real cluster."""
+"""`bayplan run`: runs the scheduler."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -13,9 +13,9 @@ import click
 
 from bayplan.cli.dump_signal import DumpSignal
 from bayplan.cli.run_logging import DEBUG_LEVEL, INFO_LEVEL, JSON, TEXT, configure_logging
-from bayplan.cli.run_options import PYTHON_FILE, RunCommand, kube_scheduler_flags
+from bayplan.cli.run_options import RunCommand, kube_scheduler_flags, plugin_option
 
-if TYPE_CHECKING:  # all that takes time to import is imported when it is known that something will run
+if TYPE_CHECKING:  # slow imports happen only if the scheduler will run
     from bayplan.cli.run_preparation import Preparation
     from bayplan.client import HttpClient
     from bayplan.client.http import RequestObserver
@@ -28,21 +28,14 @@ log = logging.getLogger(__name__)
 
 
 @click.command(cls=RunCommand)
-@click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+@click.option("--context", help="Context of the kubeconfig. Default: the current context.")
 @click.option(
     "--scheduler-name",
-    help="Schedule the pods whose spec.schedulerName is this. Default: bayplan-scheduler, or as --config says.",
+    help="Schedule pods with this spec.schedulerName. Default: that of --config, or bayplan-scheduler.",
 )
-@click.option(
-    "--plugin",
-    "plugins",
-    multiple=True,
-    metavar="FILE|MODULE[:NAME]",
-    type=PYTHON_FILE,
-    help="A policy of your own; may be repeated. Takes part in everything, or with --config where that names it.",
-)
-@click.option("--seed", type=int, help="Make the choice among equally good nodes repeatable.")
-@click.option("-v", "--verbose", "verbosity", count=True, help="Say what happens to every pod; -vv says why.")
+@plugin_option("Your own plugins. With --config, they run where it enables them, else everywhere. May be repeated.")
+@click.option("--seed", type=int, help="Seed for choosing among nodes with the same score.")
+@click.option("-v", "--verbose", "verbosity", count=True, help="Log what happens to each pod; -vv also logs why.")
 @kube_scheduler_flags
 def run(
     context: str | None,
@@ -52,43 +45,31 @@ def run(
     verbosity: int,
     **flags: Any,
 ) -> None:
-    """Schedule the pods of a cluster that ask for this scheduler by name, and no others.
+    """Schedule the pods of a cluster that select this scheduler by name.
 
-    The flags of kube-scheduler are taken under their names, so that its manifests work here.
+    The flags of kube-scheduler have the same names here, so that you can use its manifests.
 
-    SIGTERM or Ctrl-C ends it when what is being bound has arrived; a second one ends it at once. SIGUSR2 writes what it
-    knows to the log: nodes, the pods on them, and the queue, and what the API server has otherwise.
+    SIGTERM or Ctrl-C finishes in-flight bindings, then exits. A second one exits at once. SIGUSR2 logs the scheduler's
+    state (nodes, their pods, and the queue) and its differences from the API server.
     """
     with DumpSignal() as dump_signal:  # before anything that takes time
-        _prepare_and_run(dump_signal, context, scheduler_name, plugins, seed, verbosity, flags)
+        form = flags["logging_format"] or TEXT
+        configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
+        from bayplan.cli.run_preparation import prepare
 
-
-def _prepare_and_run(
-    dump_signal: DumpSignal,
-    context: str | None,
-    scheduler_name: str | None,
-    plugins: tuple[str, ...],
-    seed: int | None,
-    verbosity: int,
-    flags: dict[str, Any],
-) -> None:
-    form = flags["logging_format"] or TEXT
-    configure_logging(max(flags["v"] or 0, {0: 0, 1: INFO_LEVEL}.get(verbosity, DEBUG_LEVEL)), form)
-    from bayplan.cli.run_preparation import prepare
-
-    prepared = prepare(flags, plugins, scheduler_name)
-    for warning in prepared.warnings:
-        if form == JSON:
-            log.warning("%s", warning)
-        else:
-            click.echo(warning, err=True)
-    if not prepared.problems and flags["write_config_to"]:
-        _write_configuration(prepared, Path(flags["write_config_to"]))
-        return
-    if prepared.problems:
-        _refuse(*prepared.problems)
-    extenders = _extenders(prepared.configuration, flags["config"])
-    _schedule(prepared, extenders, flags["master"], context, seed, dump_signal)
+        prepared = prepare(flags, plugins, scheduler_name)
+        for warning in prepared.warnings:
+            if form == JSON:
+                log.warning("%s", warning)
+            else:
+                click.echo(warning, err=True)
+        if prepared.problems:
+            _refuse(*prepared.problems)
+        if flags["write_config_to"]:
+            _write_configuration(prepared, Path(flags["write_config_to"]))
+            return
+        extenders = _extenders(prepared.configuration, flags["config"])
+        _run_until_done(_run(prepared, extenders, flags["master"], context, seed, dump_signal))
 
 
 def _refuse(*lines: str) -> NoReturn:
@@ -98,16 +79,16 @@ def _refuse(*lines: str) -> NoReturn:
 
 
 def _write_configuration(prepared: Preparation, path: Path) -> None:
-    from bayplan.config.writing import written
+    from bayplan.config.writing import to_yaml
 
     try:
-        path.write_text(written(prepared.configuration, prepared.catalog), encoding="utf-8")
+        path.write_text(to_yaml(prepared.configuration, prepared.catalog), encoding="utf-8")
     except OSError as error:
         _refuse(f"bayplan run: --write-config-to: {path} cannot be written: {error.strerror}")
 
 
 def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExtenders | None:
-    """Those that the configuration names, if it names any: refused if their certificates are of no use."""
+    """The extenders of the configuration, if any. Exits with status 2 if their certificates are invalid."""
     if not configuration.extenders:
         return None
     from bayplan.config import ConfigurationError
@@ -119,14 +100,8 @@ def _extenders(configuration: KubeSchedulerConfiguration, path: str) -> HttpExte
         _refuse(*(f"{path}: {fault}" for fault in error.faults))
 
 
-def _schedule(
-    prepared: Preparation,
-    extenders: HttpExtenders | None,
-    master: str | None,
-    context: str | None,
-    seed: int | None,
-    dump_signal: DumpSignal,
-) -> None:
+def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
+    """Run the scheduler. Exits with status 2 if it can't start, and 1 if it lost its lease."""
     from bayplan.cli.serving import RefusedError
     from bayplan.client import ConfigError
     from bayplan.config import ConfigurationError, PluginLoadError
@@ -136,13 +111,13 @@ def _schedule(
 
     keep_heap()
     try:
-        asyncio.run(_run(prepared, extenders, master, context, seed, dump_signal))
+        asyncio.run(scheduling)
     except ConfigurationError as error:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
     except LeaseLostError as error:
-        click.echo(f"bayplan run: {error}: another instance may decide now; start this one again", err=True)
+        click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
         raise SystemExit(1) from None
 
 
@@ -162,7 +137,7 @@ async def _run(
     def open_client(observer: RequestObserver | None = None) -> HttpClient:
         return _client(prepared.configuration, master, context, observer)
 
-    stop, dump_asked, metrics = stop_on_signals("what is being bound"), dump_signal.asked(), Metrics()
+    stop, dump_asked, metrics = stop_on_signals("in-flight bindings"), dump_signal.requested(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
         await check_access(client)
         election = prepared.election
@@ -185,13 +160,13 @@ async def _run(
 def _endpoints(
     prepared: Preparation, scheduler: Scheduler, connect: Callable[[], HttpClient], leadership: Leadership | None
 ) -> AbstractContextManager[object]:
-    """The endpoints that flags ask for. `connect` opens the client that tokens and access are reviewed with."""
+    """The endpoints, if flags enable them. `connect` opens the default client for token and access reviews."""
     if prepared.serving is None:
         return nullcontext()
     import yaml
 
     from bayplan.client import HttpClient, load_kubeconfig
-    from bayplan.config.writing import written
+    from bayplan.config.writing import to_yaml
     from bayplan.service.serving.endpoints import Endpoints
 
     def connect_with(kubeconfig: str) -> Callable[[], HttpClient]:
@@ -202,7 +177,7 @@ def _endpoints(
         scheduler,
         connect_with(prepared.serving.authentication_kubeconfig),
         connect_authorization=connect_with(prepared.serving.authorization_kubeconfig),
-        configuration=lambda: yaml.safe_load(written(prepared.configuration, prepared.catalog)),
+        configuration=lambda: yaml.safe_load(to_yaml(prepared.configuration, prepared.catalog)),
         flags=prepared.flags,
         leadership=leadership,
         selection=prepared.metrics,
@@ -215,10 +190,10 @@ def _client(
     context: str | None,
     observer: RequestObserver | None = None,
 ) -> HttpClient:
-    """The client that flags and configuration ask for. Raises ConfigError.
+    """The client for the flags and the configuration. Raises ConfigError.
 
-    A server given alone is asked without credentials: those that lie about are another one's. Mirrors
-    clientcmd.BuildConfigFromFlags.
+    With only --master, requests have no credentials, because those of the default kubeconfig belong to another server.
+    Mirrors clientcmd.BuildConfigFromFlags.
     """
     from dataclasses import replace
 

@@ -1,5 +1,5 @@
-"""`--feature-gates`: the gates of Kubernetes 1.36 (pkg/features/kube_features.go and the libraries'), and which values
-are those of Bayplan.
+"""`--feature-gates`: the feature gates of Kubernetes 1.36 (pkg/features/kube_features.go and libraries), and the values
+that Bayplan supports.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ON = _names(
     DRAPrioritizedList DRAResourceClaimDeviceStatus DRASchedulerFilterTimeout AllBeta
     """
 )
-"""Gates that change what a scheduler does and are on by default: so it is here, and cannot be switched off."""
+"""Gates of the scheduler that are on by default. They are always on in Bayplan."""
 
 OFF = _names(
     """
@@ -33,7 +33,7 @@ OFF = _names(
     SchedulerAsyncAPICalls StorageCapacityScoring TaintTolerationComparisonOperators VolumeLimitScaling AllAlpha
     """
 )
-"""Gates that change what a scheduler does and are off by default: what they bring is not here."""
+"""Gates of the scheduler that are off by default. Bayplan doesn't support them yet."""
 
 WORKLOADS, GANGS = "GenericWorkload", "GangScheduling"
 SWITCHES: dict[str, tuple[str, ...]] = {
@@ -42,10 +42,10 @@ SWITCHES: dict[str, tuple[str, ...]] = {
     "TopologyAwareWorkloadScheduling": ("TopologyPlacementGenerator", "PodGroupPodsCount"),
     "WorkloadAwarePreemption": ("WorkloadAwarePreemption",),
 }
-"""Gates that are off by default and can be switched on, and the plugins that each adds to the default ones."""
+"""Gates that are off by default and can be enabled, with the plugins that each adds to the default ones."""
 
 NEEDS = {GANGS: WORKLOADS, "TopologyAwareWorkloadScheduling": WORKLOADS, "WorkloadAwarePreemption": GANGS}
-"""Gates that need another one."""
+"""Gates that require another one."""
 
 OTHERS = _names(
     """
@@ -104,7 +104,7 @@ OTHERS = _names(
     WinOverlay WindowsCPUAndMemoryAffinity WindowsGracefulNodeShutdown WindowsHostNetwork WorkloadWithJob
     """
 )
-"""Gates of other components, which a scheduler takes for the convenience of those who give all the same flags."""
+"""Gates of other components. They are accepted, so that you can pass the same flags to all components."""
 
 KNOWN = ON | OFF | SWITCHES.keys() | OTHERS
 _VALUES = {
@@ -116,17 +116,15 @@ _VALUES = {
 
 @dataclass(slots=True)
 class Gates:
-    """What gates come to: what is wrong with them, what their author should know, and the plugins that they add to the
-    default ones.
-    """
+    """The result of --feature-gates: errors, warnings, and the plugins to add to the default ones."""
 
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     plugins: list[str] = field(default_factory=list)
 
 
-def judge(values: Iterable[str]) -> Gates:
-    """Judge `A=true,B=false,...` (also as `kube:A=true`); of a gate that is given twice, the last word counts."""
+def read_gates(values: Iterable[str]) -> Gates:
+    """Read `A=true,B=false,...` (also `kube:A=true`). The last value of a gate applies."""
     gates = Gates()
     problems, warnings = gates.problems, gates.warnings
     switched = dict.fromkeys(SWITCHES, False)
@@ -137,16 +135,16 @@ def judge(values: Iterable[str]) -> Gates:
         elif value is None:
             problems.append(f"{name}: expected true or false, got {text!r}")
         elif name in ON and not value:
-            problems.append(f"{name}=false: what it switches is always on here")
+            problems.append(f"{name}=false: this feature can't be disabled")
         elif name in OFF and value:
-            problems.append(f"{name}=true: what it switches on is not supported yet")
+            problems.append(f"{name}=true: this feature is not supported yet")
         elif name in SWITCHES:
             switched[name] = value
     on = [name for name, value in switched.items() if value]
-    problems += [f"{name}=true: needs {NEEDS[name]}=true beside it" for name in on if NEEDS.get(name, name) not in on]
+    problems += [f"{name}=true: requires {NEEDS[name]}=true" for name in on if NEEDS.get(name, name) not in on]
     if on and not switched[GANGS] and not problems:
         warnings += [
-            f"{name} has no effect alone: {GANGS}=true beside it places pods of PodGroups together" for name in on
+            f"{name} has no effect without {GANGS}=true, which schedules the pods of a PodGroup together" for name in on
         ]
     elif on and not problems:
         gates.plugins += [plugin for name in on for plugin in SWITCHES[name]]

@@ -1,8 +1,7 @@
-"""The command-line flags of kube-scheduler, and what becomes of each here.
+"""The command-line flags of kube-scheduler, and how Bayplan treats them.
 
-In the order and the groups of `kube-scheduler --help` (cmd/kube-scheduler/app/options/options.go). A flag is of effect,
-or is taken with a warning because what it sets is not there yet or cannot be set, or is refused where disregarding it
-would not be what its user wants.
+In the order and groups of `kube-scheduler --help` (cmd/kube-scheduler/app/options/options.go). A flag works, or is
+accepted with a warning because it has no effect, or is rejected because ignoring it would surprise the user.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a flag takes; the value is what help calls it."""
+    """The type of a flag's value; the enum's value is its name in the help."""
 
     STRING = "string"
     STRINGS = "strings"
@@ -26,16 +25,16 @@ class Kind(Enum):
 
 
 class Treatment(Enum):
-    """What becomes of a flag."""
+    """How a flag is treated."""
 
     WORKS = "works"
     WARNED = "accepted with a warning"
-    REFUSED = "refused"
+    REJECTED = "rejected"
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A flag of kube-scheduler. `text`: what it does, or the reason why it does nothing."""
+    """A flag of kube-scheduler. `text` says what it does, or why it has no effect."""
 
     name: str
     group: str
@@ -43,73 +42,73 @@ class Flag:
     treatment: Treatment
     text: str
     default: str = ""
-    """The default that help shows."""
+    """The default in the help."""
 
     @property
     def parameter(self) -> str:
-        """Its name in Python."""
+        """Its parameter name in Python."""
         return self.name.replace("-", "_")
 
 
-WORKS, WARNED, REFUSED = Treatment.WORKS, Treatment.WARNED, Treatment.REFUSED
+WORKS, WARNED, REJECTED = Treatment.WORKS, Treatment.WARNED, Treatment.REJECTED
 
-NO_PROFILING = "there is no Go program to profile"
-UNBUFFERED = "log lines are written at once, to standard error"
+NO_PROFILING = "there is no Go process to profile"
+UNBUFFERED = "the log is not buffered"
 
 _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
     "Misc flags": (
         ("config", Kind.YAML_FILE, WORKS, "Read this KubeSchedulerConfiguration.", ""),
-        ("master", Kind.STRING, WORKS, "URL of the API server; goes before the kubeconfig's.", ""),
+        ("master", Kind.STRING, WORKS, "URL of the API server; overrides the kubeconfig's.", ""),
         (
             "write-config-to",
             Kind.OUTPUT_FILE,
             WORKS,
-            "Write the configuration, complete and with plugins merged, and exit.",
+            "Write the configuration with all defaults and merged plugins, and exit.",
             "",
         ),
     ),
     "Secure serving flags": (
-        ("bind-address", Kind.STRING, WORKS, "Serve endpoints on this address.", "0.0.0.0"),  # noqa: S104 - upstream's
+        ("bind-address", Kind.STRING, WORKS, "Address on which to serve endpoints.", "0.0.0.0"),  # noqa: S104 - upstream's
         (
             "cert-dir",
             Kind.STRING,
             WORKS,
-            "Keep a certificate of our own making in this folder. Default: in memory.",
+            "Directory for a self-signed certificate. Default: keep it in memory.",
             "",
         ),
-        ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is not served anyway", ""),
-        ("http2-max-streams-per-connection", Kind.INT, REFUSED, "HTTP/2 is not served", ""),
-        ("permit-address-sharing", Kind.BOOL, WARNED, "the address is shared in any case", ""),
-        ("permit-port-sharing", Kind.BOOL, WORKS, "Let several processes serve on the same port.", ""),
-        ("secure-port", Kind.INT, WORKS, "Serve endpoints on this port over HTTPS; 0: serve none.", "10259"),
+        ("disable-http2-serving", Kind.BOOL, WARNED, "HTTP/2 is never served", ""),
+        ("http2-max-streams-per-connection", Kind.INT, REJECTED, "HTTP/2 is not served", ""),
+        ("permit-address-sharing", Kind.BOOL, WARNED, "the address is always shared", ""),
+        ("permit-port-sharing", Kind.BOOL, WORKS, "Allow several processes to serve on the same port.", ""),
+        ("secure-port", Kind.INT, WORKS, "HTTPS port on which to serve endpoints; 0 to serve none.", "10259"),
         (
             "tls-cert-file",
             Kind.FILE,
             WORKS,
-            "Serve with this certificate, read again when it changes. Default: one of our own making.",
+            "Serving certificate, reloaded when it changes. Default: a self-signed one.",
             "",
         ),
         (
             "tls-cipher-suites",
             Kind.STRINGS,
             WORKS,
-            "Offer these cipher suites only, by their names in Go. TLS 1.3 has its own, and always does.",
+            "Allowed cipher suites, by their names in Go. Those of TLS 1.3 are always allowed.",
             "",
         ),
         (
             "tls-curve-preferences",
             Kind.STRINGS,
-            REFUSED,
-            "its values number the curves of Go's TLS library, and Python's lets nobody choose several",
+            REJECTED,
+            "its values are IDs of Go's TLS library, and Python's can't set several curves",
             "",
         ),
-        ("tls-min-version", Kind.STRING, WORKS, "VersionTLS12 or VersionTLS13.", "VersionTLS12"),
-        ("tls-private-key-file", Kind.FILE, WORKS, "The key of --tls-cert-file.", ""),
+        ("tls-min-version", Kind.STRING, WORKS, "Minimum TLS version: VersionTLS12 or VersionTLS13.", "VersionTLS12"),
+        ("tls-private-key-file", Kind.FILE, WORKS, "Private key of --tls-cert-file.", ""),
         (
             "tls-sni-cert-key",
             Kind.STRINGS,
             WORKS,
-            "CERTIFICATE,KEY[:NAME,...]: serve this to who asks for a name (default: those in it). May be repeated.",
+            "CERTIFICATE,KEY[:NAME,...]: certificate for these names (default: its own). May be repeated.",
             "",
         ),
     ),
@@ -118,77 +117,77 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "authentication-kubeconfig",
             Kind.FILE,
             WORKS,
-            "Ask the API server of this kubeconfig whose a token is. Default: the scheduler's.",
+            "Kubeconfig of the API server that reviews tokens. Default: the scheduler's.",
             "",
         ),
         (
             "authentication-skip-lookup",
             Kind.BOOL,
             WORKS,
-            "Do not ask the cluster which client certificates and front proxies to believe.",
+            "Don't look up the cluster's CAs for client certificates and front proxies.",
             "false",
         ),
         (
             "authentication-token-webhook-cache-ttl",
             Kind.DURATION,
             WORKS,
-            "How long it is remembered whose a token is.",
+            "How long to cache token reviews.",
             "10s",
         ),
         (
             "authentication-tolerate-lookup-failure",
             Kind.BOOL,
             WORKS,
-            "Serve also when the cluster does not say.",
+            "Serve even if that lookup fails.",
             "true",
         ),
         (
             "client-ca-file",
             Kind.FILE,
             WORKS,
-            "Believe client certificates of these authorities; read again when it changes. Default: the cluster's.",
+            "CAs of client certificates, reloaded when the file changes. Default: the cluster's.",
             "",
         ),
         (
             "requestheader-allowed-names",
             Kind.STRINGS,
             WORKS,
-            "Believe front proxies with these common names only.",
+            "Common names that front proxies may have.",
             "",
         ),
         (
             "requestheader-client-ca-file",
             Kind.FILE,
             WORKS,
-            "Believe front proxies of these authorities; read again when it changes. Default: as the cluster says.",
+            "CAs of front proxies, reloaded when the file changes. Default: the cluster's.",
             "",
         ),
         (
             "requestheader-extra-headers-prefix",
             Kind.STRINGS,
             WORKS,
-            "Front proxies say more of users in headers that begin so.",
+            "Prefixes of the headers in which front proxies send extra information about the user.",
             "x-remote-extra-",
         ),
         (
             "requestheader-group-headers",
             Kind.STRINGS,
             WORKS,
-            "Front proxies name a user's groups in these headers.",
+            "Headers in which front proxies send the user's groups.",
             "x-remote-group",
         ),
         (
             "requestheader-uid-headers",
             Kind.STRINGS,
             WORKS,
-            "Front proxies give a user's uid in the first of these headers that is there.",
+            "Headers in which front proxies send the user's uid; the first one present applies.",
             "",
         ),
         (
             "requestheader-username-headers",
             Kind.STRINGS,
             WORKS,
-            "Front proxies name the user in the first of these headers that is there.",
+            "Headers in which front proxies send the user name; the first one present applies.",
             "x-remote-user",
         ),
     ),
@@ -197,28 +196,28 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "authorization-always-allow-paths",
             Kind.STRINGS,
             WORKS,
-            "Serve these paths to anybody; a trailing * stands for any rest.",
+            "Paths that need no authorization. A trailing * matches anything.",
             "/healthz,/readyz,/livez",
         ),
         (
             "authorization-kubeconfig",
             Kind.FILE,
             WORKS,
-            "Ask the API server of this kubeconfig who may see what. Default: the scheduler's.",
+            "Kubeconfig of the API server that reviews access. Default: the scheduler's.",
             "",
         ),
         (
             "authorization-webhook-cache-authorized-ttl",
             Kind.DURATION,
             WORKS,
-            "How long it is remembered that somebody may see something.",
+            "How long to cache granted access.",
             "10s",
         ),
         (
             "authorization-webhook-cache-unauthorized-ttl",
             Kind.DURATION,
             WORKS,
-            "How long it is remembered that somebody may not.",
+            "How long to cache denied access.",
             "10s",
         ),
     ),
@@ -228,62 +227,80 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "kube-api-burst",
             Kind.INT,
             WORKS,
-            "Requests to the API server at once, before --kube-api-qps (50 if that is not set) limits them.",
+            "Burst of requests to the API server; --kube-api-qps (default: 50) limits further ones.",
             "",
         ),
-        ("kube-api-content-type", Kind.STRING, WARNED, "JSON is what goes over the wire", ""),
+        ("kube-api-content-type", Kind.STRING, WARNED, "Bayplan always uses JSON", ""),
         (
             "kube-api-qps",
             Kind.FLOAT,
             WORKS,
-            "Requests to the API server a second. Without it and --kube-api-burst: no limit.",
+            "Requests per second to the API server. Default: no limit, unless --kube-api-burst is set.",
             "",
         ),
         (
             "kubeconfig",
             Kind.FILE,
             WORKS,
-            "Path to a kubeconfig, also beside --config. Default: KUBECONFIG, ~/.kube/config, or a service account.",
+            "Path to a kubeconfig; overrides --config. Default: KUBECONFIG, ~/.kube/config, or a service account.",
             "",
         ),
         (
             "pod-max-in-unschedulable-pods-duration",
             Kind.DURATION,
             WORKS,
-            "Try a pod that nothing has helped again after so long.",
+            "How long an unschedulable pod waits for an event before it is retried anyway.",
             "5m0s",
         ),
         ("profiling", Kind.BOOL, WARNED, NO_PROFILING, "true"),
     ),
     "Leader election flags": (
-        ("leader-elect", Kind.BOOL, WORKS, "Decide only while holding a lease. Without --config: not.", "true"),
-        ("leader-elect-lease-duration", Kind.DURATION, WORKS, "Take a lease that was not renewed for so long.", "15s"),
+        (
+            "leader-elect",
+            Kind.BOOL,
+            WORKS,
+            "Schedule only while holding a lease. Without --config, the default is false.",
+            "true",
+        ),
+        (
+            "leader-elect-lease-duration",
+            Kind.DURATION,
+            WORKS,
+            "How long to wait before taking over a lease that is not renewed.",
+            "15s",
+        ),
         (
             "leader-elect-renew-deadline",
             Kind.DURATION,
             WORKS,
-            "Stop if it cannot be renewed for so long.",
+            "How long to retry renewing the lease before giving up.",
             "10s",
         ),
-        ("leader-elect-resource-lock", Kind.STRING, WORKS, "What is held: leases.", "leases"),
-        ("leader-elect-resource-name", Kind.STRING, WORKS, "The name of the lease.", "kube-scheduler"),
-        ("leader-elect-resource-namespace", Kind.STRING, WORKS, "The namespace of the lease.", "kube-system"),
-        ("leader-elect-retry-period", Kind.DURATION, WORKS, "How often to renew the lease, or to try to get it.", "2s"),
+        ("leader-elect-resource-lock", Kind.STRING, WORKS, "Type of the lock: leases.", "leases"),
+        ("leader-elect-resource-name", Kind.STRING, WORKS, "Name of the lease.", "kube-scheduler"),
+        ("leader-elect-resource-namespace", Kind.STRING, WORKS, "Namespace of the lease.", "kube-system"),
+        (
+            "leader-elect-retry-period",
+            Kind.DURATION,
+            WORKS,
+            "Time between attempts to acquire or renew the lease.",
+            "2s",
+        ),
     ),
     "Feature gate flags": (
-        ("emulated-version", Kind.STRINGS, REFUSED, "Bayplan decides as Kubernetes 1.36 does, and as no other", ""),
+        ("emulated-version", Kind.STRINGS, REJECTED, "Bayplan supports only Kubernetes 1.36", ""),
         (
             "feature-gates",
             Kind.STRINGS,
             WORKS,
-            "Features to switch, as in A=true,B=false. What cannot be switched here is refused with the reason.",
+            "Feature gates, as in A=true,B=false. Unsupported values are rejected with the reason.",
             "",
         ),
         (
             "min-compatibility-version",
             Kind.STRINGS,
-            REFUSED,
-            "Bayplan decides as Kubernetes 1.36 does, and as no other",
+            REJECTED,
+            "Bayplan supports only Kubernetes 1.36",
             "",
         ),
     ),
@@ -292,40 +309,40 @@ _GROUPS: dict[str, tuple[tuple[str, Kind, Treatment, str, str], ...]] = {
             "allow-metric-labels",
             Kind.STRINGS,
             WORKS,
-            "METRIC,LABEL=VALUE,...: show these values of a label, and any other as 'unexpected'. May be repeated.",
+            "METRIC,LABEL=VALUE,...: values of a label; others become 'unexpected'. May be repeated.",
             "",
         ),
         (
             "allow-metric-labels-manifest",
             Kind.FILE,
             WORKS,
-            'The same from a YAML file: "METRIC,LABEL": "VALUE,..."',
+            'YAML file with the same: "METRIC,LABEL": "VALUE,..."',
             "",
         ),
-        ("disabled-metrics", Kind.STRINGS, WORKS, "Do not show the metrics of these full names.", ""),
+        ("disabled-metrics", Kind.STRINGS, WORKS, "Full names of metrics to hide.", ""),
         (
             "show-hidden-metrics-for-version",
             Kind.STRING,
             WORKS,
-            "The minor version before, whose metrics that are hidden now are shown: there are none.",
+            "Previous minor version whose hidden metrics to show. There are none.",
             "",
         ),
     ),
     "Logs flags": (
         ("log-flush-frequency", Kind.DURATION, WARNED, UNBUFFERED, "5s"),
         ("log-json-info-buffer-size", Kind.STRING, WARNED, UNBUFFERED, ""),
-        ("log-json-split-stream", Kind.BOOL, REFUSED, "all of the log goes to standard error", ""),
+        ("log-json-split-stream", Kind.BOOL, REJECTED, "the whole log goes to standard error", ""),
         ("log-text-info-buffer-size", Kind.STRING, WARNED, UNBUFFERED, ""),
-        ("log-text-split-stream", Kind.BOOL, REFUSED, "all of the log goes to standard error", ""),
-        ("logging-format", Kind.STRING, WORKS, 'How log lines look: "text" or "json".', "text"),
+        ("log-text-split-stream", Kind.BOOL, REJECTED, "the whole log goes to standard error", ""),
+        ("logging-format", Kind.STRING, WORKS, 'Log format: "text" or "json".', "text"),
         (
             "v",
             Kind.INT,
             WORKS,
-            "How much to say: from 2 on what happens to every pod, from 4 on why, from 10 on scores. -v is 2, -vv 4.",
+            "Log level. 2: what happens to each pod; 4: also why; 10: also scores. -v is 2, -vv is 4.",
             "0",
         ),
-        ("vmodule", Kind.STRING, WARNED, "its patterns name files of kube-scheduler's source", ""),
+        ("vmodule", Kind.STRING, WARNED, "its patterns are for source files of kube-scheduler", ""),
     ),
     "Global flags": (("version", Kind.STRING, WORKS, "Print the version and exit.", ""),),
 }

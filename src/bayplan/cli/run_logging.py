@@ -1,4 +1,4 @@
-"""The log of `bayplan run`: how much of it, and in which form."""
+"""The log of `bayplan run`: its level and format."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ from bayplan.log_fields import SCORES, LogField
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
 INFO_LEVEL, DEBUG_LEVEL, SCORES_LEVEL = 2, 4, 10
-"""The numbers of klog from which on there is more to say: what happens to every pod, why, and with which scores."""
+"""Levels of klog: what happens to each pod, also why, and also all scores."""
 
-ASKED_FOR = "bayplan.service.debugging"
-"""What is logged here, somebody has asked for by a signal: it is said at any level."""
+REQUESTED = "bayplan.service.debugging"
+"""The logger of dumps that are requested by a signal, which are logged at every level."""
 
 _THRESHOLDS = ((SCORES_LEVEL, SCORES), (DEBUG_LEVEL, logging.DEBUG), (INFO_LEVEL, logging.INFO))
 
 
 def configure_logging(level: int, form: str = TEXT) -> None:
-    """Log to standard error: what goes wrong; what happens to every pod from level 2 on, why from 4, all from 10."""
+    """Log to standard error: warnings; from level 2 what happens to each pod, from 4 why, from 10 everything."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if form == JSON else logging.Formatter("%(asctime)s %(levelname).1s %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     threshold = next((threshold for least, threshold in _THRESHOLDS if level >= least), logging.WARNING)
     logging.getLogger("bayplan").setLevel(threshold)
-    logging.getLogger(ASKED_FOR).setLevel(min(threshold, logging.INFO))
+    logging.getLogger(REQUESTED).setLevel(min(threshold, logging.INFO))
 
 
 class JsonLines(logging.Formatter):
-    """A line of JSON a record, with the names that Kubernetes' components use: ts, caller, msg, v or err.
+    """Formats a record as a line of JSON with the fields of Kubernetes components: ts, caller, msg, v, err.
 
-    What the line is about (see `log_fields`) follows `msg`, as in `"pod":{"name":"web-0","namespace":"default"}`.
+    Log fields (see `log_fields`) follow `msg`, as in `"pod":{"name":"web-0","namespace":"default"}`.
     """
 
     _LEVELS = ((logging.WARNING, 0), (logging.INFO, INFO_LEVEL), (logging.DEBUG, DEBUG_LEVEL))
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as JSON; `ts` counts milliseconds."""
+        """The record as JSON. `ts` is in milliseconds."""
         line: dict[str, Any] = {
             "ts": round(record.created * 1000, 3),
             "caller": f"{record.filename}:{record.lineno}",

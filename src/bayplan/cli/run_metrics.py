@@ -1,4 +1,4 @@
-"""The flags about metrics, as what is shown of them. Mirrors k8s.io/component-base/metrics/api/v1/config.go."""
+"""Reads the flags that select metrics. Mirrors k8s.io/component-base/metrics/api/v1/config.go."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KEY = re.compile(f"({_NAME}),({_LABEL})")
 
 
 def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> Selection:
-    """What given flags, by name, say of metrics. What is wrong is added to `problems`."""
+    """The metrics that the flags (by name) select. Adds errors to `problems`."""
     allowed: dict[str, dict[str, frozenset[str]]] = {}
     disabled: list[str] = []
 
-    def wrong(flag: str, said: object) -> None:
-        problems.append(f"bayplan run: --{flag}: {said}")
+    def wrong(flag: str, problem: object) -> None:
+        problems.append(f"bayplan run: --{flag}: {problem}")
 
     for name in _each(values.get("disabled-metrics", ())):
         if re.fullmatch(_NAME, name):
@@ -34,7 +34,9 @@ def metrics_selection(values: Mapping[str, Any], problems: list[str]) -> Selecti
     before = f"{KUBERNETES[0]}.{int(KUBERNETES[1]) - 1}"
     shown = values.get("show-hidden-metrics-for-version", "")
     if shown not in {"", before}:
-        wrong("show-hidden-metrics-for-version", f"must be omitted or {before}, the minor version before, not {shown}")
+        wrong(
+            "show-hidden-metrics-for-version", f"must be omitted or {before}, the previous minor version, not {shown}"
+        )
     given, manifest = values.get("allow-metric-labels", ()), values.get("allow-metric-labels-manifest", "")
     flag = "allow-metric-labels" if given else "allow-metric-labels-manifest"
     if given and manifest:
@@ -57,7 +59,7 @@ def _each(values: Sequence[str]) -> Iterator[str]:
 
 
 def _pairs(values: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """`METRIC,LABEL=V1,V2`; several in one as CSV, each in double quotes. Mirrors pflag's stringToString."""
+    """`METRIC,LABEL=V1,V2`, or several as CSV, each in double quotes. Mirrors pflag's stringToString."""
     for value in values:
         several = next(csv.reader([value])) if value.count("=") > 1 else [value.strip('"')]
         for pair in several:

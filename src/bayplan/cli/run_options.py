@@ -1,6 +1,6 @@
-"""kube-scheduler's flags as options of a click command: parsed as Go's pflag parses them, and grouped in the help.
+"""The flags of kube-scheduler as click options, parsed like Go's pflag and grouped in the help. Also shared options.
 
-Imports nothing that takes time: help and completion need no scheduler.
+Imports no slow modules, so that help and completion are fast.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ VERSION = "version"
 OWN_GROUP = "Bayplan's own options"
 
 _BOOLEANS = frozenset(flag.name for flag in FLAGS if flag.kind is Kind.BOOL) | {VERSION}
-"""Flags that stand alone: a value has to follow a `=`."""
+"""Flags without a separate value; an explicit value follows `=`."""
 
 
 class FilesOfKind(click.ParamType[str]):
-    """A path; completion offers the files with certain endings, and folders on the way to them."""
+    """A path. Completion offers directories, and files with certain extensions."""
 
     def __init__(self, name: str, *endings: str) -> None:
         self.name = name
         self.endings = endings
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path as it was given."""
+        """Return the path unchanged."""
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """What a path may go on with."""
+        """Complete a path."""
         folder, beginning = os.path.split(incomplete)
         try:
             entries = sorted(Path(folder or ".").expanduser().iterdir())
-        except (OSError, RuntimeError):  # the latter for the home of nobody
+        except (OSError, RuntimeError):  # RuntimeError: an unknown home directory
             return []
         found = [entry for entry in entries if entry.name.startswith(beginning)]
         return [
@@ -53,12 +53,12 @@ class FilesOfKind(click.ParamType[str]):
 
 
 class Duration(click.ParamType[str]):
-    """A duration as Go writes it, which stays a string."""
+    """A duration in Go's format. Its value is a string."""
 
     name = Kind.DURATION.value
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Refuses what is none."""
+        """Return the duration if it is valid."""
         try:
             durations.parse(value)
         except ValueError as error:
@@ -68,6 +68,12 @@ class Duration(click.ParamType[str]):
 
 YAML_FILE = FilesOfKind("file", ".yaml", ".yml", ".json")
 PYTHON_FILE = FilesOfKind("file", ".py")
+
+
+def plugin_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option --plugin with a help text."""
+    return click.option("--plugin", "plugins", multiple=True, metavar="FILE|MODULE[:NAME]", type=PYTHON_FILE, help=text)
+
 
 _TYPES: dict[Kind, click.ParamType[Any]] = {
     Kind.STRING: click.STRING,
@@ -83,14 +89,14 @@ _TYPES: dict[Kind, click.ParamType[Any]] = {
 
 
 class FlagOption(click.Option):
-    """The option of a flag of kube-scheduler."""
+    """A flag of kube-scheduler as an option."""
 
     def __init__(self, flag: Flag) -> None:
         works = flag.treatment is Treatment.WORKS
         shown = f"  [default: {flag.default}]" if flag.default and works else ""
         super().__init__(
             [f"--{flag.name}", flag.parameter],
-            type=_TYPES[flag.kind] if flag.treatment is not Treatment.REFUSED else click.STRING,
+            type=_TYPES[flag.kind] if flag.treatment is not Treatment.REJECTED else click.STRING,
             multiple=flag.kind is Kind.STRINGS,
             metavar=flag.kind.value.rpartition(" ")[2] or "[=true|false]",
             help=f"{flag.text}{shown}",
@@ -103,14 +109,14 @@ class FlagOption(click.Option):
 
 
 class RunCommand(click.Command):
-    """A command whose flags are parsed and listed as kube-scheduler's are."""
+    """A command whose flags are parsed and listed like kube-scheduler's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse what click takes for what the user means."""
-        return super().parse_args(ctx, as_click_takes(args))
+        """Parse the arguments after adapting them to click."""
+        return super().parse_args(ctx, adapt_to_click(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the options by group, ours first, and those without effect in a paragraph each."""
+        """List the options by group, Bayplan's own first. Flags without effect are listed by reason."""
         groups: dict[str, list[click.Parameter]] = {}
         for parameter in self.get_params(ctx):
             group = parameter.flag.group if isinstance(parameter, FlagOption) else OWN_GROUP
@@ -120,17 +126,17 @@ class RunCommand(click.Command):
                 records = [record for each in parameters if (record := each.get_help_record(ctx)) is not None]
                 if records:
                     formatter.write_dl(records, col_max=38)
-                _write_idle([each.flag for each in parameters if isinstance(each, FlagOption)], formatter)
+                _write_unused([each.flag for each in parameters if isinstance(each, FlagOption)], formatter)
 
 
-def _write_idle(flags: Sequence[Flag], formatter: click.HelpFormatter) -> None:
+def _write_unused(flags: Sequence[Flag], formatter: click.HelpFormatter) -> None:
     reasons: dict[str, list[str]] = {}
     for flag in flags:
         if flag.treatment is Treatment.WARNED:
             reasons.setdefault(flag.text, []).append(f"--{flag.name}")
     for reason, names in reasons.items():
         indent = " " * formatter.current_indent
-        text = f"Without effect ({reason}): {', '.join(names)}."
+        text = f"No effect ({reason}): {', '.join(names)}."
         wrapped = textwrap.fill(
             text, formatter.width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False
         )
@@ -138,24 +144,24 @@ def _write_idle(flags: Sequence[Flag], formatter: click.HelpFormatter) -> None:
 
 
 def kube_scheduler_flags(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add all flags to a command; each is passed by its name, None (or an empty tuple) where it is not given."""
+    """Add all flags to a command. Each is a parameter, which is None or an empty tuple if the flag isn't given."""
     parameters: list[click.Option] = command.__dict__.setdefault("__click_params__", [])
     parameters[:0] = [FlagOption(flag) for flag in reversed(FLAGS)]
     return command
 
 
-def as_click_takes(args: Sequence[str]) -> list[str]:
-    """Arguments rewritten where pflag and click differ.
+def adapt_to_click(args: Sequence[str]) -> list[str]:
+    """Rewrite arguments where pflag and click differ.
 
-    `--leader_elect` is `--leader-elect`, a boolean stands alone or has its value after `=`, and a level comes after
-    `-v` in any way (`-v=4`, `-v4`, `-v 4`), while `-v` and `-vv` alone count.
+    `--leader_elect` becomes `--leader-elect`. A boolean has no value or one after `=`. `-v=4`, `-v4` and `-v 4` set the
+    level, while `-v` and `-vv` are counted.
     """
-    taken: list[str] = []
+    adapted: list[str] = []
     rest = list(args)
     while rest:
         arg = rest.pop(0)
         if arg == "--":
-            return [*taken, arg, *rest]
+            return [*adapted, arg, *rest]
         name, equals, value = arg.partition("=")
         if name.startswith("--"):
             name = name.replace("_", "-")
@@ -167,8 +173,8 @@ def as_click_takes(args: Sequence[str]) -> list[str]:
             name, equals, value = "--v", "=", arg[2:]
         elif arg == "-v" and rest and re.fullmatch(r"\d+", rest[0]):
             name, equals, value = "--v", "=", rest.pop(0)
-        taken.append(f"{name}{equals}{value}")
-    return taken
+        adapted.append(f"{name}{equals}{value}")
+    return adapted
 
 
 def _print_version(ctx: click.Context, _: click.Parameter, value: str | None) -> None:

@@ -1,4 +1,4 @@
-"""What `bayplan run` was asked for: flags, plugins and the configuration, judged together, before anything runs."""
+"""Reads and validates the flags, plugins and configuration of `bayplan run`, before anything runs."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from bayplan.service.metrics.selection import Selection
 from bayplan.service.scheduler import Settings
 
 OUR_SCHEDULER_NAME = "bayplan-scheduler"
-"""The name that pods ask for where nobody says another: the cluster's own scheduler has the default name."""
+"""The default name. The cluster's own scheduler is default-scheduler."""
 
-_IGNORED_BESIDE_CONFIG = {
+_IGNORED_WITH_CONFIG = {
     "kube-api-qps": "clientConnection.qps",
     "kube-api-burst": "clientConnection.burst",
     "kube-api-content-type": "clientConnection.contentType",
@@ -59,26 +59,26 @@ _ELECTION_FIELDS = {
 
 @dataclass(slots=True)
 class Preparation:
-    """What is to run. With `problems`, nothing is; both they and `warnings` are lines for people."""
+    """What to run. Nothing runs if there are `problems`; these and `warnings` are lines for the user."""
 
     configuration: KubeSchedulerConfiguration = field(default_factory=KubeSchedulerConfiguration)
     plugins: list[ExtraPlugin] = field(default_factory=list)
     gated_plugins: list[str] = field(default_factory=list)
-    """Those that feature gates add to the default ones."""
+    """The plugins that feature gates add to the default ones."""
     document: Document | None = None
-    """The file that the profiles come from."""
+    """The file with the profiles."""
     unschedulable_timeout: float = 300.0
     serving: Serving | None = None
-    """How endpoints are served, if they are."""
+    """How to serve endpoints; None for no endpoints."""
     metrics: Selection = field(default_factory=Selection)
-    """What is shown of metrics."""
+    """Which metrics to expose."""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """Every flag that is of effect, as it stands."""
+    """The values of all flags that work."""
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     def settings(self, seed: int | None) -> Settings:
-        """What the scheduler is told beside its profiles."""
+        """The settings of the scheduler."""
         return Settings(
             initial_backoff=self.configuration.podInitialBackoffSeconds,
             max_backoff=self.configuration.podMaxBackoffSeconds,
@@ -90,7 +90,7 @@ class Preparation:
 
     @property
     def election(self) -> LeaderElectionSettings | None:
-        """The lease to be held, if one is."""
+        """The lease for leader election; None without leader election."""
         election = self.configuration.leaderElection
         if not election.leaderElect:
             return None
@@ -103,7 +103,7 @@ class Preparation:
         )
 
     def build_profiles(self, handle: Handle) -> Mapping[str, Profile]:
-        """The profiles by name. Raises ConfigurationError and PluginLoadError for plugins that cannot be built."""
+        """The profiles by name. Raises ConfigurationError or PluginLoadError if plugins can't be built."""
         if self.document is not None:
             try:
                 return build_profiles(self.configuration, handle, self.plugins, self.gated_plugins)
@@ -120,10 +120,10 @@ class Preparation:
 
 
 def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: str | None) -> Preparation:
-    """Judge everything: `flags` are those of kube-scheduler by name (None or empty: not given)."""
+    """Read and validate everything. `flags` are kube-scheduler's by parameter (None or empty: not given)."""
     given = [(flag, flags[flag.parameter]) for flag in FLAGS if flags.get(flag.parameter) not in {None, (), ""}]
     prepared = Preparation()
-    _judge_flags(given, prepared)
+    _check_flags(given, prepared)
     loaded = True
     try:
         prepared.plugins = load_plugins(plugins)
@@ -142,21 +142,21 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
         writing = "write-config-to" in values
         name = scheduler_name or (DEFAULT_SCHEDULER_NAME if writing else OUR_SCHEDULER_NAME)
         prepared.configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, prepared.catalog)])
-        if not writing:  # one instance to try something needs neither a lease nor the rights to it
+        if not writing:  # to try something, you need no lease, and no permissions for it
             prepared.configuration.leaderElection.leaderElect = False
     _apply(values, prepared)
     return prepared
 
 
-def _judge_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> None:
-    idle: dict[str, list[str]] = {}
+def _check_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> None:
+    unused: dict[str, list[str]] = {}
     for flag, value in given:
-        if flag.treatment is Treatment.REFUSED:
+        if flag.treatment is Treatment.REJECTED:
             prepared.problems.append(f"bayplan run: --{flag.name} is not supported: {flag.text}")
-        elif flag.treatment is Treatment.WARNED and not _asks_for_nothing(flag, value):
-            idle.setdefault(flag.text, []).append(f"--{flag.name}")
+        elif flag.treatment is Treatment.WARNED and not _is_off(flag, value):
+            unused.setdefault(flag.text, []).append(f"--{flag.name}")
         elif flag.name == "feature-gates":
-            gates = run_feature_gates.judge(value)
+            gates = run_feature_gates.read_gates(value)
             prepared.problems += [f"bayplan run: --feature-gates: {problem}" for problem in gates.problems]
             prepared.warnings += [f"bayplan run: warning: --feature-gates: {warning}" for warning in gates.warnings]
             prepared.gated_plugins = gates.plugins
@@ -168,13 +168,13 @@ def _judge_flags(given: Sequence[tuple[Flag, Any]], prepared: Preparation) -> No
             prepared.unschedulable_timeout = durations.parse(value)
             if prepared.unschedulable_timeout <= 0:
                 prepared.problems.append(f"bayplan run: --{flag.name}: must be greater than zero, not {value}")
-    for reason, names in idle.items():
+    for reason, names in unused.items():
         verb = "has" if len(names) == 1 else "have"
         prepared.warnings.append(f"bayplan run: warning: {', '.join(names)} {verb} no effect: {reason}")
 
 
-def _asks_for_nothing(flag: Flag, value: Any) -> bool:
-    """Whether a flag only says what is so without it."""
+def _is_off(flag: Flag, value: Any) -> bool:
+    """Whether a flag has the value that always applies."""
     if flag.kind is Kind.BOOL:
         return value is False
     return (flag.name, value) == ("kube-api-content-type", "application/json")
@@ -190,7 +190,7 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     except ConfigurationError as error:
         prepared.problems += str(error).splitlines()
         return
-    if reading is None:  # then nobody can say which plugins exist, but all else can be judged
+    if reading is None:  # then it isn't known which plugins exist, but the rest can be validated
         try:
             load_configuration(path)
         except ConfigurationError as error:
@@ -201,14 +201,15 @@ def _read_configuration(path: Path, plugins_loaded: bool, prepared: Preparation)
     prepared.warnings += reading.warning_lines()
     named = {name for profile in reading.configuration.profiles for name in profile.plugins.enabled_names()}
     prepared.warnings += [
-        f"bayplan run: warning: plugin {plugin.name!r} is in no profile of {path}: enable it in plugins.multiPoint"
+        f"bayplan run: warning: plugin {plugin.name!r} is not enabled in any profile of {path}: "
+        "enable it in plugins.multiPoint"
         for plugin in prepared.plugins
         if plugin.name not in named
     ]
 
 
 def _name_the_profile(path: str, scheduler_name: str | None, prepared: Preparation) -> None:
-    """A name on the command line is that of the only profile."""
+    """Apply --scheduler-name, which requires a single profile."""
     if scheduler_name is None:
         return
     profiles = prepared.configuration.profiles
@@ -217,23 +218,23 @@ def _name_the_profile(path: str, scheduler_name: str | None, prepared: Preparati
         return
     names = ", ".join(profile.schedulerName for profile in profiles)
     prepared.problems.append(
-        f"bayplan run: --scheduler-name: {path} has {len(profiles)} profiles, each with its own name ({names}): "
-        "change profiles[].schedulerName there"
+        f"bayplan run: --scheduler-name: {path} has {len(profiles)} profiles ({names}): "
+        "set profiles[].schedulerName there instead"
     )
 
 
 def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
-    """Put what flags say into the configuration, in which they go before the file as far as they do upstream.
+    """Apply flags to the configuration. They override the file where they do upstream.
 
-    Mirrors ApplyTo, ApplyDeprecated and ApplyLeaderElectionTo (cmd/kube-scheduler/app/options/options.go); unlike
-    there, --kubeconfig goes before the file's.
+    Mirrors ApplyTo, ApplyDeprecated and ApplyLeaderElectionTo (cmd/kube-scheduler/app/options/options.go), except that
+    --kubeconfig overrides the file's.
     """
     configuration = prepared.configuration
     connection = configuration.clientConnection
     if "config" in values:
         prepared.warnings += [
-            f"bayplan run: warning: --{name} has no effect beside --config: set {place} there"
-            for name, place in _IGNORED_BESIDE_CONFIG.items()
+            f"bayplan run: warning: --{name} has no effect with --config: set {place} there"
+            for name, place in _IGNORED_WITH_CONFIG.items()
             if name in values
         ]
     else:
@@ -245,8 +246,8 @@ def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
     if "kubeconfig" in values:
         if connection.kubeconfig not in {"", values["kubeconfig"]}:
             prepared.warnings.append(
-                f"bayplan run: warning: --kubeconfig goes before clientConnection.kubeconfig: {connection.kubeconfig} "
-                "is not read"
+                f"bayplan run: warning: --kubeconfig overrides clientConnection.kubeconfig: "
+                f"{connection.kubeconfig} is not used"
             )
         connection.kubeconfig = values["kubeconfig"]
     for name, attribute in _ELECTION_FIELDS.items():
@@ -254,17 +255,17 @@ def _apply(values: Mapping[str, Any], prepared: Preparation) -> None:
             setattr(configuration.leaderElection, attribute, values[name])
     if not prepared.problems:
         prepared.problems += [f"bayplan run: {fault}" for fault in configuration_faults(configuration)]
-    _warn_of_a_shared_lease(prepared)
+    _warn_about_the_stock_lease(prepared)
 
 
-def _warn_of_a_shared_lease(prepared: Preparation) -> None:
-    """A second scheduler that wants the first one's lease would wait for it for ever."""
+def _warn_about_the_stock_lease(prepared: Preparation) -> None:
+    """Warn if the scheduler would wait forever for the lease of the stock kube-scheduler."""
     configuration = prepared.configuration
     election, usual = configuration.leaderElection, LeaderElection()
     names = [profile.schedulerName for profile in configuration.profiles]
     same = (election.resourceNamespace, election.resourceName) == (usual.resourceNamespace, usual.resourceName)
     if election.leaderElect and same and DEFAULT_SCHEDULER_NAME not in names:
         prepared.warnings.append(
-            f"bayplan run: warning: the lease {usual.resourceNamespace}/{usual.resourceName} is the stock "
-            f"kube-scheduler's, and only its holder decides: set leaderElection.resourceName, as to {names[0]}"
+            f"bayplan run: warning: the lease {usual.resourceNamespace}/{usual.resourceName} belongs to the "
+            f"stock kube-scheduler, and only its holder schedules: set leaderElection.resourceName, such as {names[0]}"
         )

@@ -1,4 +1,4 @@
-"""The flags about endpoints, as what serves them understands."""
+"""Reads the flags that configure endpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bayplan.service.serving.options import NamedCertificate, ServingOptions
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How endpoints are served, and the kubeconfigs that tokens and access are reviewed with ("": the scheduler's)."""
+    """How to serve endpoints, and the kubeconfigs for token and access reviews ("": the scheduler's)."""
 
     options: ServingOptions
     authentication_kubeconfig: str = ""
@@ -23,33 +23,33 @@ class Serving:
 
 
 def serving(values: Mapping[str, Any], problems: list[str]) -> Serving | None:
-    """What given flags, by name, say of endpoints; None where none are to be served. What is wrong is added."""
-    asked, headers = _read(_OPTIONS, values, problems), _read(_HEADERS, values, problems)
-    asked["requestheader"] = replace(ServingOptions().requestheader, **headers)
+    """The settings for endpoints from flags by name; None for no endpoints. Adds errors to `problems`."""
+    found, headers = _read(_OPTIONS, values, problems), _read(_HEADERS, values, problems)
+    found["requestheader"] = replace(ServingOptions().requestheader, **headers)
     if ("tls-cert-file" in values) is not ("tls-private-key-file" in values):
         problems.append("bayplan run: --tls-cert-file and --tls-private-key-file must be given together")
-    if asked.get("port") == 0:
+    if found.get("port") == 0:
         return None
     return Serving(
-        replace(ServingOptions(), **asked),
+        replace(ServingOptions(), **found),
         values.get("authentication-kubeconfig", ""),
         values.get("authorization-kubeconfig", ""),
     )
 
 
 def _read(options: Mapping[str, Option], values: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    asked: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for flag, (option, read) in options.items():
         if flag in values:
             try:
-                asked[option] = read(values[flag])
+                found[option] = read(values[flag])
             except ValueError as error:
                 problems.append(f"bayplan run: --{flag}: {error}")
-    return asked
+    return found
 
 
 def flag_values(flags: Mapping[str, Any]) -> dict[str, str]:
-    """Every flag that is of effect as it stands: what was given, or the default."""
+    """The values of all flags that work: the given value or the default."""
     values = {}
     for flag in FLAGS:
         if flag.treatment is Treatment.WORKS:
@@ -64,7 +64,7 @@ def flag_values(flags: Mapping[str, Any]) -> dict[str, str]:
 
 def _port(value: int) -> int:
     if not 0 <= value <= 65535:
-        raise ValueError(f"must be 0 (to serve nothing) to 65535, not {value}")
+        raise ValueError(f"expected a port from 0 (no endpoints) to 65535, got {value}")
     return value
 
 
@@ -94,7 +94,7 @@ def _names(values: tuple[str, ...]) -> tuple[str, ...]:
 def _uid_headers(values: tuple[str, ...]) -> tuple[str, ...]:
     names = _names(values)
     if names and "x-remote-uid" not in map(str.lower, names):
-        raise ValueError("X-Remote-Uid has to be among them")
+        raise ValueError("must include X-Remote-Uid")
     return names
 
 
@@ -109,7 +109,7 @@ def _named_certificate(value: str) -> NamedCertificate:
     if len(pair) != 2 or not all(pair):
         raise ValueError(f"expected CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,..., got {value!r}")
     if colon and not names.strip():
-        raise ValueError(f"there are no names after the colon of {value!r}")
+        raise ValueError(f"expected names after the colon of {value!r}")
     return NamedCertificate(Path(pair[0]), Path(pair[1]), _names((names,)) if colon else ())
 
 
@@ -143,7 +143,7 @@ _OPTIONS: dict[str, Option] = {
     "authorization-webhook-cache-unauthorized-ttl": ("unauthorized_cache_ttl", durations.parse),
     "authorization-always-allow-paths": ("always_allow_paths", _paths),
 }
-"""By flag: the option of ServingOptions, and how its value is read. Readers raise ValueError."""
+"""By flag: the field of ServingOptions, and a function that reads its value or raises ValueError."""
 
 _HEADERS: dict[str, Option] = {
     "requestheader-username-headers": ("username", _names),
@@ -152,4 +152,4 @@ _HEADERS: dict[str, Option] = {
     "requestheader-extra-headers-prefix": ("extra_prefixes", _names),
     "requestheader-allowed-names": ("allowed_names", _names),
 }
-"""The same of ServingOptions.requestheader."""
+"""The same for ServingOptions.requestheader."""

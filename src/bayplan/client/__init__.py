@@ -1,12 +1,12 @@
-"""A Kubernetes API client: transport, credentials, typed verbs, reflectors, and an in-process double of it for tests.
-Usable without the rest of Bayplan.
-"""
+"""A Kubernetes API client: transport, credentials, typed verbs and reflectors. Public, and usable on its own."""
 
 from typing import TYPE_CHECKING
 
+from bayplan.api import kinds
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
+    from bayplan.api.kinds import Kind, kind_of
     from bayplan.client.access import ClusterAccess
     from bayplan.client.answers import Page, WatchEvent
     from bayplan.client.backoff import Backoff
@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from bayplan.client.connection import connect
     from bayplan.client.errors import ApiError, ConfigError, TransportError
     from bayplan.client.http import HttpClient
-    from bayplan.client.in_process import InProcessClient, Request
     from bayplan.client.kubeconfig import load_kubeconfig
+    from bayplan.client.list_watch import ListWatch, Sink
     from bayplan.client.reflector import Handler, Reflector
-    from bayplan.client.store import Store
 
 __all__ = [
     "ApiError",
@@ -27,30 +26,39 @@ __all__ = [
     "ConfigError",
     "Handler",
     "HttpClient",
-    "InProcessClient",
+    "Kind",
+    "ListWatch",
     "Page",
     "PatchType",
     "Reflector",
-    "Request",
-    "Store",
+    "Sink",
     "TransportError",
     "WatchEvent",
     "connect",
+    "kind_of",
+    "kinds",
     "load_kubeconfig",
 ]
 
-_HOMES = {
-    "access": ("ClusterAccess",),
-    "answers": ("Page", "WatchEvent"),
-    "backoff": ("Backoff",),
-    "client": ("Client", "PatchType"),
-    "connection": ("connect",),
-    "errors": ("ApiError", "ConfigError", "TransportError"),
-    "http": ("HttpClient",),
-    "in_process": ("InProcessClient", "Request"),
-    "kubeconfig": ("load_kubeconfig",),
-    "reflector": ("Handler", "Reflector"),
-    "store": ("Store",),
-}
-__getattr__ = lazily(__name__, {name: home for home, names in _HOMES.items() for name in names})
-"""aiohttp and the kubeconfig reader take longer than a short command."""
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.api.kinds": ("Kind", "kind_of"),
+        "bayplan.client.access": ("ClusterAccess",),
+        "bayplan.client.answers": ("Page", "WatchEvent"),
+        "bayplan.client.backoff": ("Backoff",),
+        "bayplan.client.client": ("Client", "PatchType"),
+        "bayplan.client.connection": ("connect",),
+        "bayplan.client.errors": ("ApiError", "ConfigError", "TransportError"),
+        "bayplan.client.http": ("HttpClient",),
+        "bayplan.client.kubeconfig": ("load_kubeconfig",),
+        "bayplan.client.list_watch": ("ListWatch", "Sink"),
+        "bayplan.client.reflector": ("Handler", "Reflector"),
+    },
+)
+"""aiohttp and the kubeconfig reader take longer to import than a short command takes to run."""
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

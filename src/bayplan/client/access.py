@@ -1,4 +1,4 @@
-"""How to reach an API server and whom to be there, once a kubeconfig is understood."""
+"""The address and credentials of an API server, as read from a kubeconfig."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from bayplan.client.errors import ConfigError
 
 
 class Credentials(Protocol):
-    """What a request is sent with. `str()` of it says whose they are, without secrets."""
+    """The credentials of requests. `str()` describes them without secrets."""
 
     tls: ssl.SSLContext | None
-    """The context that carries a client certificate, where that may change; None: the server's own."""
+    """The TLS context with a client certificate that may change; None for that of `ClusterAccess`."""
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers that authenticate a request. Raises ConfigError if credentials cannot be had."""
+        """Returns the headers that authenticate a request. Raises ConfigError if there are no valid credentials."""
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """After a 401 for a request with the headers `refused`: whether there is something else to try."""
+        """After a 401 for a request with the headers `refused`: whether other credentials are available now."""
 
 
 class Anonymous:
@@ -33,35 +33,38 @@ class Anonymous:
         return "no token"
 
     async def headers(self) -> Mapping[str, str]:
-        """None."""
+        """No headers."""
         return {}
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """There is nothing else to try."""
+        """False: there are no other credentials."""
         return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
-    """One API server and how to be let in. Used in one event loop: a client in another thread loads its own."""
+    """One API server and the credentials for it.
+
+    Use it in one event loop only: a client in another thread needs its own.
+    """
 
     server: str
     """Its URL, `https://host:port`, possibly with a path."""
     credentials: Credentials = field(default_factory=Anonymous)
     tls: ssl.SSLContext | None = None
-    """How its certificate is verified; None: as the system does."""
+    """The TLS context that verifies the server's certificate; None for the system's default."""
     server_hostname: str | None = None
-    """The name that its certificate is checked against, if not the URL's host."""
+    """The name that the server's certificate must have, if not the host of the URL."""
     proxy: str | None = None
-    """The HTTP proxy on the way, if any."""
+    """The URL of an HTTP proxy, if any."""
     headers: tuple[tuple[str, str], ...] = ()
-    """Headers of every request beside the credentials': impersonation."""
+    """Headers of every request in addition to those of the credentials, such as impersonation."""
     namespace: str = "default"
     source: str = "given as a URL"
-    """Where all this was found, for messages: `context dev of ~/.kube/config`."""
+    """Where these settings come from, for messages: `context dev of ~/.kube/config`."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError for a server that no request could be sent to."""
+        """Raises ConfigError if the server isn't a valid HTTP or HTTPS URL."""
         try:
             parts = urlsplit(self.server)
             usable = parts.scheme in {"http", "https"} and bool((parts.hostname or "").encode("idna"))

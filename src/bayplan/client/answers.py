@@ -1,4 +1,4 @@
-"""The answers to lists and watches, read as far as needed to tell objects apart; the objects are left to others."""
+"""Decodes the responses to lists and watches. The objects inside are decoded by a function of the caller."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from bayplan.client.errors import ApiError, MalformedAnswerError
+from bayplan.client.errors import ApiError, MalformedResponseError
 
 T = TypeVar("T")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
-    """Objects of one kind as they were at `resource_version`. `next_token` is "" on the last page."""
+    """Objects of one kind at `resource_version`. `next_token` is "" on the last page."""
 
     items: list[T]
     resource_version: str
@@ -34,7 +34,7 @@ class WatchEvent(msgspec.Struct, frozen=True):
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False):
-    """What an object's metadata tells of which object, and which version of it, this is. "" for what is absent."""
+    """The key, uid and version from an object's metadata; "" for what is absent."""
 
     key: str
     uid: str
@@ -42,31 +42,31 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, raw: bytes) -> Identity:
-        """The identity of the object that `raw` holds, whatever else is in there; all "" if there is none to read."""
+        """The identity of the object in `raw`, even if the rest of it can't be decoded; all "" if it has none."""
         try:
             metadata = _envelope_decoder.decode(raw).metadata
         except (msgspec.MsgspecError, ValueError, RecursionError):
             metadata = None
         if metadata is None:
-            return _NOBODY
+            return _UNKNOWN
         name = metadata.name or ""
         key = f"{metadata.namespace}/{name}" if metadata.namespace else name
         return cls(key, metadata.uid or "", metadata.resourceVersion or "")
 
 
 def decode_page(body: bytes, path: str, decode: Callable[[bytes], T]) -> Page[T]:
-    """The page that the answer to a list request holds, its items made by `decode`."""
+    """The page in the response to a list request; `decode` makes the items."""
     try:
         answer = _list_decoder.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedAnswerError(f"GET {path}: the answer is no list of objects: {error}") from None
+        raise MalformedResponseError(f"GET {path}: the response is no list of objects: {error}") from None
     metadata = answer.metadata or _ListMetadata()
     items = [decode(bytes(item)) for item in answer.items or ()]
     return Page(items, metadata.resourceVersion or "", metadata.next_token or "")
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The complete lines; what a cut connection leaves of the last one is dropped."""
+    """The complete lines. An incomplete last line, after a broken connection, is dropped."""
     rest: list[bytes] = []
     async for chunk in chunks:
         first, *others = chunk.split(b"\n")
@@ -79,11 +79,11 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def decode_event(line: bytes, path: str, decode: Callable[[bytes], Any]) -> WatchEvent:
-    """The event in a line of a watch; an ERROR event is raised as ApiError."""
+    """The event in one line of a watch. An ERROR event is raised as ApiError."""
     try:
         event = _line_decoder.decode(line)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise MalformedAnswerError(f"GET {path}: a watch event cannot be read: {error}") from None
+        raise MalformedResponseError(f"GET {path}: cannot decode a watch event: {error}") from None
     raw = bytes(event.object)
     if event.type == "ERROR":
         raise ApiError.from_status(raw)
@@ -121,4 +121,4 @@ class _Line(msgspec.Struct):
 _envelope_decoder = msgspec.json.Decoder(_Envelope)
 _list_decoder = msgspec.json.Decoder(_List)
 _line_decoder = msgspec.json.Decoder(_Line)
-_NOBODY = Identity("", "", "")
+_UNKNOWN = Identity("", "", "")

@@ -1,4 +1,4 @@
-"""Waits between attempts: exponential, with jitter, so that many clients do not come back in step."""
+"""Exponential backoff between attempts, with jitter so that many clients don't retry in step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The waits of one series of failures, in seconds.
+    """The waits after consecutive failures, in seconds.
 
     The n-th wait (from 0) is `initial * factor**n`, at most `longest`, plus up to `jitter` times that at random.
     """
@@ -20,7 +20,7 @@ class Backoff:
     jitter: float = 0.5
 
     def waits(self, rng: random.Random) -> Iterator[float]:
-        """The waits in order, without end."""
+        """The waits in order, endlessly."""
         wait = self.initial
         while True:
             yield wait * (1 + self.jitter * rng.random())

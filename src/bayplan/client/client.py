@@ -1,29 +1,35 @@
-"""The verbs of the Kubernetes API, typed, over two primitives that a transport implements: `request` and `stream`."""
+"""The client: the typed verbs of the Kubernetes API, retries and errors, over any transport."""
 
 from __future__ import annotations
 
+import asyncio
+import random
 import re
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from enum import Enum
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
 from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
-from bayplan.client.errors import ApiError
-
-T = TypeVar("T")
-Params = Mapping[str, str | int]
+from bayplan.client.backoff import Backoff
+from bayplan.client.errors import ApiError, TransportError
+from bayplan.client.transport import Params, Request, Response, Transport
 
 JSON = "application/json"
 
+LONGEST_SERVER_WAIT = 5.0
+"""Seconds. A request with a longer Retry-After isn't retried: the caller decides what to do."""
+
+BACKOFF = Backoff(initial=0.1)
+"""Between the attempts of one request."""
+
 
 class PatchType(Enum):
-    """How a patch is to be understood; the value is its content type."""
+    """The format of a patch; the value is its content type."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -31,15 +37,35 @@ class PatchType(Enum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Client(ABC):
-    """A client of one API server. `HttpClient` is the real one, `InProcessClient` its double for tests.
+class Client:
+    """A client of one API server. `HttpClient` is one over HTTP.
 
-    Every verb raises ApiError for an answer other than 2xx, TransportError where no (whole) answer came, ConfigError
-    when credentials cannot be had, and UndecodableObject for an answer that is not an object of the kind.
-    Where an object's namespace is not given, `namespace` of the client is meant; lists and watches span all then.
+    Every verb raises ApiError for a response other than 2xx, TransportError if no complete response arrives,
+    ConfigError if the credentials can't be loaded, and UndecodableObject for a response that isn't an object of the
+    kind. For a single object, `namespace` defaults to the client's; lists and watches span all namespaces by default.
+
+    A request is retried up to `retries` times if the server surely hasn't processed it (no connection, or 429 with
+    Retry-After). A GET is also retried after any other transport failure, and after 503 with Retry-After.
+    `sleep` and `rng` are there for tests.
     """
 
-    namespace: str = "default"
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        namespace: str = "default",
+        retries: int = 3,
+        backoff: Backoff = BACKOFF,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.namespace = namespace
+        self._transport = transport
+        self._retries = retries
+        self._backoff = backoff
+        self._sleep = sleep
+        self._rng = rng or random.Random()
+        self._closed = False
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Any:
         """The object, of type `kind.type`."""
@@ -56,9 +82,9 @@ class Client(ABC):
         limit: int = 500,
         decode: Callable[[bytes], Any] | None = None,
     ) -> Page[Any]:
-        """All objects that match, read in pages of `limit` (0: in one). `decode` makes the items of their JSON.
+        """All matching objects, read in pages of `limit` (0: one page). `decode` makes the items from their JSON.
 
-        Starts over, in one piece, if the server has forgotten the list's version between two pages.
+        If the list's version expires between two pages, the list starts over in one page.
         """
         try:
             return await self._collect(kind, namespace, label_selector, field_selector, limit, decode)
@@ -77,7 +103,7 @@ class Client(ABC):
         limit: int = 500,
         decode: Callable[[bytes], Any] | None = None,
     ) -> AsyncGenerator[Page[Any], None]:
-        """The pages of a list one by one, for those who need not hold all at once. 410 ends them with an ApiError."""
+        """The pages of a list, one by one. If the list's version expires, raises ApiError 410."""
         decode = decode or partial(decode_object, kind.type)
         path = kind.path(namespace or None)
         params = _selectors(label_selector, field_selector)
@@ -104,11 +130,11 @@ class Client(ABC):
         bookmarks: bool = True,
         decode: Callable[[bytes], Any] | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
-        """The changes since `resource_version` ("": first all objects as ADDED), until the server ends the watch.
+        """The changes since `resource_version` ("": all objects first, as ADDED), until the server ends the watch.
 
-        The end may come at any time and is no error; an ERROR event is raised as ApiError. Events that have arrived
-        already are yielded without awaiting: a caller who does much with each must let others run now and then.
-        Whoever may stop early should wrap it in `contextlib.aclosing`.
+        The watch may end at any time, which is no error. An ERROR event is raised as ApiError. Events that have arrived
+        already are yielded without awaiting, so a caller with much work per event must let other tasks run. To stop
+        early, wrap the watch in `contextlib.aclosing`.
         """
         decode = decode or partial(decode_object, kind.type)
         params = _selectors(label_selector, field_selector) | {"watch": "true"}
@@ -124,14 +150,14 @@ class Client(ABC):
                 yield decode_event(line, path, decode)
 
     async def create(self, kind: Kind, obj: Any, namespace: str | None = None, *, dry_run: bool = False) -> Any:
-        """Creates `obj`, a typed object or a document, and returns it as the server has it."""
+        """Creates `obj`, a typed object or a document, and returns it as stored by the server."""
         namespace = namespace or _metadata(obj).get("namespace") or self.namespace
         params = {"dryRun": "All"} if dry_run else None
         body = await self.request("POST", kind.path(namespace), params=params, body=encode(obj))
         return decode_object(kind.type, body)
 
     async def update(self, kind: Kind, obj: Any, *, subresource: str | None = None) -> Any:
-        """Replaces the object that the metadata of `obj` names; with its resourceVersion only if nobody else has."""
+        """Replaces an object. If `obj` has a resourceVersion that is no longer current, raises ApiError 409."""
         metadata = _metadata(obj)
         path = self._object_path(kind, metadata.get("name") or "", metadata.get("namespace"), subresource)
         return decode_object(kind.type, await self.request("PUT", path, body=encode(obj)))
@@ -143,12 +169,12 @@ class Client(ABC):
         patch: Any,
         namespace: str | None = None,
         *,
-        type: PatchType = PatchType.MERGE,  # noqa: A002 - what Kubernetes calls it
+        type: PatchType = PatchType.MERGE,  # noqa: A002 - the term of Kubernetes
         subresource: str | None = None,
         field_manager: str | None = None,
         force: bool = False,
     ) -> Any:
-        """Changes a part of an object and returns the whole. APPLY needs a `field_manager`, and `force` is its."""
+        """Patches an object and returns it. APPLY needs a `field_manager`; `force` is only for APPLY."""
         params = {"fieldManager": field_manager} if field_manager else {}
         if force:
             params["force"] = "true"
@@ -167,7 +193,7 @@ class Client(ABC):
         resource_version: str | None = None,
         propagation_policy: str | None = None,
     ) -> None:
-        """Deletes an object, or asks for it. With `uid` or `resource_version`: only if they are still the object's."""
+        """Deletes an object, possibly gracefully. `uid` and `resource_version` are preconditions (ApiError 409)."""
         options = _delete_options(grace_period_seconds, uid, resource_version, propagation_policy)
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions"} | options) if options else None
         await self.request("DELETE", self._object_path(kind, name, namespace), body=body)
@@ -181,7 +207,7 @@ class Client(ABC):
         uid: str | None = None,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Binds a pod to a node, with `uid` only if it is still that pod. `annotations` are added to the pod's."""
+        """Binds a pod to a node. `uid` is a precondition (ApiError 409). `annotations` are added to the pod's."""
         metadata: dict[str, Any] = {"name": name, "namespace": namespace}
         if uid:
             metadata["uid"] = uid
@@ -198,7 +224,7 @@ class Client(ABC):
     async def evict(
         self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None
     ) -> None:
-        """Asks for a pod's deletion as its disruption budgets allow; ApiError 429 if they do not at present."""
+        """Deletes a pod if its disruption budgets allow it. If they don't at present, raises ApiError 429."""
         eviction: dict[str, Any] = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -208,7 +234,6 @@ class Client(ABC):
             eviction["deleteOptions"] = options
         await self.request("POST", self._object_path(POD, name, namespace, "eviction"), body=encode(eviction))
 
-    @abstractmethod
     async def request(
         self,
         method: str,
@@ -218,23 +243,60 @@ class Client(ABC):
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The body of the answer to any request: what the verbs are made of, and a way around them."""
+        """The response body of any request: what the verbs are made of, for requests that they don't cover."""
+        headers = _ACCEPT if body is None else {**_ACCEPT, "Content-Type": content_type}
+        request = Request(method, path, params or {}, headers, body)
+        waits = self._backoff.waits(self._rng)
+        for attempts_left in range(self._retries, -1, -1):
+            try:
+                response = await self._transport.send(request)
+                if response.status >= 300:
+                    raise self._api_error(response)
+                return response.body
+            except TransportError as error:
+                if self._closed or not attempts_left or (error.sent and method != "GET"):
+                    raise
+                await self._sleep(next(waits))
+            except ApiError as error:
+                wait = _server_wait(error, method)
+                if not attempts_left or wait is None:
+                    raise
+                await self._sleep(wait)
+        raise AssertionError("the last attempt returns or raises")
 
-    @abstractmethod
-    def stream(
+    async def stream(
         self, path: str, *, params: Params | None = None, seconds: float | None = None
     ) -> AsyncGenerator[bytes, None]:
-        """The body of a GET in the pieces in which it comes. `seconds`: when the server said that it will end."""
+        """The response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 
-    @abstractmethod
+        `seconds`: how long the server was asked to keep it open.
+        """
+        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds))
+        if response.chunks is None:
+            raise self._api_error(response)
+        async with aclosing(response.chunks) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
     async def close(self) -> None:
-        """Ends all requests and lets go of the connections."""
+        """Closes all connections. Requests in flight and later requests fail with TransportError."""
+        self._closed = True
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    def _api_error(self, response: Response) -> ApiError:
+        error = ApiError.from_status(
+            response.body, status=response.status, retry_after=_seconds(response.headers.get("Retry-After", ""))
+        )
+        error.status = response.status
+        if error.status == 401:
+            error.message = f"{error.message} ({self._transport.identity})"
+        return error
 
     async def _collect(
         self,
@@ -257,13 +319,14 @@ class Client(ABC):
 
     def _object_path(self, kind: Kind, name: str, namespace: str | None = None, subresource: str | None = None) -> str:
         namespace = (namespace or self.namespace) if kind.namespaced else None
-        # A name that is no single path segment would address something else: "" the whole collection.
+        # Any other name would address another resource: "" the whole collection.
         for part in (name, namespace):
             if part is not None and not _SEGMENT.fullmatch(part):
-                raise ValueError(f"{part!r} cannot be the name of an object or a namespace ({kind.resource})")
+                raise ValueError(f"{part!r} is not a valid name of an object or a namespace ({kind.resource})")
         return kind.path(namespace, name, subresource)
 
 
+_ACCEPT = {"Accept": JSON}
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[^/%?#\s]+")
 
 
@@ -295,3 +358,14 @@ def _delete_options(
     if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
         options["preconditions"] = preconditions
     return options
+
+
+def _server_wait(error: ApiError, method: str) -> float | None:
+    """How long to wait before a request that the server declined is sent again; None: it isn't."""
+    if error.retry_after is None or error.retry_after > LONGEST_SERVER_WAIT:
+        return None
+    return error.retry_after if error.status == 429 or (error.status == 503 and method == "GET") else None
+
+
+def _seconds(retry_after: str) -> float | None:
+    return float(retry_after) if retry_after.isdecimal() else None

@@ -1,4 +1,4 @@
-"""The way from a kubeconfig to an open client."""
+"""Opens a client with the settings of a kubeconfig."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from bayplan.client.kubeconfig import load_kubeconfig
 
 
 class connect:  # noqa: N801 - used like a function
-    """`client = await connect()` or `async with connect() as client:` for the cluster that kubectl would talk to.
+    """`client = await connect()` or `async with connect() as client:` for the cluster that kubectl would use.
 
-    See `load_kubeconfig` for where it looks and `HttpClient` for the `options`. Raises ConfigError; whether the server
-    answers is for the first request to find out.
+    See `load_kubeconfig` for where the kubeconfig is looked up, and `HttpClient` for the `options`. Raises ConfigError.
+    It doesn't contact the server: the first request does.
     """
 
     def __init__(self, kubeconfig: str | Path | None = None, context: str | None = None, **options: Any) -> None:

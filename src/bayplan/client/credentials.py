@@ -1,6 +1,6 @@
-"""Credentials that a kubeconfig names: fixed headers, tokens in files, and exec plugins.
-lightkube's plugin support ends at client.authentication.k8s.io/v1beta1, without KUBERNETES_EXEC_INFO, expiry and client
-certificates; kubernetes_asyncio's has those, but takes two seconds to import. Hence this little of our own.
+"""The credentials of a kubeconfig: fixed headers, token files, and exec plugins.
+lightkube supports plugins only up to client.authentication.k8s.io/v1beta1, without KUBERNETES_EXEC_INFO, expiry and
+client certificates. kubernetes_asyncio supports all of that, but takes two seconds to import.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from bayplan.client.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 TOKEN_LIFETIME = 60.0
-"""Seconds for which a token read from a file is used before the file is read again; kubelets rotate them."""
+"""Seconds after which a token file is read again: kubelets rotate tokens."""
 
 PLUGIN_TIMEOUT = 120.0
-"""Seconds that an exec plugin may take. Some open a browser and wait for a person."""
+"""Seconds that an exec plugin may take. Some open a browser and wait for the user."""
 
 
 class FixedHeaders:
@@ -45,16 +45,16 @@ class FixedHeaders:
         return self._description
 
     async def headers(self) -> Mapping[str, str]:
-        """The headers given."""
+        """The fixed headers."""
         return self._headers
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """There is nothing else to try."""
+        """False: there are no other credentials."""
         return False
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else renews."""
+    """A bearer token in a file that another process renews."""
 
     tls: ssl.SSLContext | None = None
 
@@ -68,13 +68,13 @@ class TokenFile:
         return f"the token in {self._path}"
 
     async def headers(self) -> Mapping[str, str]:
-        """The token, read again every minute. A file that cannot be read any more leaves the last token in use."""
+        """The token, read again every minute. If the file becomes unreadable, the last token stays in use."""
         if self._clock() - self._read_at >= TOKEN_LIFETIME:
             self._read()
         return {"Authorization": f"Bearer {self._token}"}
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """Whether the file now holds another token than the one refused."""
+        """Whether the file now has another token than the refused one."""
         self._read()
         return refused.get("Authorization") != f"Bearer {self._token}"
 
@@ -86,8 +86,8 @@ class TokenFile:
                 raise ConfigError(f"{self._path}: the token file is empty")
         except (OSError, ValueError, ConfigError) as error:
             if not self._token:
-                raise ConfigError(f"{self._path}: no token can be read: {_short(error)}") from error
-            logger.warning("%s: still using the last token, the file cannot be read: %s", self._path, _short(error))
+                raise ConfigError(f"{self._path}: cannot read the token: {_short(error)}") from error
+            logger.warning("%s: still using the last token, cannot read the file: %s", self._path, _short(error))
         else:
             self._token = token
 
@@ -100,10 +100,10 @@ class Exec(models.UserExec):
 
 
 class ExecPlugin:
-    """Credentials that a program prints: run when first needed, when they expire, and when the server refuses them.
+    """Credentials that a program prints. It runs on first use, on expiry, and when the server refuses them.
 
-    `cluster` is what the plugin is told of the cluster if it asks, `with_certificate` makes a TLS context of a client
-    certificate and its key (PEM), `where` names the user of the kubeconfig in errors.
+    `cluster` is the cluster information for plugins with provideClusterInfo. `with_certificate` makes a TLS context
+    from a client certificate and its key (PEM). `where` names the user of the kubeconfig in error messages.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class ExecPlugin:
         return f"credentials of the plugin {self._plugin.command}"
 
     async def headers(self) -> Mapping[str, str]:
-        """The plugin's token, if it gives one rather than a certificate."""
+        """The plugin's token, if it returns one rather than a certificate."""
         current = self._current
         if current is None or self._clock() >= self._expires:
             async with self._lock:
@@ -139,7 +139,7 @@ class ExecPlugin:
         return {"Authorization": bearer} if bearer else {}
 
     async def refresh(self, refused: Mapping[str, str]) -> bool:
-        """Whether there are other credentials than those refused by now, if need be by running the plugin again."""
+        """Whether there are credentials other than the refused ones. Runs the plugin again if necessary."""
         known = self._current
         sent = refused.get("Authorization")
         async with self._lock:
@@ -162,7 +162,7 @@ class ExecPlugin:
         plugin = self._plugin
         terminal = sys.stdin is not None and sys.stdin.isatty()
         if plugin.interactiveMode == "Always" and not terminal:
-            raise ConfigError(f"{self._where}: the plugin {plugin.command} wants a terminal, and there is none")
+            raise ConfigError(f"{self._where}: the plugin {plugin.command} needs a terminal, and there is none")
         interactive = terminal and plugin.interactiveMode != "Never"
         spec: dict[str, Any] = {"interactive": interactive}
         if plugin.provideClusterInfo:
@@ -182,7 +182,7 @@ class ExecPlugin:
         except OSError as error:
             hint = f". {' '.join(plugin.installHint.split())}" if plugin.installHint else ""
             raise ConfigError(
-                f"{self._where}: the credential plugin {plugin.command} cannot be run: {_short(error)}{hint}"
+                f"{self._where}: cannot run the credential plugin {plugin.command}: {_short(error)}{hint}"
             ) from error
         try:
             async with asyncio.timeout(PLUGIN_TIMEOUT):
@@ -196,28 +196,28 @@ class ExecPlugin:
                 process.kill()
                 await process.wait()
         if process.returncode:
-            why = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]
+            why = complaint.decode(errors="replace").strip().splitlines()[-1:] or ["it printed no error message"]
             raise ConfigError(
                 f"{self._where}: the credential plugin {plugin.command} failed with {process.returncode}: {why[0]}"
             )
         return output
 
     def _read(self, output: bytes) -> _Status:
-        said = f"{self._where}: what the credential plugin {self._plugin.command} printed"
+        output_of = f"{self._where}: the output of the credential plugin {self._plugin.command}"
         try:
             credential = msgspec.json.decode(output, type=_ExecCredential)
         except (msgspec.MsgspecError, ValueError) as error:
-            raise ConfigError(f"{said} is not an ExecCredential: {error}") from None
+            raise ConfigError(f"{output_of} is not an ExecCredential: {error}") from None
         if credential.kind != "ExecCredential" or credential.apiVersion != self._plugin.apiVersion:
             raise ConfigError(
-                f"{said} is a {credential.kind} of {credential.apiVersion}, not an ExecCredential of "
-                f"{self._plugin.apiVersion}, which the kubeconfig announces"
+                f"{output_of} is a {credential.kind} of {credential.apiVersion}, not an ExecCredential of "
+                f"{self._plugin.apiVersion}, which the kubeconfig requires"
             )
         status = credential.status
         if status is None or not (status.token or status.clientCertificateData):
-            raise ConfigError(f"{said} has neither a token nor a client certificate in its status")
+            raise ConfigError(f"{output_of} has neither a token nor a client certificate in its status")
         if bool(status.clientCertificateData) != bool(status.clientKeyData):
-            raise ConfigError(f"{said} has a client certificate or a key, where both are needed")
+            raise ConfigError(f"{output_of} has a client certificate without a key, or a key without a certificate")
         return status
 
 

@@ -1,4 +1,4 @@
-"""What a request can end in, other than its answer."""
+"""The errors of requests."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 
 
 class ApiError(Exception):
-    """The server answered, and not with 2xx.
+    """The server returned a status other than 2xx.
 
-    `status` is the HTTP status, `reason` the machine's word for it (`Conflict`, `NotFound`, `Expired`; "" if the
-    server told none), `message` the sentence for people, `details` the Status object's details, and `retry_after`
-    the seconds that the server asks to wait, or None.
+    `status` is the HTTP status, `reason` the machine-readable reason (`Conflict`, `NotFound`, `Expired`; "" if there is
+    none), `message` the text for people, `details` the details of the Status object, and `retry_after` the seconds that
+    the server asks to wait, or None.
     """
 
     def __init__(
@@ -36,15 +36,15 @@ class ApiError(Exception):
 
     @classmethod
     def from_status(cls, body: bytes, *, status: int = 0, retry_after: float | None = None) -> ApiError:
-        """The error that the body of an answer describes: a Status object, or any text that a proxy put there.
+        """The error that a response body describes: a Status object, or the text of a proxy.
 
-        `status` stands in where the body names no code of its own.
+        `status` applies if the body has no code.
         """
         try:
             answer = msgspec.json.decode(body, type=_Status)
         except (msgspec.MsgspecError, ValueError, RecursionError):
             text = " ".join(body.decode(errors="replace").split())
-            return cls(status, "", text[:_LONGEST_TEXT] or "the answer has no body", retry_after=retry_after)
+            return cls(status, "", text[:_LONGEST_TEXT] or "the response has no body", retry_after=retry_after)
         details = answer.details or {}
         if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
             retry_after = float(seconds)
@@ -52,9 +52,9 @@ class ApiError(Exception):
 
 
 class TransportError(Exception):
-    """No answer came, or no whole one: refused or reset connections, timeouts, certificates that are not trusted.
+    """No complete response arrived: refused or reset connections, timeouts, untrusted certificates.
 
-    `sent` tells whether the request may have been carried out all the same.
+    `sent`: whether the server may have processed the request nevertheless.
     """
 
     def __init__(self, message: str, *, sent: bool) -> None:
@@ -62,19 +62,19 @@ class TransportError(Exception):
         self.sent = sent
 
 
-class MalformedAnswerError(TransportError):
-    """What came back is not what the API answers with: no JSON, or JSON of another shape."""
+class MalformedResponseError(TransportError):
+    """The response isn't one of the Kubernetes API: not JSON, or JSON of another structure."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, sent=True)
 
 
 class ConfigError(Exception):
-    """A kubeconfig or the credentials that it names cannot be used. The message says what, where and what would do."""
+    """A kubeconfig or its credentials can't be used. The message says what is wrong, where, and how to fix it."""
 
 
 _LONGEST_TEXT = 500
-"""Characters kept of an answer that is not a Status object: pages of HTML help nobody."""
+"""Characters kept of a response that isn't a Status object, such as an HTML page."""
 
 
 class _Status(msgspec.Struct):

@@ -1,6 +1,6 @@
-"""From kubeconfig files, or a pod's service account, to a `ClusterAccess`.
-lightkube reads the entries and builds the TLS contexts; merging several files, tls-server-name, proxy-url,
-impersonation and plain words for what is wrong are added here. Mirrors client-go's tools/clientcmd.
+"""Loads kubeconfig files, or the service account of a pod, into a `ClusterAccess`.
+lightkube reads the entries and builds the TLS contexts. This module merges several files, and adds tls-server-name,
+proxy-url, impersonation and clear error messages. Mirrors client-go's tools/clientcmd.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ def load_kubeconfig(
     environ: Mapping[str, str] = os.environ,
     service_account: str | Path = SERVICE_ACCOUNT,
 ) -> ClusterAccess:
-    """The cluster and the user of `context` (default: the current one), as kubectl would find them.
+    """The cluster and the user of `context` (default: the current context), as kubectl would find them.
 
-    Looks into `kubeconfig`, else the files that KUBECONFIG lists, else ~/.kube/config, else the service account of the
-    pod that this runs in. Raises ConfigError, in one line, for whatever of it cannot be used.
+    Reads `kubeconfig`, or else the files listed in KUBECONFIG, or else ~/.kube/config, or else the service account of
+    the pod that this process runs in. Raises ConfigError, with a message of one line, for settings that can't be used.
     """
     if kubeconfig is not None:
         return _from_files([_expanded(kubeconfig)], context, environ)
     if listed := [_expanded(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]:
         if existing := [path for path in listed if path.exists()]:
             return _from_files(existing, context, environ)
-        raise ConfigError(f"KUBECONFIG names no file that exists: {os.pathsep.join(map(str, listed))}")
+        raise ConfigError(f"none of the files in KUBECONFIG exists: {os.pathsep.join(map(str, listed))}")
     default = _expanded(environ.get("HOME", "~")) / ".kube" / "config"
     if default.exists():
         return _from_files([default], context, environ)
     if environ.get("KUBERNETES_SERVICE_HOST") and Path(service_account, "token").exists():
         return _in_cluster(Path(service_account), environ)
     raise ConfigError(
-        f"no kubeconfig: give a file, or set KUBECONFIG, or create {default}, or run in a pod with a service account"
+        f"no kubeconfig: pass a file, set KUBECONFIG, create {default}, or run in a pod with a service account"
     )
 
 
 def _expanded(name: str | Path) -> Path:
-    """The path with `~` expanded. Where that is nobody's home, as for a uid without a name, there is no such file."""
+    """The path with `~` expanded. If the user has no home directory, such as a uid without a name, it stays."""
     path = Path(name)
     try:
         return path.expanduser()
@@ -71,7 +71,7 @@ def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[st
     where = ", ".join(map(str, paths))
     name = context_name or merged.current_context
     if not name:
-        raise ConfigError(f"{where}: no current-context is set; name one: {_known(merged.contexts)}")
+        raise ConfigError(f"{where}: no current-context is set; choose one of: {_known(merged.contexts)}")
     context = merged.get("context", merged.contexts, name, where, models.Context)
     source = f"context {name} of {where}"
     cluster = merged.get("cluster", merged.clusters, context.cluster, source, _Cluster)
@@ -118,9 +118,9 @@ class _User(models.User):
 
 
 class _Merged:
-    """The entries of several files: of two with the same name the first counts, and so does the first current context.
+    """The merged entries of several files. The first entry of a name wins, and so does the first current context.
 
-    Relative paths are made absolute here, since each belongs to the folder of its own file.
+    Relative paths become absolute here, as they are relative to the directory of their own file.
     """
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class _Merged:
 
     def get(self, what: str, known: Mapping[str, Any], name: str, where: str, cls: type[S]) -> S:
         if name not in known:
-            raise ConfigError(f"{where}: there is no {what} {name!r}; known: {_known(known)}")
+            raise ConfigError(f"{where}: there is no {what} {name!r}; found: {_known(known)}")
         try:
             return msgspec.convert(known[name], cls)
         except msgspec.ValidationError as error:
@@ -161,7 +161,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         document = yaml.safe_load(path.read_bytes())
     except OSError as error:
-        raise ConfigError(f"{path}: the kubeconfig cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{path}: cannot read the kubeconfig: {error.strerror or error}") from error
     except (yaml.YAMLError, ValueError) as error:
         problem = " ".join(str(error).split())
         raise ConfigError(f"{path}: the kubeconfig is not YAML: {problem}") from error
@@ -197,22 +197,22 @@ def _proxy(cluster: _Cluster, source: str, environ: Mapping[str, str]) -> str | 
 
 
 def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | None:
-    """The context that verifies the server and carries the user's certificate; None for plain HTTP."""
+    """The TLS context that verifies the server and has the user's certificate; None for plain HTTP."""
     if not cluster.server.startswith("https://"):
         return None
     if cluster.insecure and (cluster.certificate_auth or cluster.certificate_auth_data):
-        raise ConfigError(f"{source}: certificate-authority and insecure-skip-tls-verify exclude each other; drop one")
+        raise ConfigError(f"{source}: certificate-authority and insecure-skip-tls-verify exclude each other")
     certificate = user.client_cert or user.client_cert_data
     key = user.client_key or user.client_key_data
     if bool(certificate) != bool(key):
-        raise ConfigError(f"{source}: a client certificate and a client key are needed, one is missing")
+        raise ConfigError(f"{source}: the user needs both a client certificate and a client key, one is missing")
     for field, data in (
         ("certificate-authority-data", cluster.certificate_auth_data),
         ("client-certificate-data", user.client_cert_data),
         ("client-key-data", user.client_key_data),
     ):
         _check_base64(field, data, source)
-    # An authority given both ways: the data counts for kubectl, the file for lightkube.
+    # If the authority is given both as data and as a file, kubectl prefers the data, but lightkube the file.
     authority = None if cluster.certificate_auth_data else cluster.certificate_auth
     trusted = msgspec.structs.replace(cluster, certificate_auth=authority)
     files = [path for path in (authority, user.client_cert, user.client_key) if path]
@@ -221,14 +221,14 @@ def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | 
             Path(path).read_bytes()
         return verify_cluster(trusted, user, Path)
     except ssl.SSLError as error:
-        # lightkube's temporary files close with the frames that hold them.
+        # lightkube's temporary files close with the frames that reference them.
         traceback.clear_frames(error.__traceback__)
         named = f" ({', '.join(files)})" if files else ""
         raise ConfigError(
             f"{source}: a certificate or key is not valid PEM, or they don't match{named}: {error}"
         ) from None
     except OSError as error:
-        raise ConfigError(f"{source}: {error.filename}: cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{source}: cannot read {error.filename}: {error.strerror}") from error
 
 
 def _check_base64(field: str, data: str | None, source: str) -> None:
@@ -271,27 +271,27 @@ def _exec_plugin(plugin: Exec, cluster: _Cluster, whose: str) -> ExecPlugin:
         )
         return _tls(cluster, user, f"{whose}, from the plugin {plugin.command}")
 
-    return ExecPlugin(plugin, cluster=_told(cluster), with_certificate=with_certificate, where=whose)
+    return ExecPlugin(plugin, cluster=_cluster_info(cluster), with_certificate=with_certificate, where=whose)
 
 
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
 
 
-def _told(cluster: _Cluster) -> dict[str, Any]:
-    """What an exec plugin with provideClusterInfo is told of the cluster."""
-    told: dict[str, Any] = {"server": cluster.server}
+def _cluster_info(cluster: _Cluster) -> dict[str, Any]:
+    """The cluster information for exec plugins with provideClusterInfo."""
+    info: dict[str, Any] = {"server": cluster.server}
     if cluster.tls_server_name:
-        told["tls-server-name"] = cluster.tls_server_name
+        info["tls-server-name"] = cluster.tls_server_name
     if cluster.insecure:
-        told["insecure-skip-tls-verify"] = True
+        info["insecure-skip-tls-verify"] = True
     if cluster.certificate_auth_data:
-        told["certificate-authority-data"] = cluster.certificate_auth_data
+        info["certificate-authority-data"] = cluster.certificate_auth_data
     elif cluster.certificate_auth:
-        told["certificate-authority-data"] = base64.b64encode(Path(cluster.certificate_auth).read_bytes()).decode()
+        info["certificate-authority-data"] = base64.b64encode(Path(cluster.certificate_auth).read_bytes()).decode()
     if cluster.proxy_url:
-        told["proxy-url"] = cluster.proxy_url
-    return told
+        info["proxy-url"] = cluster.proxy_url
+    return info
 
 
 def _impersonation(user: _User) -> tuple[tuple[str, str], ...]:

@@ -1,4 +1,4 @@
-"""Which HTTP proxy the environment asks for. Mirrors Go's golang.org/x/net/http/httpproxy."""
+"""The HTTP proxy that environment variables select. Mirrors Go's golang.org/x/net/http/httpproxy."""
 
 from __future__ import annotations
 

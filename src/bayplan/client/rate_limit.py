@@ -1,4 +1,4 @@
-"""A client's own limit on requests a second, for those who set one."""
+"""The client's own limit of requests per second, if one is set."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from collections.abc import Awaitable, Callable
 
 
 class RateLimit:
-    """A token bucket: `burst` requests at once, then `qps` a second, in the order in which they asked."""
+    """A token bucket: `burst` requests at once, then `qps` per second, in the order of the calls."""
 
     def __init__(
         self,
         qps: float,
         burst: int,
         *,
-        clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError(f"qps must be above 0 and burst at least 1, not {qps} and {burst}")
         self._interval = 1 / qps
         self._lead = (burst - 1) * self._interval
-        self._clock = clock
         self._sleep = sleep
-        self._next = clock() - self._lead
-        """When the next request would go if requests were spread evenly."""
+        self._next = time.monotonic() - self._lead
+        """The time of the next request if requests were evenly spaced."""
 
     async def acquire(self) -> None:
-        """Returns when the next request may go."""
-        now = self._clock()
+        """Returns once the next request may be sent."""
+        now = time.monotonic()
         due = max(self._next, now - self._lead)
         self._next = due + self._interval
         if due > now:

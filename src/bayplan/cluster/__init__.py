@@ -1,3 +1,3 @@
-"""The cluster as columns: one row a node, pods on their rows, what-if overlays, and what plugins share between
-decisions (assumed pods, nominated pods). State only: no verdict is formed here and nothing is written to a server.
+"""The cluster state: a table of nodes with one row per node, the pods on them, what-ifs, nominations, and stores of
+other objects. It contains no scheduling decisions and does no I/O.
 """

@@ -1,7 +1,7 @@
-"""Affinity terms of pods: parsed once, and those of the pods that are there grouped by what they say.
+"""Pod affinity terms: parsed once per pod, and counted by row for the pods that are on nodes.
 
-Mirrors framework.AffinityTerm. Pods of one workload have the same terms, so that a pod is matched against distinct
-terms, not against pods.
+Pods of one workload have the same terms, so a pending pod is matched against distinct terms instead of against all
+pods. Mirrors framework.AffinityTerm.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MEMO_CAPACITY = 8192
 
 
 class TermKind(Enum):
-    """The four kinds of term."""
+    """The kinds of affinity term."""
 
     REQUIRED = "required"
     REQUIRED_ANTI = "required anti"
@@ -34,10 +34,10 @@ class TermKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """One term: pods of which namespaces, with which labels, in the same domain of which topology.
+    """A parsed affinity term: namespaces, a label selector for pods, and a topology key.
 
-    A namespace counts if it is named or if its labels match `namespace_selector`; a selector of None matches nothing.
-    `weight` is 0 for required terms.
+    A namespace is included if it is in `namespaces`, or if its labels match `namespace_selector`. A selector of None
+    matches nothing. `weight` is 0 for required terms.
     """
 
     kind: TermKind
@@ -48,7 +48,7 @@ class AffinityTerm:
     weight: int = 0
 
     def matches(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod, in a namespace with these labels, is meant."""
+        """Return whether the term matches a pod. `namespace_labels`: the labels of the pod's namespace."""
         if self.selector is None or not self.selector.matches(pod.labels):
             return False
         if pod.namespace in self.namespaces:
@@ -76,17 +76,17 @@ NO_TERMS = PodTerms()
 
 
 def terms_of(pod: PodInfo) -> PodTerms:
-    """The affinity terms of a pod, parsed once; pods that say the same share them. Raises InvalidSelector."""
+    """Return the affinity terms of a pod, which pods with equal terms share. Raises InvalidSelector."""
     terms: PodTerms | None = pod.cache.get(PodTerms)
     if terms is None:
         affinity = pod.spec.affinity
-        stated = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
-        terms = pod.cache[PodTerms] = _parse(encode(affinity), pod.namespace) if stated else NO_TERMS
+        has_terms = affinity is not None and (affinity.podAffinity is not None or affinity.podAntiAffinity is not None)
+        terms = pod.cache[PodTerms] = _parse(encode(affinity), pod.namespace) if has_terms else NO_TERMS
     return terms
 
 
 def bound_terms(pod: PodInfo) -> PodTerms:
-    """The affinity terms of a pod that is on a node; none where they cannot be read."""
+    """Return the affinity terms of a pod that is on a node; NO_TERMS if one of them is invalid."""
     try:
         return terms_of(pod)
     except InvalidSelector:
@@ -95,7 +95,7 @@ def bound_terms(pod: PodInfo) -> PodTerms:
 
 @dataclass(slots=True)
 class TermColumn:
-    """One distinct term. `counts`: how many pods of each row have it; `pods`: of all rows."""
+    """A distinct term. `counts`: how many pods of each row have it; `pods`: the sum over all rows."""
 
     term: AffinityTerm
     counts: Tally
@@ -104,9 +104,9 @@ class TermColumn:
 
 @dataclass(slots=True)
 class ExistingTerms:
-    """The terms of the pods that are on nodes.
+    """The distinct terms of the pods that are on nodes.
 
-    `version` grows when a term appears that nobody had, or the last pod with one goes.
+    `version` increases whenever a term gets its first pod or loses its last one.
     """
 
     capacity: int
@@ -115,7 +115,7 @@ class ExistingTerms:
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """A pod came to a row (+1) or left it (-1). Terms that cannot be read are left out."""
+        """Count a pod that was added to a row (sign 1), or removed from it (-1). Invalid terms are ignored."""
         for term in bound_terms(pod):
             column = self._columns.get(term)
             if column is None:
@@ -128,7 +128,7 @@ class ExistingTerms:
                 self._changed()
 
     def matching(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[TermColumn, ...]:
-        """The terms that mean a pod, which is in a namespace with these labels."""
+        """Return the terms that match a pod. `namespace_labels`: the labels of the pod's namespace."""
         if not self._columns:
             return ()
         key = (labels_key(pod), tuple(sorted(namespace_labels.items())))
@@ -153,22 +153,16 @@ class ExistingTerms:
 
 
 @lru_cache(maxsize=_MEMO_CAPACITY)
-def _parse(stated: bytes, namespace: str) -> PodTerms:
-    """The terms that a pod in a namespace states. By its JSON, since the objects that it is decoded to do not hash."""
-    affinity = decode(core_v1.Affinity, stated)
-    own, anti = affinity.podAffinity, affinity.podAntiAffinity
-    near, preferred, away, avoided = None, None, None, None
-    if own is not None:
-        near = own.requiredDuringSchedulingIgnoredDuringExecution
-        preferred = own.preferredDuringSchedulingIgnoredDuringExecution
-    if anti is not None:
-        away = anti.requiredDuringSchedulingIgnoredDuringExecution
-        avoided = anti.preferredDuringSchedulingIgnoredDuringExecution
+def _parse(affinity_json: bytes, namespace: str) -> PodTerms:
+    """Parse the terms of a pod in a namespace. Takes JSON, because decoded affinities are not hashable."""
+    affinity = decode(core_v1.Affinity, affinity_json)
+    own = affinity.podAffinity or core_v1.PodAffinity()
+    anti = affinity.podAntiAffinity or core_v1.PodAntiAffinity()
     return PodTerms(
-        _required(TermKind.REQUIRED, near, namespace),
-        _required(TermKind.REQUIRED_ANTI, away, namespace),
-        _preferred(TermKind.PREFERRED, preferred, namespace),
-        _preferred(TermKind.PREFERRED_ANTI, avoided, namespace),
+        _required(TermKind.REQUIRED, own.requiredDuringSchedulingIgnoredDuringExecution, namespace),
+        _required(TermKind.REQUIRED_ANTI, anti.requiredDuringSchedulingIgnoredDuringExecution, namespace),
+        _preferred(TermKind.PREFERRED, own.preferredDuringSchedulingIgnoredDuringExecution, namespace),
+        _preferred(TermKind.PREFERRED_ANTI, anti.preferredDuringSchedulingIgnoredDuringExecution, namespace),
     )
 
 
@@ -185,7 +179,7 @@ def _preferred(
 
 
 def _term(kind: TermKind, term: core_v1.PodAffinityTerm, namespace: str, weight: int = 0) -> AffinityTerm:
-    """A term without namespaces and without a namespace selector means the pod's own namespace."""
+    """Parse one term. Without namespaces and a namespace selector, it applies to the pod's own namespace."""
     namespaces = frozenset(term.namespaces or ())
     if not namespaces and term.namespaceSelector is None:
         namespaces = frozenset({namespace})

@@ -1,4 +1,4 @@
-"""Columns that grow with the number of nodes, and columns of interned values."""
+"""Arrays with one value per row of the node table, and columns of interned values."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ V = TypeVar("V", bound=Hashable)
 
 
 def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
-    """A copy of the column whose last axis has room for `capacity` rows; new rows are zero."""
+    """Return a copy of the column with its last axis extended to `capacity` rows. New rows are zero."""
     wider = np.zeros((*column.shape[:-1], capacity), dtype=column.dtype)
     wider[..., : column.shape[-1]] = column
     return wider
 
 
 class CodedColumn(Generic[V]):
-    """One value a row out of few distinct ones, held as codes.
+    """A column with few distinct values, stored as codes.
 
-    `codes`: int32, shape (capacity,); 0 is `absent`, and code c stands for `values[c]`. Codes are never reused, so
-    that whatever was computed for a code stays true.
+    `codes`: int32, shape (capacity,); code c stands for `values[c]`, and `values[0]` is `absent`. Codes are never
+    reused, so results that are cached by code stay valid.
     """
 
     def __init__(self, capacity: int, absent: V) -> None:
@@ -36,7 +36,7 @@ class CodedColumn(Generic[V]):
         self._frozen: Rows | None = None
 
     def set(self, row: int, value: V) -> None:
-        """Give a row its value."""
+        """Set the value of a row."""
         code = self._code_of.get(value)
         if code is None:
             code = self._code_of[value] = len(self.values)
@@ -46,27 +46,31 @@ class CodedColumn(Generic[V]):
             self._frozen = None
 
     def frozen(self, size: int) -> Rows:
-        """The codes of the first `size` rows in an array that never changes: the very same until one of them does."""
+        """Return a copy of the codes of the first `size` rows: intp, shape (size,).
+
+        The same array is returned until a code changes, and it is never modified, so it can serve as a cache key by
+        identity.
+        """
         if self._frozen is None or len(self._frozen) != size:
             self._frozen = self.codes[:size].astype(np.intp)
         return self._frozen
 
     def code(self, value: V) -> int:
-        """The code of a value; -1 where no row has ever had it."""
+        """Return the code of a value; -1 if no row has ever had it."""
         return self._code_of.get(value, -1)
 
     def where(self, predicate: Callable[[V], bool], rows: slice | Rows) -> Bool:
-        """Which of the rows have a value that satisfies the predicate: asked once per distinct value, not per row."""
+        """Return whether each row's value satisfies the predicate, which is called once per distinct value."""
         table = np.fromiter((predicate(value) for value in self.values), dtype=np.bool_, count=len(self.values))
         return table[self.codes[rows]]
 
-    def mapped(self, number: Callable[[V], int], rows: slice | Rows) -> Int64:
-        """What `number` makes of each row's value: asked once per distinct value, not per row."""
-        table = np.fromiter((number(value) for value in self.values), dtype=np.int64, count=len(self.values))
+    def map(self, function: Callable[[V], int], rows: slice | Rows) -> Int64:
+        """Apply a function to each row's value. It is called once per distinct value."""
+        table = np.fromiter((function(value) for value in self.values), dtype=np.int64, count=len(self.values))
         return table[self.codes[rows]]
 
-    def among(self, values: Iterable[V], rows: slice | Rows) -> Bool:
-        """Which of the rows have one of these values."""
+    def isin(self, values: Iterable[V], rows: slice | Rows) -> Bool:
+        """Return whether each row's value is one of `values`."""
         codes = self.codes[rows]
         found = np.zeros(len(codes), dtype=np.bool_)
         for code in {self.code(value) for value in values}:

@@ -1,4 +1,4 @@
-"""Topology domains: the nodes that share the value of a label, and pods counted by them."""
+"""Topology domains: sets of nodes with the same value of a label, and pod counts by domain."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from bayplan.cluster.tally import Tally
 
 @dataclass(frozen=True, slots=True)
 class Domains:
-    """The domains of one topology key.
+    """The domains of one topology key. Arrays of sums by domain have shape (count,) and are indexed by code.
 
-    `codes`: the domain of every row of the node table; 0 for a row without the label, which rows that are not live
-    are. The array never changes. What is summed by domain is indexed by code.
+    Attributes:
+        key: the topology key. codes: intp, shape (table.size,); the domain of each row of the node table. 0 if the node
+        lacks the label, or the
+            row is not live. The array is never modified.
+        count: the number of codes, including 0. empty: the code of the empty value; -1 if no node has ever had it.
     """
 
     key: str
     codes: Rows
     count: int
-    """How many codes there are, 0 included."""
     empty: int
-    """The code of the empty value; -1 where no node has ever had it."""
 
     @classmethod
     def of(cls, key: str, nodes: Nodes) -> Domains:
-        """The domains of a key over the whole node table."""
+        """Return the domains of a key over the whole node table."""
         table = nodes.table
         column = table.labels(key)
         return cls(key, column.frozen(table.size), len(column.values), column.code(""))
 
     def at(self, nodes: Nodes) -> Rows:
-        """The domain of each of the selected nodes."""
+        """Return the domain of each selected node: intp, shape (len(nodes),)."""
         return self.codes[nodes.rows]
 
     def sum(self, tally: Tally) -> Int64:
-        """The sum over the rows of each domain; 0 for rows without the label."""
+        """Sum a tally by domain: int64, shape (count,). The sum of code 0 is 0."""
         sums = tally.sum_by(self.codes, self.count)
         sums[0] = 0
         return sums

@@ -1,4 +1,4 @@
-"""Node selectors as columns: which of the nodes a selector matches, by comparing codes of label values."""
+"""Matches node selectors against all nodes at once. Functions return a bool array of shape (len(nodes),)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bayplan.cluster.nodes import Nodes
 
 
 def match_required(required: RequiredNodeAffinity, nodes: Nodes) -> Bool:
-    """Which nodes a pod with this requirement accepts. Bool, one a node."""
+    """Return which nodes match a pod's node selector and required node affinity."""
     matches = np.ones(len(nodes), dtype=np.bool_)
     if required.labels is not None:
         for requirement in required.labels.requirements:
@@ -22,7 +22,7 @@ def match_required(required: RequiredNodeAffinity, nodes: Nodes) -> Bool:
 
 
 def match_selector(selector: NodeSelector, nodes: Nodes) -> Bool:
-    """Which nodes match one of the terms. Bool, one a node."""
+    """Return which nodes match at least one term."""
     matches = np.zeros(len(nodes), dtype=np.bool_)
     for term in selector.terms:
         matches |= match_term(term, nodes)
@@ -30,9 +30,9 @@ def match_selector(selector: NodeSelector, nodes: Nodes) -> Bool:
 
 
 def match_topology(selector: NodeSelector, nodes: Nodes) -> Bool:
-    """Which nodes a volume can be had on: as `match_selector`, but nodes are looked at without their names.
+    """Return which nodes match the topology of a volume: as `match_selector`, but as if nodes had no names.
 
-    Mirrors CheckNodeAffinity (component-helpers' storage/volume/helpers.go). Bool, one a node.
+    Mirrors CheckNodeAffinity (component-helpers' storage/volume/helpers.go).
     """
     matches = np.zeros(len(nodes), dtype=np.bool_)
     for term in selector.terms:
@@ -42,7 +42,7 @@ def match_topology(selector: NodeSelector, nodes: Nodes) -> Bool:
 
 
 def match_labels(selector: LabelSelector, nodes: Nodes) -> Bool:
-    """Which nodes have the labels that are asked for. Bool, one a node."""
+    """Return which nodes match a label selector."""
     matches = np.ones(len(nodes), dtype=np.bool_)
     for requirement in selector.requirements:
         matches &= match_requirement(requirement, nodes)
@@ -50,7 +50,7 @@ def match_labels(selector: LabelSelector, nodes: Nodes) -> Bool:
 
 
 def match_term(term: NodeTerm, nodes: Nodes) -> Bool:
-    """Which nodes meet everything that a term asks. Bool, one a node."""
+    """Return which nodes match all requirements of a term. A term with errors matches none."""
     if term.errors:
         return np.zeros(len(nodes), dtype=np.bool_)
     matches = match_labels(term.labels, nodes)
@@ -60,7 +60,7 @@ def match_term(term: NodeTerm, nodes: Nodes) -> Bool:
 
 
 def match_requirement(requirement: Requirement, nodes: Nodes) -> Bool:
-    """Which nodes meet one requirement. Bool, one a node."""
+    """Return which nodes match one requirement."""
     key, operator = requirement.key, requirement.operator
     if operator in {"in", "=", "=="}:
         return nodes.label_in(key, requirement.values)

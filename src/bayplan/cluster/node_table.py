@@ -1,7 +1,6 @@
-"""The nodes as columns, and what the pods on them take.
+"""The node table: nodes as rows, with one array per property, and the resources that the pods on them use.
 
-Mirrors framework.NodeInfo (pkg/scheduler/framework/types.go) turned by ninety degrees: one array per property, one
-row per node.
+Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by column instead of by node.
 """
 
 from __future__ import annotations
@@ -21,12 +20,16 @@ from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGro
 from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
-"""Above every priority that a pod can have."""
+"""Higher than every pod priority."""
 
 
 @dataclass(slots=True)
 class ImageColumn:
-    """Where one image is. `present`: bool, shape (capacity,). `size` in bytes, as the first node to have it said."""
+    """The nodes that have an image.
+
+    `size`: in bytes, as reported by the first node that had it. `present`: bool, shape (capacity,). `nodes`: the number
+    of nodes that have it.
+    """
 
     size: int
     present: Bool
@@ -34,10 +37,10 @@ class ImageColumn:
 
 
 class NodeTable:
-    """One row a node; rows are recycled.
+    """A table with one row per node. Rows of deleted nodes are reused.
 
-    A row is `live` while its node exists. Pods may stand on a row that is not live: they were seen before their node,
-    or outlast it. All arrays are as long as the capacity; rows from `size` on have never been used.
+    A row is live while its node exists. A row that is not live may have pods, if they were observed before their node
+    or after its deletion. The last axis of all arrays has length `capacity`; rows from `size` on have never been used.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -45,38 +48,40 @@ class NodeTable:
         self.size = 0
         self.live_count = 0
         self.version = 0
-        """Grows with every change of any row."""
+        """Increases with every change of a row."""
         self.nodes_version = 0
-        """`version` at the last change of a node's own object: labels, taints, allocatable, images."""
+        """`version` at the last change of a node object."""
         self.row_of: dict[str, int] = {}
         self.names: list[str] = []
         self.nodes: list[Node | None] = []
         self.pods: list[dict[str, PodInfo]] = []
-        """By row: the pods on the node, by uid."""
+        """By row: the pods on the node, by UID."""
+        self.row_of_pod: dict[str, int] = {}
+        """By UID: the row of a pod."""
         self.raw: dict[str, bytes] = {}
-        """The JSON of nodes by name, where it is wanted beside the decoded objects."""
+        """The JSON of nodes by name, for callers that keep it."""
         self.live: Bool = np.zeros(capacity, dtype=np.bool_)
         self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
         """`version` at the last change of the row."""
         self.resources: dict[str, int] = {requests.CPU: 0, requests.MEMORY: 1, requests.EPHEMERAL_STORAGE: 2}
-        """Resource name to its index in the first axis of `allocatable` and `requested`."""
+        """Maps resource names to indexes of the first axis of `allocatable` and `requested`."""
         self.allocatable: Int64 = np.zeros((3, capacity), dtype=np.int64)
-        """Shape (resources, capacity): cpu in thousandths, all others in whole units."""
+        """Shape (resources, capacity); cpu in millicores, other resources in their base units."""
         self.requested: Int64 = np.zeros((3, capacity), dtype=np.int64)
-        """What the row's pods request; shape and units as `allocatable`."""
+        """The sum of the pods' requests; shape and units as for `allocatable`."""
         self.nonzero_requested: Int64 = np.zeros((2, capacity), dtype=np.int64)
-        """cpu and memory as scoring counts them (defaults for containers that request none)."""
+        """cpu and memory, with scoring's defaults for containers without requests; units as for `allocatable`."""
         self.pod_count: Int64 = np.zeros(capacity, dtype=np.int64)
         self.allowed_pods: Int64 = np.zeros(capacity, dtype=np.int64)
         self.lowest_priority: Int64 = np.full(capacity, NO_PRIORITY, dtype=np.int64)
-        """The lowest priority of the row's pods; NO_PRIORITY where there are none."""
+        """The lowest priority of the row's pods; NO_PRIORITY if it has none."""
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)
         self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn(capacity, ())
         self.ports: dict[tuple[str, int], dict[str, Int32]] = {}
-        """By (protocol, port), then by host address: how many pods of the row take it, shape (capacity,)."""
+        """By (protocol, port), then by host IP: the number of pods that use it, shape (capacity,)."""
         self.images: dict[str, ImageColumn] = {}
         self.images_version = 0
-        """Grows whenever it changes which node has which image, or how many nodes there are."""
+        """Increases when the images of a node, or the number of nodes, change."""
         self.terms = ExistingTerms(capacity)
         """The affinity terms of the pods that are on nodes."""
         self.volumes = VolumesInUse()
@@ -84,14 +89,17 @@ class NodeTable:
         self._labels: dict[str, CodedColumn[str | None]] = {}
         self._free: list[int] = []
         self._changes: list[int] = []
-        """The rows of the latest changes, one a version, up to `version`."""
+        """The changed rows of the latest versions, one per version, up to `version`."""
         self._ranges: dict[str, tuple[int, int]] = {}
         self._ranges_version = 0
 
     # Nodes
 
     def set_node(self, node: Node, raw: bytes | None = None) -> int:
-        """Add a node, or take over its new version. Returns its row. Raises InvalidQuantity and changes nothing."""
+        """Add or update a node, and return its row.
+
+        `raw`: the node's JSON, if it is to be kept. Raises InvalidQuantity, and leaves the table unchanged.
+        """
         metadata = node.metadata
         assert metadata is not None
         assert metadata.name is not None
@@ -122,7 +130,7 @@ class NodeTable:
         return row
 
     def remove_node(self, name: str) -> None:
-        """Drop a node; its pods stay on the row until they are removed themselves. Unknown names are ignored."""
+        """Remove a node. Its pods stay on the row until they are removed. Unknown names are ignored."""
         row = self.row_of.get(name)
         if row is None or (node := self.nodes[row]) is None:
             return
@@ -145,29 +153,36 @@ class NodeTable:
     # Pods
 
     def add_pod(self, pod: PodInfo) -> None:
-        """Put a pod on the row of its `node_name`, which need not be live."""
+        """Add a pod to the row of its `node_name`. The row need not be live."""
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
+        self.row_of_pod[pod.uid] = row
         self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
         self._account(row, pod, 1)
 
-    def remove_pod(self, pod: PodInfo) -> None:
-        """Take a pod off its row. `pod` must be the value that was added, so that the sums return to what they were."""
-        row = self.row_of[pod.node_name]
-        del self.pods[row][pod.uid]
+    def pod(self, uid: str) -> PodInfo | None:
+        """Return the pod with this UID; None if it is on no row."""
+        row = self.row_of_pod.get(uid)
+        return None if row is None else self.pods[row][uid]
+
+    def remove_pod(self, uid: str) -> PodInfo:
+        """Remove a pod from its row, and return it. Raises KeyError."""
+        row = self.row_of_pod.pop(uid)
+        pod = self.pods[row].pop(uid)
         if pod.priority == self.lowest_priority[row]:
             self.lowest_priority[row] = min((other.priority for other in self.pods[row].values()), default=NO_PRIORITY)
         self._account(row, pod, -1)
         self._release_row(row)
+        return pod
 
-    def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
-        """Swap a pod for a newer value of itself on the same row where nothing that the columns hold differs."""
-        row = self.row_of[old.node_name]
+    def replace_pod(self, new: PodInfo) -> None:
+        """Replace a pod by a newer version on the same row. The caller ensures that no column depends on the change."""
+        row = self.row_of_pod[new.uid]
         self.pods[row][new.uid] = new
         self.volumes.replace(row, new)
 
     def changed_since(self, version: int) -> Rows | None:
-        """The rows that have changed since a version, in order; None where that is too long ago to tell."""
+        """Return the rows that have changed since a version, sorted; None if the version is too old to know."""
         number = self.version - version
         if number > len(self._changes):
             return None
@@ -176,7 +191,7 @@ class NodeTable:
     # Columns built at first use
 
     def labels(self, key: str) -> CodedColumn[str | None]:
-        """The values of a label key, None where a node lacks it; kept up to date from the first call on."""
+        """Return the column of a label, None for nodes without it. Created at the first call, then kept up to date."""
         column = self._labels.get(key)
         if column is None:
             column = self._labels[key] = CodedColumn(self.capacity, None)
@@ -186,7 +201,7 @@ class NodeTable:
         return column
 
     def resource(self, name: str) -> int:
-        """The index of a resource, given one at first use."""
+        """Return the index of a resource, which is assigned at the first call."""
         index = self.resources.get(name)
         if index is None:
             index = self.resources[name] = len(self.resources)
@@ -196,7 +211,7 @@ class NodeTable:
         return index
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
-        """The least and the greatest that a row has of a resource; rows that are not live have nothing."""
+        """Return the minimum and the maximum of `allocatable` over all rows. Rows that are not live count as 0."""
         if self._ranges_version != self.nodes_version:
             self._ranges.clear()
             self._ranges_version = self.nodes_version
@@ -209,11 +224,11 @@ class NodeTable:
         return found
 
     def group(self, key: GroupKey) -> SelectorGroup:
-        """How many pods of each row match selectors; kept up to date from the first call on."""
+        """Return the counts of the pods that match a key. Created at the first call, then kept up to date."""
         return self._groups.group(key, self.pods)
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
-        """Which rows already use a host port that `wanted` would clash with; None for no row. Length: capacity."""
+        """Return the rows with a host port that conflicts with `wanted`: bool, shape (capacity,); None for no row."""
         column = self.ports.get((wanted.protocol, wanted.port))
         if column is None:
             return None
@@ -228,7 +243,7 @@ class NodeTable:
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
         for name, amount in pod.requested.items():
-            index = self.resource(name)  # which may replace the arrays
+            index = self.resource(name)  # may replace the arrays
             self.requested[index, row] += sign * amount
         self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
         self.nonzero_requested[1, row] += sign * pod.nonzero_memory
@@ -246,7 +261,7 @@ class NodeTable:
     def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:
         self.allocatable[:, row] = 0
         for name, amount in requests.counted(amounts).items():
-            index = self.resource(name)  # which may replace the arrays
+            index = self.resource(name)  # may replace the arrays
             self.allocatable[index, row] = amount
         self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
 

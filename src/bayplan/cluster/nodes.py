@@ -1,7 +1,7 @@
-"""What plugins are given of the nodes: a selection of rows as arrays, or one node at a time.
+"""The view of the nodes that plugins get: a selection of rows as arrays, or one node at a time.
 
-A selection may carry a what-if: pods added to or taken from single rows in thought, as nominated pods and preemption
-need. Plugins read it alike, so that the same code decides what is and what would be.
+A selection may carry a what-if: pods that are added to or removed from single nodes, for nominated pods and preemption.
+Plugins read actual and hypothetical nodes in the same way.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
 
 Count = Callable[[Collection[PodInfo]], int]
-"""How many of some pods count for something; of several pods it is the sum of what it is of each."""
+"""Counts some of the given pods. The count of several pods is the sum of the counts of each."""
 
 
 class PodChanges:
-    """The what-if of one row: pods that are thought to be there, and those thought to be gone, as keys in order.
+    """The what-if of one row.
 
-    `requested` is what the row's pods request more than they do, by resource. It follows the pods that come back and
-    go, and so does every count that was asked for.
+    Attributes:
+        added: pods that are hypothetically on the row.
+        removed: pods of the row that are hypothetically gone, as the keys of a dict, in order.
+        requested: by resource, the difference to what the row's pods request; may be negative. Updated by `restore` and
+            `remove`.
     """
 
     __slots__ = ("_counts", "added", "removed", "requested")
@@ -35,50 +38,45 @@ class PodChanges:
     def __init__(self, added: Iterable[PodInfo] = (), removed: Iterable[PodInfo] = ()) -> None:
         self.added = tuple(added)
         self.removed: dict[PodInfo, None] = dict.fromkeys(removed)
+        self.requested: dict[str, int] = {}
         self._counts: dict[Count, int] = {}
-        requested: dict[str, int] = {}
-        for pod in self.removed:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) - amount
-        for pod in self.added:
-            for resource, amount in pod.requested.items():
-                requested[resource] = requested.get(resource, 0) + amount
-        self.requested = requested
+        for pod, sign in self.signed():
+            self._account(pod, sign)
 
     def counted(self, count: Count) -> int:
-        """How many more of the row's pods count than do. What counts, is known by the identity of the function."""
-        more = self._counts.get(count)
-        if more is None:
-            more = self._counts[count] = count(self.added) - count(self.removed)
-        return more
+        """Return the difference that the what-if makes to a count of the row's pods. Cached by the function."""
+        difference = self._counts.get(count)
+        if difference is None:
+            difference = self._counts[count] = count(self.added) - count(self.removed)
+        return difference
 
-    def bring_back(self, pod: PodInfo) -> None:
-        """Let a pod that was thought to be gone be there."""
+    def restore(self, pod: PodInfo) -> None:
+        """Undo the removal of a pod."""
         del self.removed[pod]
-        self._follow(pod, 1)
+        self._account(pod, 1)
 
-    def take_away(self, pod: PodInfo) -> None:
-        """Let one of the row's pods be gone."""
+    def remove(self, pod: PodInfo) -> None:
+        """Remove one of the row's pods."""
         self.removed[pod] = None
-        self._follow(pod, -1)
+        self._account(pod, -1)
 
-    def _follow(self, pod: PodInfo, sign: int) -> None:
+    def _account(self, pod: PodInfo, sign: int) -> None:
         for resource, amount in pod.requested.items():
             self.requested[resource] = self.requested.get(resource, 0) + sign * amount
         for count in self._counts:
             self._counts[count] += sign * count((pod,))
 
     def signed(self) -> Iterator[tuple[PodInfo, int]]:
-        """Every changed pod with -1 or +1."""
+        """Yield the changed pods: removed ones with -1, added ones with 1."""
         yield from ((pod, -1) for pod in self.removed)
         yield from ((pod, 1) for pod in self.added)
 
 
 class Nodes:
-    """Rows of the node table, in the order of `rows`. All arrays are as long as the selection, and read-only by habit.
+    """A selection of rows of the node table, with one position per row.
 
-    `changes` maps positions in the selection to their what-ifs. Rows that are not live may be among them, and what is
-    said of those is ignored.
+    All arrays have shape (len(self),). Callers must not modify them. Rows that are not live may be included; verdicts
+    and scores of such rows are ignored. `changes` maps positions to what-ifs, which the columns take into account.
     """
 
     __slots__ = ("changes", "rows", "table")
@@ -94,14 +92,14 @@ class Nodes:
         return self.table.size if isinstance(self.rows, slice) else len(self.rows)
 
     def at(self, positions: Rows) -> Nodes:
-        """The part of the selection at the given positions, what-ifs kept."""
+        """Return the selection of the rows at the given positions, with their what-ifs."""
         changes = {}
         if self.changes:
             changes = {new: self.changes[old] for new, old in enumerate(positions.tolist()) if old in self.changes}
         return Nodes(self.table, positions if isinstance(self.rows, slice) else self.rows[positions], changes)
 
     def changed(self, changes: Mapping[int, PodChanges]) -> Nodes:
-        """The same rows under a what-if."""
+        """Return the same rows with other what-ifs."""
         return Nodes(self.table, self.rows, changes)
 
     # Columns
@@ -113,14 +111,14 @@ class Nodes:
 
     @property
     def pod_count(self) -> Int64:
-        """Pods on the node."""
+        """The number of pods on the node: int64."""
         return self._adjusted(
             self.table.pod_count[self.rows], lambda changes: len(changes.added) - len(changes.removed)
         )
 
     @property
     def allowed_pods(self) -> Int64:
-        """How many pods the node takes."""
+        """The maximum number of pods of the node: int64."""
         return self.table.allowed_pods[self.rows]
 
     @property
@@ -129,22 +127,22 @@ class Nodes:
         return self.table.unschedulable[self.rows]
 
     def allocatable(self, resource: str) -> Int64:
-        """What the node has for pods: cpu in thousandths, all others in whole units; 0 where it has none."""
+        """Return the node's allocatable amount: int64, in millicores of cpu or the base units of other resources."""
         index = self.table.resources.get(resource)
         return self._zeros() if index is None else self.table.allocatable[index][self.rows]
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
-        """The least and the greatest that any node has of a resource, at least: 0 if a row was ever left unused."""
+        """Return bounds for `allocatable`: the minimum and the maximum over all rows of the table, even unused ones."""
         return self.table.allocatable_range(resource)
 
     def requested(self, resource: str) -> Int64:
-        """What the node's pods request, in units as `allocatable`."""
+        """Return the sum of the requests of the node's pods, in the units of `allocatable`."""
         index = self.table.resources.get(resource)
         column = self._zeros() if index is None else self.table.requested[index][self.rows]
         return self._adjusted(column, lambda changes: changes.requested.get(resource, 0))
 
     def nonzero_requested(self, resource: str) -> Int64:
-        """What scoring takes the node's pods to request: as `requested`, but with defaults for cpu and memory."""
+        """Return the requests that scoring uses: as `requested`, with defaults for containers without requests."""
         if resource == requests.CPU:
             column = self.table.nonzero_requested[0][self.rows]
             return self._adjusted(column, lambda changes: sum(sign * pod.nonzero_cpu for pod, sign in changes.signed()))
@@ -156,37 +154,40 @@ class Nodes:
         return self.requested(resource)
 
     def counted(self, count: Count) -> Int64:
-        """How many more of the node's pods count under its what-if than do."""
+        """Return the difference that the node's what-if makes to a count of its pods: int64."""
         return self._adjusted(self._zeros(), lambda changes: changes.counted(count))
 
     def label_where(self, key: str, predicate: Callable[[str | None], bool]) -> Bool:
-        """Whether the node's value of a label (None where it has none) satisfies the predicate."""
+        """Return whether the node's value of a label, or None without the label, satisfies the predicate.
+
+        The predicate is called once per distinct value.
+        """
         return self.table.labels(key).where(predicate, self.rows)
 
     def label_in(self, key: str, values: Iterable[str]) -> Bool:
-        """Whether the node has a label with one of these values."""
-        return self.table.labels(key).among(values, self.rows)
+        """Return whether the node has the label with one of these values."""
+        return self.table.labels(key).isin(values, self.rows)
 
     def has_label(self, key: str) -> Bool:
-        """Whether the node has a label."""
+        """Return whether the node has the label."""
         present: Bool = self.table.labels(key).codes[self.rows] != 0
         return present
 
     def taints_where(self, predicate: Callable[[tuple[Taint, ...]], bool]) -> Bool:
-        """Whether the node's taints satisfy the predicate, which is asked once per distinct set of taints."""
+        """Return whether the node's taints satisfy the predicate, which is called once per distinct list of taints."""
         return self.table.taints.where(predicate, self.rows)
 
     def taints_counted(self, count: Callable[[tuple[Taint, ...]], int]) -> Int64:
-        """A number for the node's taints, which is asked for once per distinct set of taints."""
-        return self.table.taints.mapped(count, self.rows)
+        """Return a number for the node's taints: int64. `count` is called once per distinct list of taints."""
+        return self.table.taints.map(count, self.rows)
 
     @property
     def tainted(self) -> bool:
-        """Whether any node may have taints: False spares looking."""
+        """Whether any node may have taints."""
         return len(self.table.taints.values) > 1
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
-        """Whether a host port clashes with one in use; None for nowhere."""
+        """Return whether a host port conflicts with one that the node's pods use; None if it does on no node."""
         column = self.table.port_conflicts(wanted)
         conflicts = None if column is None else column[self.rows]
         if not self.changes:
@@ -198,23 +199,18 @@ class Nodes:
                 conflicts[position] = any(clash(wanted, port) for port in taken)
         return conflicts
 
-    def has_image(self, image: str) -> Bool | None:
-        """Whether the node has an image; None for nowhere."""
-        column = self.table.images.get(image)
-        return None if column is None else column.present[self.rows]
-
     # One node
 
     def name(self, position: int) -> str:
-        """The node's name."""
+        """Return the name of the node at a position."""
         return self.table.names[self.row(position)]
 
     def row(self, position: int) -> int:
-        """The row of the table behind a position."""
+        """Return the row of the table at a position."""
         return position if isinstance(self.rows, slice) else int(self.rows[position])
 
     def position(self, name: str) -> int | None:
-        """Where a node is in the selection; None where it is not, or is not live."""
+        """Return the position of a node; None if it is not live, or not in the selection."""
         row = self.table.row_of.get(name)
         if row is None or not self.table.live[row]:
             return None
@@ -224,16 +220,19 @@ class Nodes:
         return int(found[0]) if len(found) else None
 
     def pods(self, position: int) -> list[PodInfo]:
-        """The pods on a node, what-ifs applied."""
+        """Return the pods of the node at a position."""
         pods = self.table.pods[self.row(position)]
         changes = self.changes.get(position)
         if changes is None:
             return list(pods.values())
-        gone = {pod.uid for pod in changes.removed}
-        return [pod for pod in pods.values() if pod.uid not in gone] + list(changes.added)
+        removed = {pod.uid for pod in changes.removed}
+        return [pod for pod in pods.values() if pod.uid not in removed] + list(changes.added)
 
     def pods_with_volumes(self) -> Iterator[tuple[int, Sequence[PodInfo]]]:
-        """The positions at which pods have volumes that decisions depend on, and these pods, what-ifs applied."""
+        """Yield the positions of nodes whose pods have volumes that affect scheduling, with these pods.
+
+        A position with a what-if is always yielded.
+        """
         on_rows = self.table.volumes.pods
         if isinstance(self.rows, slice):
             positions = set(on_rows)
@@ -245,31 +244,30 @@ class Nodes:
             if changes is None:
                 yield position, tuple(pods.values())
             else:
-                gone = {pod.uid for pod in changes.removed}
-                there = [pod for uid, pod in pods.items() if uid not in gone]
-                yield position, (*there, *(pod for pod in changes.added if pod.volumes))
+                removed = {pod.uid for pod in changes.removed}
+                kept = [pod for uid, pod in pods.items() if uid not in removed]
+                yield position, (*kept, *(pod for pod in changes.added if pod.volumes))
 
     def info(self, position: int) -> NodeInfo:
-        """A node as the per-node form of a plugin sees it."""
+        """Return the node at a position, for the per-node form of a plugin."""
         return NodeInfo(self, position)
 
     def _zeros(self) -> Int64:
         return np.zeros(len(self), dtype=np.int64)
 
-    def _adjusted(self, column: Int64, more: Callable[[PodChanges], int]) -> Int64:
+    def _adjusted(self, column: Int64, difference: Callable[[PodChanges], int]) -> Int64:
         if not self.changes:
             return column
         column, count = column.copy(), len(self.changes)
         positions = np.fromiter(self.changes, dtype=np.intp, count=count)
-        column[positions] += np.fromiter(map(more, self.changes.values()), dtype=np.int64, count=count)
+        column[positions] += np.fromiter(map(difference, self.changes.values()), dtype=np.int64, count=count)
         return column
 
 
 class NodeInfo:
-    """One node with its pods: what a per-node plugin method is called with.
+    """One node with its pods, as passed to `filter` and `score`. It takes what-ifs into account, and is read-only.
 
-    `labels`, `spec`, `status` and `metadata` are the node's own; `allocatable` and `requested` are in thousandths of a
-    cpu and whole units of everything else.
+    Amounts are in millicores of cpu, and in base units of other resources.
     """
 
     __slots__ = ("_nodes", "_position", "_row", "name")
@@ -282,14 +280,14 @@ class NodeInfo:
 
     @property
     def object(self) -> Node:
-        """The node itself."""
+        """The node object."""
         node = self._nodes.table.nodes[self._row]
         assert node is not None
         return node
 
     @property
     def raw(self) -> bytes:
-        """The node as JSON, as `api.objects.bare` has it: all that the server sent, where that was kept."""
+        """The node as JSON, as received from the server if that was kept; see `api.objects.bare`."""
         return self._nodes.table.raw.get(self.name) or bare(encode(self.object))
 
     @property
@@ -321,17 +319,17 @@ class NodeInfo:
 
     @property
     def pods(self) -> Sequence[PodInfo]:
-        """The pods that are on the node, assumed ones included."""
+        """The pods on the node, assumed pods included."""
         return self._nodes.pods(self._position)
 
     @property
     def allocatable(self) -> Mapping[str, int]:
-        """What the node has for pods, by resource."""
+        """The allocatable amounts, by resource."""
         return {name: self.allocatable_of(name) for name in self._nodes.table.resources}
 
     @property
     def requested(self) -> Mapping[str, int]:
-        """What its pods request, by resource."""
+        """The sums of the pods' requests, by resource."""
         total = dict.fromkeys(self._nodes.table.resources, 0)
         for pod in self.pods:
             for name, amount in pod.requested.items():
@@ -340,24 +338,24 @@ class NodeInfo:
 
     @property
     def allowed_pods(self) -> int:
-        """How many pods the node takes."""
+        """The maximum number of pods."""
         return self._nodes.table.allowed_pods.item(self._row)
 
     @property
     def pod_count(self) -> int:
-        """Pods on the node."""
+        """The number of pods on the node."""
         count = self._nodes.table.pod_count.item(self._row)
         changes = self._nodes.changes.get(self._position)
         return count if changes is None else count + len(changes.added) - len(changes.removed)
 
     def allocatable_of(self, resource: str) -> int:
-        """What the node has of one resource."""
+        """Return the allocatable amount of one resource; 0 if the node has none."""
         table = self._nodes.table
         index = table.resources.get(resource)
         return 0 if index is None else table.allocatable.item(index, self._row)
 
     def requested_of(self, resource: str) -> int:
-        """What its pods request of one resource."""
+        """Return the sum of the pods' requests for one resource."""
         table = self._nodes.table
         index = table.resources.get(resource)
         requested = 0 if index is None else table.requested.item(index, self._row)
@@ -365,7 +363,7 @@ class NodeInfo:
         return requested if changes is None else requested + changes.requested.get(resource, 0)
 
     def nonzero_requested_of(self, resource: str) -> int:
-        """What scoring takes its pods to request of one resource: with defaults for cpu and memory."""
+        """Return the requests that scoring uses, with defaults for pods that request no cpu or memory."""
         if resource not in {requests.CPU, requests.MEMORY}:
             return self.requested_of(resource)
         cpu = resource == requests.CPU
@@ -382,7 +380,7 @@ class NodeInfo:
 
 
 def clash(one: HostPort, other: HostPort) -> bool:
-    """Whether two host ports cannot be taken on one node."""
+    """Return whether two host ports conflict if they are used on the same node."""
     if (one.protocol, one.port) != (other.protocol, other.port):
         return False
     return one.ip == other.ip or ANY_IP in {one.ip, other.ip}

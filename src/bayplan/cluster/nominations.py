@@ -1,4 +1,4 @@
-"""Which pods are nominated to run where, as preemption leaves them while their victims go.
+"""Nominated pods: preemption keeps a node for them until their victims are gone.
 
 Mirrors pkg/scheduler/backend/queue/nominator.go.
 """
@@ -11,16 +11,16 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Nominations:
-    """Nominated pods by node. A pod is nominated to one node at most."""
+    """Nominated pods by node. A pod is nominated to at most one node."""
 
     def __init__(self) -> None:
         self.version = 0
-        """Grows with every change."""
+        """Increases with every change."""
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_of: dict[str, str] = {}
 
     def add(self, pod: PodInfo, node_name: str | None = None) -> None:
-        """Nominate a pod to a node, by default the one that its status names; moves it if it was elsewhere."""
+        """Nominate a pod to a node, by default that of its status. Replaces its earlier nomination."""
         self.remove(pod.uid)
         node_name = node_name or pod.nominated_node_name
         if node_name:
@@ -29,7 +29,7 @@ class Nominations:
             self.version += 1
 
     def remove(self, uid: str) -> None:
-        """Forget a pod's nomination, if it has one."""
+        """Remove a pod's nomination, if it has one."""
         node_name = self._node_of.pop(uid, None)
         if node_name is None:
             return
@@ -40,10 +40,10 @@ class Nominations:
         self.version += 1
 
     def update(self, old: PodInfo | None, new: PodInfo) -> None:
-        """Take over a pod's new version.
+        """Update a nominated pod.
 
-        A nomination that the server has not heard of yet survives an update that names no node: it was decided here
-        and is still being written. One that the server knew and that the update cleared is given up.
+        A nomination that the API server does not know yet survives an update without a node: it was made here and is
+        being written. A nomination that the API server knew and that the update cleared is removed.
         """
         node_name = new.nominated_node_name
         if not node_name and (old is None or not old.nominated_node_name):
@@ -56,7 +56,7 @@ class Nominations:
         return list(self._by_node.get(node_name, {}).values())
 
     def node_of(self, uid: str) -> str | None:
-        """Where a pod is nominated to run."""
+        """The node that a pod is nominated to."""
         return self._node_of.get(uid)
 
     @property

@@ -1,6 +1,6 @@
 """Stores of the other objects that plugins look up: services, claims, volumes, classes, device slices.
 
-Mirrors client-go's listers, and util/assumecache for what was decided but is not written yet.
+Mirrors client-go's listers, and util/assumecache for versions that are assumed and not written yet.
 """
 
 from __future__ import annotations
@@ -12,34 +12,34 @@ from typing import Any, TypeVar, cast
 from bayplan.api.kinds import Kind
 
 Listener = Callable[[Any, Any], None]
-"""Told what readers saw of an object before and see now, None where there was or is none."""
+"""Called with the object as readers saw it before, and see it now; None where there is none."""
 V = TypeVar("V")
 
 
 class ObjectStore(Mapping[str, Any]):
-    """The objects of one kind by `namespace/name` (or `name`), as far as they are known.
+    """The objects of one kind by `namespace/name` (or `name`).
 
-    An object may be assumed: a version that was decided here and is being written. It is what readers see until the
-    server tells of a newer version, or the assumption is given up.
+    An object may be assumed: a version that was decided here and is being written. Readers see it until the API server
+    reports a newer version, or `restore` is called.
     """
 
     def __init__(self) -> None:
         self.version = 0
-        """Grows with every change."""
+        """Increases with every change."""
         self._known: dict[str, Any] = {}
         self._assumed: dict[str, Any] = {}
         self._listeners: list[Listener] = []
         self._views: dict[Callable[[ObjectStore], Any], Any] = {}
 
     def listen(self, listener: Listener) -> None:
-        """Have a listener told of every object that is known, and of every change from now on: to keep an index."""
+        """Call a listener for every object, and for every change from now on, so that it can keep an index."""
         for obj in self.values():
             listener(None, obj)
         self._listeners.append(listener)
 
     @contextmanager
     def waking(self, wake: Callable[[], None]) -> Iterator[None]:
-        """Have `wake` called after every change, as long as the context lasts."""
+        """Call `wake` after every change while the context is open."""
 
         def listener(_before: Any, _now: Any) -> None:
             wake()
@@ -51,13 +51,13 @@ class ObjectStore(Mapping[str, Any]):
             self._listeners.remove(listener)
 
     def view(self, make: Callable[[ObjectStore], V]) -> V:
-        """What `make` makes of this store: the same at every call, for all who look up things in a way of their own."""
+        """Return `make(self)`, made at the first call and shared by all later ones: an index of the objects."""
         if make not in self._views:
             self._views[make] = make(self)
         return cast("V", self._views[make])
 
     def set(self, key: str, obj: Any) -> None:
-        """Take over what the server says."""
+        """Store an object as the API server reports it."""
         before = self.get(key)
         self._known[key] = obj
         assumed = self._assumed.get(key)
@@ -66,14 +66,14 @@ class ObjectStore(Mapping[str, Any]):
         self._changed(before, key)
 
     def remove(self, key: str) -> None:
-        """The object is gone."""
+        """Remove an object."""
         before = self.get(key)
         self._known.pop(key, None)
         self._assumed.pop(key, None)
         self._changed(before, key)
 
     def assume(self, key: str, obj: Any) -> None:
-        """Let readers see a version that is not written yet. Raises KeyError for an object that is not known."""
+        """Let readers see a version that is not written yet. Raises KeyError for an unknown object."""
         if key not in self._known:
             raise KeyError(key)
         before = self[key]
@@ -81,13 +81,13 @@ class ObjectStore(Mapping[str, Any]):
         self._changed(before, key)
 
     def restore(self, key: str) -> None:
-        """Give up an assumption."""
+        """Undo `assume`."""
         before = self._assumed.pop(key, None)
         if before is not None:
             self._changed(before, key)
 
     def known(self, key: str) -> Any | None:
-        """What the server said last, whatever is assumed; None where it knows no such object."""
+        """The object as the API server last reported it, whatever is assumed; None for an unknown one."""
         return self._known.get(key)
 
     def __getitem__(self, key: str) -> Any:
@@ -106,7 +106,7 @@ class ObjectStore(Mapping[str, Any]):
 
 
 class Objects:
-    """One store a kind, made at first use."""
+    """One store per kind, made at first use."""
 
     def __init__(self) -> None:
         self._stores: dict[Kind, ObjectStore] = {}
@@ -119,15 +119,15 @@ class Objects:
 
 
 def _is_newer(obj: Any, assumed: Any) -> bool:
-    """Whether what the server says puts an end to an assumption.
+    """Whether a reported version ends an assumption.
 
-    The version that the assumption was made of does not: servers repeat themselves.
+    The version that the assumption is based on does not: it may be reported again.
     """
     version = version_of(obj)
     return version == 0 or version > version_of(assumed)
 
 
 def version_of(obj: Any) -> int:
-    """A resource version as a number: etcd's are, and an object that came from no server is older than any."""
+    """The resource version as a number, as etcd has it; 0 for an object without one."""
     version = obj.metadata.resourceVersion if obj.metadata else None
     return int(version) if version and version.isdigit() else 0

@@ -1,4 +1,4 @@
-"""PodInfo: what decisions need of a pod, computed once, with the whole object behind it.
+"""PodInfo: a pod with the values that scheduling needs, computed once.
 
 Mirrors framework.PodInfo (pkg/scheduler/framework/types.go).
 """
@@ -18,16 +18,16 @@ from bayplan.api.objects import decode, encode
 from bayplan.api.tolerations import Tolerations
 
 DEFAULT_REQUESTS: Mapping[str, int] = {requests.CPU: 100 * 10**6, requests.MEMORY: 200 * 2**20 * 10**9}
-"""What scoring assumes of a container that requests no cpu or memory, in nano-units (100m, 200Mi)."""
+"""Scoring's defaults for containers that request no cpu or memory (100m, 200Mi), in nano-units."""
 
 _NO_LABELS: Mapping[str, str] = {}
 
 
-ANY_IP = "0.0.0.0"  # noqa: S104 - the API's word for every address of a node; nothing is bound to it here
+ANY_IP = "0.0.0.0"  # noqa: S104 - the API's value for all addresses of a node; nothing listens on it here
 
 
 class HostPort(NamedTuple):
-    """One port that a pod takes on its node."""
+    """A host port that a pod uses on its node."""
 
     ip: str
     protocol: str
@@ -35,19 +35,19 @@ class HostPort(NamedTuple):
 
 
 class PodInfo:
-    """A pod as the scheduler sees it. Values never change: a changed pod is a new PodInfo.
+    """An immutable version of a pod. An updated pod is a new PodInfo.
 
-    `requested` is what the pod takes of a node (resizes in flight counted), in thousandths of a cpu and whole units
-    of everything else; `nonzero_cpu` and `nonzero_memory` are the same with the scoring defaults for containers that
-    request none. `spec`, `status` and `metadata` give the whole object, which is decoded again when it was released.
-    Raises InvalidQuantity for a pod whose amounts cannot be read.
+    `requested`: what the pod requests from its node, resizes in progress included, in millicores of cpu and base units
+    of other resources. `nonzero_cpu` and `nonzero_memory`: the same, with scoring's defaults for containers without
+    requests. `spec`, `status` and `metadata` read the whole object, which is decoded again if it was released. Raises
+    InvalidQuantity for invalid resource quantities.
     """
 
     __slots__ = (
         "_object",
         "_raw",
         "_tolerations",
-        "_unplaced",
+        "_unassigned",
         "cache",
         "creation_timestamp",
         "deletion_timestamp",
@@ -76,8 +76,8 @@ class PodInfo:
             raise ValueError("a pod needs metadata and a spec")
         self._object: Pod | None = pod
         self._raw = raw
-        self._unplaced: bytes | None = None
-        """Of an assumed pod: its JSON from before it had a node."""
+        self._unassigned: bytes | None = None
+        """For an assumed pod: its JSON without the node."""
         self._tolerations: Tolerations | None = None
         self.namespace: str = metadata.namespace or "default"
         self.name: str = metadata.name or ""
@@ -95,16 +95,16 @@ class PodInfo:
         self.start_time: datetime | None = status.startTime if status else None
         self.host_ports: tuple[HostPort, ...] = _host_ports(spec)
         self.volumes: tuple[Volume, ...] = volumes.decisive(spec) if spec.volumes else ()
-        """The volumes that decisions may depend on: claims and disks, but no secrets or scratch space."""
+        """The volumes that scheduling may depend on: claims and disks, but no secrets or scratch space."""
         amounts = requests.pod_requests(pod, use_status=True)
         self.requested: dict[str, int] = requests.counted(amounts)
         self.nonzero_cpu, self.nonzero_memory = _nonzero(pod, amounts, self.requested)
         self.cache: dict[Hashable, Any] = {}
-        """What plugins computed of this pod, by a key of their own; gone with the pod."""
+        """Values that plugins derive from this pod alone, by keys of their own."""
 
     @classmethod
     def from_raw(cls, raw: bytes) -> PodInfo:
-        """A PodInfo of a pod as a server sent it; the bytes are kept. Raises UndecodableObject or InvalidQuantity."""
+        """Make a PodInfo from a pod's JSON, which is kept. Raises UndecodableObject or InvalidQuantity."""
         return cls(decode(Pod, raw), raw)
 
     @property
@@ -114,15 +114,15 @@ class PodInfo:
 
     @property
     def object(self) -> Pod:
-        """The whole pod."""
+        """The pod object."""
         return decode(Pod, self.raw) if self._object is None else self._object
 
     @property
     def raw(self) -> bytes:
-        """The pod as JSON: exactly what the server sent, where it came from a server, but for the node it is put on."""
+        """The pod as JSON. A pod from the API server has the JSON that was received, with the node it is assumed on."""
         if self._raw is not None:
             return self._raw
-        return encode(self.object) if self._unplaced is None else _placed(self._unplaced, self.node_name)
+        return encode(self.object) if self._unassigned is None else _with_node(self._unassigned, self.node_name)
 
     @property
     def metadata(self) -> ObjectMeta:
@@ -145,7 +145,7 @@ class PodInfo:
 
     @property
     def status(self) -> PodStatus:
-        """The pod's status; an empty one where it has none."""
+        """The pod's status; empty if it has none."""
         return self.object.status or PodStatus()
 
     @property
@@ -157,7 +157,7 @@ class PodInfo:
 
     @property
     def terminated(self) -> bool:
-        """Whether the pod is done (Succeeded or Failed) and takes nothing of its node any more."""
+        """Whether the pod has terminated (Succeeded or Failed), and uses no resources of its node any more."""
         return self.phase in {"Succeeded", "Failed"}
 
     @property
@@ -166,21 +166,21 @@ class PodInfo:
         return self.deletion_timestamp is not None
 
     def on_node(self, node_name: str) -> PodInfo:
-        """The same pod as if it were bound to a node, as it is assumed while its binding is under way.
+        """Return the pod as it is assumed on a node, as if it were bound to it.
 
-        Hardly anybody looks into it before its bound self arrives, so that it keeps no decoded object.
+        The decoded object is not kept, because it is rarely read before the bound pod arrives from the API server.
         """
         if node_name == self.node_name:
             return self
         assumed = PodInfo.__new__(PodInfo)
         for slot in PodInfo.__slots__:
             setattr(assumed, slot, getattr(self, slot))
-        assumed._object, assumed.node_name = None, node_name  # noqa: SLF001 - of its own class
-        assumed._raw, assumed._unplaced = None, self._unplaced or self.raw  # noqa: SLF001
+        assumed._object, assumed.node_name = None, node_name  # noqa: SLF001 - same class
+        assumed._raw, assumed._unassigned = None, self._unassigned or self.raw  # noqa: SLF001 - same class
         return assumed
 
     def release(self) -> None:
-        """Let go of the decoded object where its bytes are at hand: most bound pods are never looked into again."""
+        """Drop the decoded object if its JSON is kept. Most bound pods are never read again."""
         if self._raw is not None:
             self._object = None
 
@@ -188,8 +188,8 @@ class PodInfo:
         return f"PodInfo({self.key}{f' on {self.node_name}' if self.node_name else ''})"
 
 
-def _placed(raw: bytes, node_name: str) -> bytes:
-    """The JSON of a pod with another node name; fields that are not known here survive."""
+def _with_node(raw: bytes, node_name: str) -> bytes:
+    """Set the node name in a pod's JSON. Unknown fields are kept."""
     pod = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     spec = msgspec.json.decode(pod["spec"], type=dict[str, msgspec.Raw])
     spec["nodeName"] = msgspec.Raw(msgspec.json.encode(node_name))
@@ -211,10 +211,10 @@ def _sidecars(spec: PodSpec) -> list[Any]:
 
 
 def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) -> tuple[int, int]:
-    """What scoring takes the pod to request of cpu (thousandths) and memory (bytes)."""
+    """Return the requests that scoring uses: cpu in millicores, memory in bytes."""
     if requests.pod_level_requests(pod):
         missing = {name: nanos for name, nanos in DEFAULT_REQUESTS.items() if name not in amounts}
-    elif _every_container_states_both(pod):
+    elif _all_containers_request_both(pod):
         missing = {}
     else:
         missing = dict(DEFAULT_REQUESTS)
@@ -223,7 +223,7 @@ def _nonzero(pod: Pod, amounts: requests.Amounts, requested: Mapping[str, int]) 
     return requested.get(requests.CPU, 0), requested.get(requests.MEMORY, 0)
 
 
-def _every_container_states_both(pod: Pod) -> bool:
+def _all_containers_request_both(pod: Pod) -> bool:
     spec = pod.spec
     assert spec is not None
     return all(

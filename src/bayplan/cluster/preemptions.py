@@ -1,4 +1,4 @@
-"""Which pods wait for their victims to be evicted. Mirrors the books of framework/preemption/executor.go."""
+"""Running preemptions. Mirrors the state of framework/preemption/executor.go."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Preemptions:
-    """The preemptions that go on, by the uid of the pod that preempts. `pod_on_node` looks up a pod by its uid.
+    """The running preemptions by the uid of the preemptor. `pod_on_node` looks up a pod by uid.
 
-    A preemption is over as far as its pod is concerned once the last victim is on its way out, even before the server
-    has answered: otherwise the pod could sleep through the news that its victims are gone.
+    For its preemptor, a preemption ends once the last victim is terminating, even before the API server has replied to
+    the request: otherwise the preemptor could miss the deletion events of its victims.
     """
 
     def __init__(self, pod_on_node: Callable[[str], PodInfo | None]) -> None:
@@ -19,19 +19,19 @@ class Preemptions:
         self._last_victims: dict[str, str | None] = {}
 
     def begin(self, uid: str) -> None:
-        """The victims of a pod are going to be evicted."""
+        """Start the preemption of a pod."""
         self._last_victims[uid] = None
 
     def only_left(self, uid: str, victim_uid: str) -> None:
-        """All victims of a pod but one are evicted."""
+        """Record that all victims but one are evicted."""
         self._last_victims[uid] = victim_uid
 
     def end(self, uid: str) -> None:
-        """The victims are evicted, or it was given up."""
+        """End the preemption of a pod, successful or not."""
         self._last_victims.pop(uid, None)
 
     def going_on(self, uid: str) -> bool:
-        """Whether a pod has to wait because its victims are still being evicted."""
+        """Whether a pod must wait because its victims are being evicted."""
         if uid not in self._last_victims:
             return False
         last_victim = self._last_victims[uid]

@@ -1,6 +1,7 @@
-"""Selector groups: how many pods of each node a selector picks, kept up to date as pods come and go.
+"""Selector groups: the number of matching pods on each node, kept up to date for each selector in use.
 
-Spread constraints and affinity terms ask for few distinct selectors, again and again, and for their sums by domain.
+Spread constraints and affinity terms use few distinct selectors, and need their pod counts by node and by domain in
+every attempt.
 """
 
 from __future__ import annotations
@@ -15,33 +16,29 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.tally import Tally
 
 CAPACITY = 512
-"""Groups kept; the one that was not asked for longest goes first."""
+"""The number of groups kept; the least recently used one is evicted."""
 _MEMO_CAPACITY = 8192
 
 LabelsKey = tuple[str, tuple[tuple[str, str], ...]]
-"""(namespace, sorted labels): pods that agree in it are picked by the same selectors."""
+"""(namespace, sorted labels). Selectors do not distinguish pods with equal keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Pods of some namespaces (None: of all) whose labels a selector picks (None: picks nothing)."""
+    """Selects pods of some namespaces (None: all) whose labels match a selector (None matches nothing)."""
 
     namespaces: frozenset[str] | None
     selector: LabelSelector | None
 
     def matches(self, pod: PodInfo) -> bool:
-        """Whether a pod is picked."""
-        return self.picks(pod.namespace, pod.labels)
-
-    def picks(self, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether pods of a namespace with these labels are picked."""
-        if self.selector is None or (self.namespaces is not None and namespace not in self.namespaces):
+        """Return whether a pod is selected."""
+        if self.selector is None or (self.namespaces is not None and pod.namespace not in self.namespaces):
             return False
-        return self.selector.matches(labels)
+        return self.selector.matches(pod.labels)
 
 
 GroupKey = tuple[PodSelector, ...]
-"""Selectors that all have to pick a pod."""
+"""A pod matches the key if it matches all its selectors."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,13 +47,13 @@ class SelectorGroup:
 
     key: GroupKey
     counts: Tally
-    """All matching pods. Affinity looks at these."""
+    """All matching pods, for inter-pod affinity."""
     active: Tally
-    """Those that are not being deleted. Spreading looks at these."""
+    """The matching pods that are not being deleted, for topology spreading."""
 
 
 class SelectorGroups:
-    """The groups that were asked for, and which of them a pod belongs to."""
+    """The groups in use, and a cache of the groups that each set of labels belongs to."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -64,7 +61,7 @@ class SelectorGroups:
         self._memo: dict[LabelsKey, tuple[SelectorGroup, ...]] = {}
 
     def group(self, key: GroupKey, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> SelectorGroup:
-        """The group of a key; counted from `pods_by_row` when it is asked for the first time."""
+        """Return the group of a key. If it is not kept, its pods are counted in `pods_by_row`."""
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = SelectorGroup(key, Tally(self._capacity), Tally(self._capacity))
@@ -76,7 +73,7 @@ class SelectorGroups:
         return group
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """A pod came to a row (+1) or left it (-1)."""
+        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
         for group in self._groups_of(pod) if self._groups else ():
             _count(group, row, pod, sign)
 
@@ -93,41 +90,42 @@ class SelectorGroups:
         if groups is None:
             if len(self._memo) >= _MEMO_CAPACITY:
                 self._memo.clear()
-            groups = self._memo[key] = tuple(group for group in self._groups.values() if picks(group.key, pod))
+            groups = self._memo[key] = tuple(group for group in self._groups.values() if matches_all(group.key, pod))
         return groups
 
 
 def labels_key(pod: PodInfo) -> LabelsKey:
-    """What decides which selectors pick a pod."""
+    """Return the part of a pod that selectors depend on."""
     return pod.namespace, tuple(sorted(pod.labels.items()))
 
 
-def picks(key: GroupKey, pod: PodInfo) -> bool:
-    """Whether all selectors of a key pick a pod."""
+def matches_all(key: GroupKey, pod: PodInfo) -> bool:
+    """Return whether a pod matches all selectors of a key."""
     return all(selector.matches(pod) for selector in key)
 
 
-def counting(counts: Callable[[PodInfo], bool]) -> Callable[[Iterable[PodInfo]], int]:
-    """How many of some pods count, which has to depend on their namespaces and labels alone: pods that agree in these
-    are looked at once.
+def pod_counter(predicate: Callable[[PodInfo], bool]) -> Callable[[Iterable[PodInfo]], int]:
+    """Return a function that counts the pods which satisfy a predicate.
+
+    The predicate must depend only on a pod's namespace and labels. Its results are cached by these.
     """
     known: dict[LabelsKey, bool] = {}
 
     def count(pods: Iterable[PodInfo]) -> int:
-        found = 0
+        number = 0
         for pod in pods:
             key = labels_key(pod)
             if key not in known:
-                known[key] = counts(pod)
-            found += known[key]
-        return found
+                known[key] = predicate(pod)
+            number += known[key]
+        return number
 
     return count
 
 
 def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
-    """Count pods that were there before the group."""
-    count = counting(partial(picks, group.key))
+    """Count the pods that were added before the group."""
+    count = pod_counter(partial(matches_all, group.key))
     for row, pods in enumerate(pods_by_row):
         number = count(pods.values())
         if number:

@@ -1,11 +1,11 @@
-"""The cluster as far as the scheduler knows: what the server told, and what was decided since.
+"""The cluster as the scheduler knows it: what the API server reported, and what was assumed since.
 
 Mirrors pkg/scheduler/backend/cache/cache.go.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from lightkube.models.core_v1 import Node
@@ -20,11 +20,11 @@ from bayplan.cluster.preemptions import Preemptions
 
 
 class ClusterState:
-    """Nodes, the pods on them, nominations, preemptions that go on, and other objects.
+    """Nodes, the pods on them, nominations, running preemptions, and other objects.
 
     A pod on a node is in one of two states::
 
-                 assume                 add (its bound self arrives)
+                 assume                 add (the watch reports it bound)
         (none) --------->  assumed  ------------------------------->  added
            ^                  |                                      |    ^
            |     forget       |                                      |    | update
@@ -32,8 +32,8 @@ class ClusterState:
            |                            remove                       |
            +---------------------------------------------------------+
 
-    An assumed pod counts like an added one. It never expires: it is confirmed by the server, or forgotten by the
-    binding that is certain to have failed. What the server says wins: a pod that turns up on another node than it was
+    An assumed pod counts like an added one. It never expires: the API server confirms it, or it is forgotten once its
+    binding is certain to have failed. The API server is right: a pod that is reported on another node than it was
     assumed on is moved there.
     """
 
@@ -41,106 +41,101 @@ class ClusterState:
         self.table = NodeTable()
         self.nominations = Nominations()
         self.objects = Objects()
-        self.preemptions = Preemptions(self.pod)
-        self._pods: dict[str, PodInfo] = {}
+        self.preemptions = Preemptions(self.table.pod)
         self._assumed: set[str] = set()
-        self._thought_gone: dict[str, tuple[PodInfo, bool]] = {}
-        """The pods that are thought to be gone for now, and whether they are assumed."""
+        self._hypothetically_gone: dict[str, tuple[PodInfo, bool]] = {}
+        """Pods that a what-if removed, and whether they were assumed."""
 
     @property
     def nodes(self) -> Nodes:
         """All rows as they are now."""
         return Nodes(self.table)
 
-    # What the server tells
+    # Changes reported by the API server
 
     def set_node(self, node: Node, raw: bytes | None = None) -> None:
-        """A node was added or changed; `raw`: its JSON, if wanted. Raises InvalidQuantity and changes nothing."""
+        """Add or update a node. `raw`: its JSON, for extenders. Raises InvalidQuantity and changes nothing."""
         self.table.set_node(node, raw)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone. Its pods stay until the server says that they are gone too."""
+        """Remove a node. Its pods stay until the API server reports their deletion."""
         self.table.remove_node(name)
 
     def set_pod(self, pod: PodInfo) -> None:
-        """A pod with a node was added or changed; one that has terminated takes nothing any more and is dropped."""
+        """Add or update a pod that has a node; a terminated pod uses nothing and is removed."""
         if pod.terminated:
             self.remove_pod(pod.uid)
             return
-        old = self._pods.get(pod.uid)
+        old = self.table.pod(pod.uid)
         if old is not None and _takes_the_same(old, pod):
-            self.table.replace_pod(old, pod)
+            self.table.replace_pod(pod)
         else:
             if old is not None:
-                self.table.remove_pod(old)
+                self.table.remove_pod(pod.uid)
             self.table.add_pod(pod)
-        self._pods[pod.uid] = pod
         self._assumed.discard(pod.uid)
 
     def remove_pod(self, uid: str) -> None:
-        """A pod is gone. Unknown pods are ignored."""
-        self._thought_gone.pop(uid, None)
-        pod = self._pods.pop(uid, None)
-        if pod is not None:
-            self.table.remove_pod(pod)
+        """Remove a pod. Unknown pods are ignored."""
+        self._hypothetically_gone.pop(uid, None)
+        if uid in self.table.row_of_pod:
+            self.table.remove_pod(uid)
             self._assumed.discard(uid)
 
-    # What was decided here
+    # Assumptions
 
     def assume(self, pod: PodInfo, node_name: str) -> PodInfo:
-        """Count a pod on a node from now on. Returns the pod as it will be there.
+        """Count a pod on a node from now on. Returns the pod with its node.
 
-        Raises ValueError for a pod that is on a node already: it would be counted twice.
+        Raises ValueError for a pod that is on a node already: it would count twice.
         """
-        if pod.uid in self._pods:
-            raise ValueError(f"{pod.key} is on node {self._pods[pod.uid].node_name} already")
+        known = self.table.pod(pod.uid)
+        if known is not None:
+            raise ValueError(f"{pod.key} is on node {known.node_name} already")
         assumed = pod.on_node(node_name)
         self.table.add_pod(assumed)
-        self._pods[pod.uid] = assumed
         self._assumed.add(pod.uid)
         return assumed
 
     def forget(self, uid: str) -> None:
-        """Undo `assume`. A pod that the server has confirmed meanwhile stays."""
-        if uid in self._assumed or self._thought_gone.get(uid, (None, False))[1]:
+        """Undo `assume`. A pod that the API server has confirmed since stays."""
+        if uid in self._assumed or self._hypothetically_gone.get(uid, (None, False))[1]:
             self.remove_pod(uid)
 
-    # What is thought through
+    # What-ifs
 
     @contextmanager
-    def in_thought(self) -> Iterator[Thought]:
-        """Change the state to see what would be; in the end it is as before, but for what happened meanwhile.
+    def what_if(self) -> Iterator[StateWhatIf]:
+        """Change the state for a while; on exit, the changes are undone.
 
-        Within a thought there may be another one, which ends first. What the server tells has to wait until they are
-        over; a pod that is forgotten meanwhile stays forgotten.
+        What-ifs may be nested. Watch events must wait until they end; a pod that is forgotten inside stays forgotten.
         """
-        thought = Thought(self, self._thought_gone)
+        what_if = StateWhatIf(self, self._hypothetically_gone)
         try:
-            yield thought
+            yield what_if
         finally:
-            for uid, nominated in reversed(thought.placed.items()):
+            for uid, nominated in reversed(what_if.placed.items()):
                 self.forget(uid)
                 if nominated is not None:
                     self.nominations.add(*nominated)
-            for uid in thought.removed:
-                self._bring_back(uid)
+            for uid in what_if.removed:
+                self._restore(uid)
 
-    def _bring_back(self, uid: str) -> None:
-        pod, assumed = self._thought_gone.pop(uid, (None, False))
+    def _restore(self, uid: str) -> None:
+        pod, assumed = self._hypothetically_gone.pop(uid, (None, False))
         if pod is not None:
             self.table.add_pod(pod)
-            self._pods[uid] = pod
             if assumed:
                 self._assumed.add(uid)
 
-    # Looking up
+    # Queries
 
     def pod(self, uid: str) -> PodInfo | None:
         """A pod on a node, assumed or added."""
-        return self._pods.get(uid)
+        return self.table.pod(uid)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether a pod is assumed and not confirmed yet."""
+        """Whether a pod is assumed and not confirmed."""
         return uid in self._assumed
 
     @property
@@ -151,12 +146,13 @@ class ClusterState:
     @property
     def pod_count(self) -> int:
         """How many pods are on nodes, assumed ones included."""
-        return len(self._pods)
+        return len(self.table.row_of_pod)
 
 
-class Thought:
-    """Changes of a cluster state that will be undone. `placed`: the pods that are thought to be on nodes, by uid, each
-    with the nomination that it had before; `removed`: the uids of those that are thought to be gone.
+class StateWhatIf:
+    """Changes of a cluster state that will be undone.
+
+    `placed`: the pods placed on nodes, by uid, each with its earlier nomination. `removed`: the uids of removed pods.
     """
 
     def __init__(self, state: ClusterState, gone: dict[str, tuple[PodInfo, bool]]) -> None:
@@ -181,15 +177,24 @@ class Thought:
             self._gone[uid] = (pod, assumed)
             self.removed[uid] = None
 
-    def bring_back(self, uid: str) -> None:
-        """Count a pod as there again that this thought has removed."""
+    def restore(self, uid: str) -> None:
+        """Count a pod again that this what-if removed."""
         if uid in self.removed:
             del self.removed[uid]
-            self._state._bring_back(uid)  # noqa: SLF001 - a part of the state
+            self._state._restore(uid)  # noqa: SLF001 - a part of the state
+
+    def remove_only(self, pods: Collection[PodInfo]) -> None:
+        """Count exactly these pods as gone."""
+        wanted = {pod.uid for pod in pods}
+        for uid in [uid for uid in self.removed if uid not in wanted]:
+            self.restore(uid)
+        for pod in pods:
+            if pod.uid not in self.removed:
+                self.remove(pod.uid)
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Whether two values of a pod weigh the same on the same node, so that no column changes between them."""
+    """Whether two versions of a pod use the same of the same node, so that no column changes between them."""
     return (
         old.node_name == new.node_name
         and old.requested == new.requested

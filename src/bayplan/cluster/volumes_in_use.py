@@ -1,4 +1,4 @@
-"""Which pods on nodes have volumes that decisions depend on, and which claims they use.
+"""The pods on nodes that have volumes which affect scheduling, and the claims that they use.
 
 Mirrors NodeInfo.PVCRefCounts and StorageInfoLister (pkg/scheduler/framework).
 """
@@ -10,16 +10,16 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class VolumesInUse:
-    """Kept up to date as pods come and go. Most pods have no such volumes and cost nothing here."""
+    """An index of pods and claims by row. Most pods have no such volumes, and cost nothing here."""
 
     def __init__(self) -> None:
         self.pods: dict[int, dict[str, PodInfo]] = {}
-        """By row: the pods with volumes, by uid."""
+        """By row: the pods with volumes, by UID."""
         self._claims: dict[str, dict[int, int]] = {}
-        """By claim (`namespace/name`): how often the pods of a row name it, by row."""
+        """By claim (`namespace/name`): the number of references by the pods of each row."""
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """A pod came to a row (1) or went from it (-1)."""
+        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
         if not pod.volumes:
             return
         if sign > 0:
@@ -34,12 +34,12 @@ class VolumesInUse:
                 self._count(f"{pod.namespace}/{volume.persistentVolumeClaim.claimName}", row, sign)
 
     def replace(self, row: int, pod: PodInfo) -> None:
-        """A pod of the row has a newer value, with the same volumes."""
+        """Replace a pod of the row by a newer version with the same volumes."""
         if pod.volumes:
             self.pods[row][pod.uid] = pod
 
     def claimed(self, claim: str, live: Bool) -> bool:
-        """Whether a pod on a live row names the claim (`namespace/name`)."""
+        """Return whether a pod on a live row uses the claim (`namespace/name`)."""
         return any(live[row] for row in self._claims.get(claim, ()))
 
     def _count(self, claim: str, row: int, sign: int) -> None:

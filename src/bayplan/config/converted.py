@@ -1,4 +1,4 @@
-"""A document that was made into v1, and where things stand in the one that it was made from."""
+"""A document converted to v1, with the paths of the original document."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.api.field_errors import FieldError
-from bayplan.config.errors import lineage
+from bayplan.config.errors import path_prefixes
 
 
 @dataclass(slots=True)
 class Converted:
-    """A document as v1 has it. `moved`: the paths of v1 that were elsewhere in the document, which people look at."""
+    """A document in v1. `moved` maps paths in v1 to paths in the original document, which messages refer to."""
 
     data: dict[str, Any]
     notes: list[FieldError] = field(default_factory=list)
@@ -20,17 +20,18 @@ class Converted:
     moved: dict[str, str] = field(default_factory=dict)
 
     def note(self, path: str, text: str) -> None:
-        """Something of the original document that its author should know."""
+        """Add a warning about the original document."""
         self.notes.append(FieldError(path, text))
 
     def fault(self, path: str, problem: str) -> None:
-        """Something of the original document that cannot be converted."""
+        """Add an error about something in the original document that can't be converted."""
         self.faults.append(FieldError(path, problem))
 
     def filter(self, parent: dict[str, Any], name: str, path: str, keep: Callable[[dict[str, Any], str], bool]) -> None:
-        """Leave out those of the named things in a list that `keep`, which may change them, says no to.
+        """Remove items from the list `parent[name]`, whose path is `path`.
 
-        `path` is the list's, and `keep` is told that of the thing in the original document.
+        `keep` is called with each item that has a name, and the item's path in the original document. It may change the
+        item, and returns whether to keep it.
         """
         items = parent.get(name)
         if not isinstance(items, list):
@@ -47,21 +48,21 @@ class Converted:
                 self.moved[f"{path}[{new}]"] = _translated(f"{path}[{old}]", before)
 
     def path_of(self, path: str) -> str:
-        """The path in the original document of a path in v1."""
+        """The path in the original document for a path in v1."""
         return _translated(path, self.moved)
 
-    def as_written(self, note: FieldError) -> FieldError:
-        """A fault of the v1 document where its reason stands in the original one."""
+    def in_original(self, note: FieldError) -> FieldError:
+        """An error in the v1 document, with the path in the original document."""
         return FieldError(self.path_of(note.path), note.message)
 
 
 def _has_name(item: Any) -> bool:
-    """What has none is for the reader to refuse."""
+    """Items without a name are reported later, when the document is decoded."""
     return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _translated(path: str, moved: dict[str, str]) -> str:
-    for each in lineage(path):
+    for each in path_prefixes(path):
         if each in moved:
             return moved[each] + path[len(each) :]
     return path

@@ -1,7 +1,6 @@
-"""Plain values into typed ones, strictly, with everything that is wrong at once: unknown fields, wrong types, values
-out of range. What is wrong counts as not there, so that the rest can be read and judged.
+"""Decodes plain values into typed ones, and reports all errors: unknown fields, wrong types, values out of range.
 
-As in Go, null is a field's empty value.
+Invalid values count as missing, so that the rest can be decoded and validated. As in Go, null is a field's empty value.
 """
 
 from __future__ import annotations
@@ -19,13 +18,12 @@ import msgspec
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.errors import ConfigurationError
 from bayplan.config.suggestions import or_known
 
 T = TypeVar("T")
 
 _UNUSABLE: Any = object()
-"""Stands for a value that is wrong and that nothing can stand in for."""
+"""Marks an invalid value that has no substitute."""
 
 _WORDS: dict[Any, str] = {
     int: "an integer",
@@ -37,17 +35,11 @@ _WORDS: dict[Any, str] = {
 }
 
 
-def convert(document: Mapping[str, Any], cls: type[T], path: str = "") -> T:
-    """A document as a value of a msgspec type or dataclass. Raises ConfigurationError with paths below `path`."""
-    value, faults = decode(document, cls, path)
-    if faults:
-        raise ConfigurationError(faults)
-    assert value is not None  # or there would be a fault
-    return value
-
-
 def decode(document: Any, cls: type[T], path: str = "") -> tuple[T | None, list[FieldError]]:
-    """The same with all that is wrong. The value is of what is right; None where that is too little for one."""
+    """A document as a value of a msgspec type or dataclass, and all errors, with paths below `path`.
+
+    The value is made from the valid fields; it is None where these aren't enough for one.
+    """
     decoder = _Decoder()
     clean = decoder.clean(document, cls, path)
     if clean is _UNUSABLE:
@@ -56,7 +48,7 @@ def decode(document: Any, cls: type[T], path: str = "") -> tuple[T | None, list[
         return msgspec.convert(clean, cls, strict=True), decoder.faults
     except msgspec.ValidationError as error:
         if not decoder.faults:
-            decoder.faults.append(_told(error, path))
+            decoder.faults.append(_from_msgspec(error, path))
         return None, decoder.faults
 
 
@@ -66,15 +58,16 @@ class _Field(NamedTuple):
 
 
 class _Decoder:
-    """Goes through a value beside its type. The types of the fields of structs, dataclasses, lists and dictionaries
-    are followed; all others are msgspec's business.
+    """Walks a value along with its type: into the fields of structs and dataclasses, and into lists and dictionaries.
+
+    msgspec checks values of other types.
     """
 
     def __init__(self) -> None:
         self.faults: list[FieldError] = []
 
     def clean(self, value: Any, kind: Any, path: str) -> Any:
-        """The value without what is wrong with it, or _UNUSABLE."""
+        """The value without its invalid parts, or _UNUSABLE."""
         before = len(self.faults)
         plain = _plain(kind)
         origin = get_origin(plain) or plain
@@ -93,10 +86,10 @@ class _Decoder:
         else:
             return self._leaf(value, kind, path)
         if len(self.faults) == before and clean is not _UNUSABLE:
-            try:  # what a type says of its values together: its length, its __post_init__
+            try:  # checks of the whole value: its length, its __post_init__
                 msgspec.convert(clean, kind, strict=True)
             except msgspec.ValidationError as error:
-                self.faults.append(_told(error, path))
+                self.faults.append(_from_msgspec(error, path))
                 return _UNUSABLE
         return clean
 
@@ -107,7 +100,7 @@ class _Decoder:
         assert fields is not None
         clean: dict[str, Any] = {}
         for name, item in value.items():
-            name = _key(name)  # noqa: PLW2901 - a key that YAML made something else of
+            name = _key(name)  # noqa: PLW2901 - YAML may have made a number of it
             where = field_errors.join(path, name)
             if name not in fields:
                 self.faults.append(FieldError(where, f"unknown field{or_known(name, tuple(fields))}"))
@@ -161,7 +154,7 @@ class _Decoder:
         try:
             msgspec.convert(value, kind, strict=True)
         except msgspec.ValidationError as error:
-            self.faults.append(_leaf_fault(value, kind, path) or _told(error, path))
+            self.faults.append(_leaf_fault(value, kind, path) or _from_msgspec(error, path))
             return _UNUSABLE
         return value
 
@@ -171,7 +164,7 @@ class _Decoder:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without None and without what is said of its values."""
+    """A type without None and without annotations."""
     origin = get_origin(kind)
     if origin is Annotated:
         return _plain(get_args(kind)[0])
@@ -182,7 +175,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _find_fields(kind: Any) -> dict[str, _Field] | None:
-    """The fields of a struct or dataclass as they are called in documents; None for any other type."""
+    """The fields of a struct or dataclass by their names in documents; None for other types."""
     if not isinstance(kind, type):
         return None
     if issubclass(kind, msgspec.Struct):
@@ -201,11 +194,11 @@ def _find_fields(kind: Any) -> dict[str, _Field] | None:
 
 
 fields_of: Callable[[Any], Mapping[str, _Field] | None] = cache(_find_fields)
-"""The same, remembered."""
+"""See _find_fields. Cached."""
 
 
 def _filler(kind: Any) -> Any:
-    """An empty value of a type, to stand in for a wrong one, so that what comes after it keeps its place."""
+    """An empty value of a type, in place of an invalid one, so that later items of a list keep their indexes."""
     plain = _plain(kind)
     fields = fields_of(plain)
     if fields is not None:
@@ -216,7 +209,7 @@ def _filler(kind: Any) -> Any:
 
 
 def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
-    """What is wrong with a value, in our words, where they say more than msgspec's."""
+    """An error that says more than msgspec's; None if msgspec's is good enough."""
     plain = _plain(kind)
     if get_origin(plain) is Literal:
         return _not_one_of(get_args(plain), value, path)
@@ -240,18 +233,18 @@ def _leaf_fault(value: Any, kind: Any, path: str) -> FieldError | None:
 
 def _not_one_of(known: Sequence[Any], value: Any, path: str) -> FieldError:
     if isinstance(value, str | int | float):
-        return field_errors.not_supported(path, value, known)  # type: ignore[arg-type] # a number is shown as one
+        return field_errors.not_supported(path, value, known)
     return FieldError(path, f"expected one of {', '.join(map(shown, known))}, got {shown(value)}")
 
 
-def _told(error: msgspec.ValidationError, path: str) -> FieldError:
-    """What msgspec found, with the whole path."""
+def _from_msgspec(error: msgspec.ValidationError, path: str) -> FieldError:
+    """The error of msgspec, with the full path."""
     problem, _, where = str(error).partition(" - at `$")
     return FieldError(field_errors.join(path, where.removesuffix("`").removeprefix(".")), problem)
 
 
 def shown(value: Any) -> str:
-    """A value in a message, in one short line."""
+    """A value as a short line, for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, Mapping):
@@ -265,7 +258,7 @@ def shown(value: Any) -> str:
 
 
 def _key(name: Any) -> str:
-    """A key as it stands in the file, as near as YAML lets us know."""
+    """A key as it was written, as far as YAML preserves it."""
     return name if isinstance(name, str) else json.dumps(name, default=str)
 
 

@@ -1,6 +1,6 @@
-"""YAML (or JSON) files into plain values, as Kubernetes reads them, with the line of everything.
+"""Reads YAML (or JSON) files into plain values, as Kubernetes reads them, and keeps the line of each value.
 
-No key twice, no dates, no base-60 numbers; one document a file; and nothing that grows without bounds.
+Duplicate keys are errors, dates and base-60 numbers are strings, a file has one document, and sizes are limited.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ import yaml
 
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
-from bayplan.config.errors import ConfigurationError, lineage
+from bayplan.config.errors import ConfigurationError, path_prefixes
 
 MOST_BYTES = 10_000_000
 MOST_VALUES = 200_000
-"""Aliases counted as often as they stand: a few lines can mean billions."""
+"""Counted with aliases expanded, because a few lines can expand to billions of values."""
 DEEPEST = 100
 MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(slots=True)
 class Document:
-    """What a file holds. `places` has the line and column of every path."""
+    """The content of a file. `places` has the line and column of every path."""
 
     data: dict[str, Any]
     source: str = ""
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
     faults: list[FieldError] = field(default_factory=list)
-    """Keys that are there twice; the last one is in `data`."""
+    """Duplicate keys; the last one is in `data`."""
 
     def place(self, path: str) -> tuple[int, int]:
-        """Line and column of a path, or of what is nearest above it; (0, 0) for the whole document."""
-        return next((self.places[each] for each in lineage(path) if each in self.places), (0, 0))
+        """The line and column of a path, or of its nearest known parent; (0, 0) for the whole document."""
+        return next((self.places[each] for each in path_prefixes(path) if each in self.places), (0, 0))
 
     def line_of(self, path: str) -> int:
-        """The line of a path, 0 where it is not known."""
+        """The line of a path; 0 if it isn't known."""
         return self.place(path)[0]
 
     def in_order(self, notes: Sequence[FieldError]) -> list[FieldError]:
-        """Notes in the order in which they concern the document, each once."""
+        """Errors or warnings without duplicates, in the order of the document."""
         return sorted(dict.fromkeys(notes), key=lambda note: self.place(note.path))
 
 
 def read_file(path: Path) -> str:
-    """The text of a file. Raises ConfigurationError for what is none."""
+    """The text of a file. Raises ConfigurationError if it can't be read or isn't UTF-8 text."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -58,18 +58,18 @@ def read_file(path: Path) -> str:
     except ValueError as error:  # a name with a null character
         raise _unreadable(f"cannot be read: {error}", str(path)) from None
     if len(content) > MOST_BYTES:
-        raise _unreadable(f"is larger than {MOST_BYTES:,} bytes: that is no configuration", str(path))
+        raise _unreadable(f"is larger than {MOST_BYTES:,} bytes", str(path))
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise _unreadable("is UTF-16: save it as UTF-8", str(path))
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise _unreadable(f"is no text in UTF-8: byte 0x{content[error.start]:02X}", str(path), line) from None
+        raise _unreadable(f"is not UTF-8 text: byte 0x{content[error.start]:02X}", str(path), line) from None
 
 
 def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
-    """The mapping that a YAML (or JSON) document holds. Raises ConfigurationError, with the lines where it can."""
+    """The mapping in a YAML (or JSON) document. Raises ConfigurationError, with lines if they are known."""
     document = read_document(text, source)
     if document.faults:
         raise ConfigurationError(document.faults, source, document.line_of)
@@ -77,7 +77,7 @@ def parse_yaml(text: str, source: str = "") -> dict[str, Any]:
 
 
 def read_document(text: str, source: str = "") -> Document:
-    """The document in a text. Raises ConfigurationError for what is no mapping; see `Document.faults` for the rest."""
+    """The document in a text. Raises ConfigurationError if it isn't a mapping. Reports duplicate keys in `faults`."""
     unprintable = yaml.reader.Reader.NON_PRINTABLE.search(text)
     if unprintable:
         line = text.count("\n", 0, unprintable.start()) + 1
@@ -92,7 +92,7 @@ def read_document(text: str, source: str = "") -> Document:
         mark = error.problem_mark or error.context_mark
         raise _unreadable(_explained(error), source, mark.line + 1 if mark else 0) from None
     except yaml.YAMLError as error:
-        raise _unreadable(f"is no YAML: {' '.join(str(error).split())}", source) from None
+        raise _unreadable(f"is not YAML: {' '.join(str(error).split())}", source) from None
     except RecursionError:
         raise _unreadable(f"is nested deeper than {DEEPEST} levels", source) from None
     finally:
@@ -105,7 +105,7 @@ def read_document(text: str, source: str = "") -> Document:
 
 
 def _only_root(loader: _Loader, source: str) -> yaml.Node:
-    """The document of the file; empty ones beside it, as templates leave them, do not count."""
+    """The only document of the file. Empty documents, which templates may produce, are ignored."""
     roots: list[yaml.Node] = []
     while loader.check_node():
         node = loader.get_node()
@@ -113,17 +113,17 @@ def _only_root(loader: _Loader, source: str) -> yaml.Node:
             roots.append(node)
     if len(roots) > 1:
         line = roots[1].start_mark.line + 1
-        raise _unreadable("another document starts here: expected one in the file", source, line)
+        raise _unreadable("another document starts here: expected only one in the file", source, line)
     if not roots:
         raise _unreadable("is empty: expected a mapping of fields", source)
     return roots[0]
 
 
 def _survey(root: yaml.Node, document: Document) -> None:
-    """Note the places of all values, and keys that are there twice. Raises what makes a document unreadable."""
+    """Record the places of all values, and duplicate keys. Raises ConfigurationError or a YAML error."""
     for visited, (path, node) in enumerate(_nodes(root, "", (), document.faults)):
         if visited >= MOST_VALUES:
-            problem = f"has more than {MOST_VALUES:,} values, its aliases written out"
+            problem = f"has more than {MOST_VALUES:,} values with aliases expanded"
             raise _unreadable(problem, document.source)
         document.places[path] = (node.start_mark.line + 1, node.start_mark.column)
 
@@ -131,7 +131,7 @@ def _survey(root: yaml.Node, document: Document) -> None:
 def _nodes(
     node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
 ) -> Iterator[tuple[str, yaml.Node]]:
-    """Everything in a node, in order, with paths; keys stand for their values."""
+    """All nodes below a node, in order, with their paths. A value in a mapping is represented by its key."""
     if node in above:
         raise yaml.MarkedYAMLError(None, None, f"{path or 'the document'} contains itself", node.start_mark)
     if len(above) >= DEEPEST:
@@ -143,7 +143,7 @@ def _nodes(
             yield from _nodes(item, f"{path}[{index}]", above, faults)
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            if key.tag == MERGE:  # what stands here itself goes before it, and so comes after it
+            if key.tag == MERGE:  # the mapping's own keys override merged ones, so they come later
                 yield from _merged(value, path, above, faults)
         lines: dict[str, int] = {}
         for key, value in node.value:
@@ -152,7 +152,7 @@ def _nodes(
             where = field_errors.join(path, str(key.value) if isinstance(key, yaml.ScalarNode) else "?")
             line = key.start_mark.line + 1
             if where in lines:
-                faults.append(FieldError(where, f"is there twice, in line {lines[where]} and in line {line}"))
+                faults.append(FieldError(where, f"duplicate field, in lines {lines[where]} and {line}"))
             lines.setdefault(where, line)
             yield where, key
             yield from _nodes(value, where, above, faults)
@@ -161,13 +161,13 @@ def _nodes(
 def _merged(
     node: yaml.Node, path: str, above: tuple[yaml.Node, ...], faults: list[FieldError]
 ) -> Iterator[tuple[str, yaml.Node]]:
-    """What `<<` brings into a mapping."""
+    """The nodes that `<<` merges into a mapping."""
     for each in node.value if isinstance(node, yaml.SequenceNode) else [node]:
         yield from _nodes(each, path, above, faults)
 
 
 def _spaced(text: str) -> str:
-    """JSON with its tabs made spaces, for YAML knows no tabs there; all else as it is."""
+    """JSON with tabs replaced by spaces, because YAML doesn't allow tabs; other text unchanged."""
     if text.lstrip()[:1] != "{" or "\t" not in text:
         return text
     try:
@@ -178,8 +178,8 @@ def _spaced(text: str) -> str:
 
 
 def _explained(error: yaml.MarkedYAMLError) -> str:
-    """What is wrong, in words for those who do not know YAML's grammar."""
-    problem = error.problem or error.context or "is no YAML"
+    """A message for readers who don't know YAML's grammar."""
+    problem = error.problem or error.context or "is not YAML"
     for words, plain in _PLAIN_WORDS:
         problem = re.sub(words, plain, problem)
     return problem
@@ -190,7 +190,7 @@ _PLAIN_WORDS = (
     (r"expected '<document start>', but found (.*)", r"\1 does not belong here"),
     (r"the node content", "a value"),
     (r"'<(stream|document) end>'", "the end of the file"),
-    (r"found unhashable key", "a key has to be a single value"),
+    (r"found unhashable key", "a key must be a single value"),
     (r"could not determine a constructor for the tag '(.*)'", r"a value of type \1 cannot be read"),
 )
 
@@ -203,7 +203,7 @@ class _Loader(yaml.SafeLoader):
     """YAML as Kubernetes reads it."""
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
-        """An integer; one of thousands of digits is refused, for Python would not even print it."""
+        """An integer. One of thousands of digits is rejected, because Python can't convert it."""
         try:
             return int(super().construct_yaml_int(node))
         except ValueError:

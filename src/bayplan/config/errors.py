@@ -1,4 +1,4 @@
-"""What is wrong with a configuration or a plugin of the user's, in words for the user."""
+"""Errors in a configuration or in a plugin of the user's, with messages for the user."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from collections.abc import Callable, Iterable, Sequence
 from bayplan.api.field_errors import FieldError
 
 LineOf = Callable[[str], int]
-"""The line of a path in a document; 0 where it is not known."""
+"""The line of a path in a document; 0 if it isn't known."""
 
 
 class ConfigurationError(ValueError):
-    """A configuration that cannot be used. `faults` says where and why; `source` is the file, if there is one.
+    """An invalid configuration. `faults` are its errors; `source` is the file, or "".
 
-    As text it has one line a fault, with file and line before the path where they are known.
+    The message has one line per error, with the file and the line if they are known.
     """
 
     def __init__(self, faults: Sequence[FieldError], source: str = "", line_of: LineOf | None = None) -> None:
         self.faults = tuple(faults)
         self.source = source
-        super().__init__("\n".join(placed(fault, source, line_of) for fault in self.faults))
+        super().__init__("\n".join(error_line(fault, source, line_of) for fault in self.faults))
 
 
 class PluginLoadError(ValueError):
-    """A plugin that cannot be loaded or built: the message names it, what is wrong, and what would be right."""
+    """A plugin that can't be loaded or built. The message says which, why, and what is expected."""
 
 
-def placed(note: FieldError, source: str, line_of: LineOf | None, label: str = "") -> str:
-    """A fault or a warning as one line: `file:line: label: path: message`, without what is not known."""
+def error_line(note: FieldError, source: str, line_of: LineOf | None, label: str = "") -> str:
+    """An error or a warning as one line: `file:line: label: path: message`, without the parts that aren't known."""
     line = line_of(note.path) if line_of is not None else 0
     place = f"{source}:{line}" if source and line else source
     return ": ".join(part for part in (place, label, str(note)) if part)
 
 
-def beyond(earlier: Iterable[FieldError], later: Iterable[FieldError]) -> list[FieldError]:
-    """Those of the later faults that are not at or below a path where an earlier one was found already.
+def unrelated(earlier: Iterable[FieldError], later: Iterable[FieldError]) -> list[FieldError]:
+    """The later errors, without those at or below the path of an earlier one.
 
-    What cannot be read is read as its empty value, so that all else can be judged: that it is empty is no fault.
+    A value that can't be decoded becomes an empty value, so that the rest can be validated. Errors about that empty
+    value are not the user's.
     """
     paths = {fault.path for fault in earlier}
-    return [fault for fault in later if not any(each in paths for each in lineage(fault.path))]
+    return [fault for fault in later if not any(each in paths for each in path_prefixes(fault.path))]
 
 
-def lineage(path: str) -> Iterable[str]:
-    """A path and all above it, from itself upwards, without the whole document."""
+def path_prefixes(path: str) -> Iterable[str]:
+    """A path and its parents, without the whole document, from the path upwards."""
     while path:
         yield path
         path = path[: max(path.rfind("."), path.rfind("["), 0)]

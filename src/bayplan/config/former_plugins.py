@@ -1,4 +1,4 @@
-"""In-tree plugins of former releases that are gone, and what does their work now."""
+"""In-tree plugins of former releases that were removed, and their replacements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ STRATEGIES = {
     "NodeResourcesMostAllocated": MOST_ALLOCATED,
     "RequestedToCapacityRatio": REQUESTED_TO_CAPACITY_RATIO,
 }
-"""Until v1beta1 each scoring strategy of NodeResourcesFit was a plugin."""
+"""In v1beta1, each scoring strategy of NodeResourcesFit was a plugin."""
 
 LIMITS = dict.fromkeys(
     ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"), "NodeVolumeLimits counts its volumes"
@@ -20,14 +20,14 @@ SCORES = {
     "NodePreferAvoidPods": "taints keep pods away from nodes",
 }
 FILTERS = {
-    "NodeLabel": "demand the labels of all pods with addedAffinity in the arguments of NodeAffinity",
-    "ServiceAffinity": "give the pods an affinity to each other",
+    "NodeLabel": "require the labels with addedAffinity in the arguments of NodeAffinity",
+    "ServiceAffinity": "use pod affinity",
 }
 
-INSTEAD = (
+REPLACEMENTS = (
     LIMITS
     | SCORES
     | FILTERS
-    | {name: f"it is NodeResourcesFit with scoringStrategy.type {strategy}" for name, strategy in STRATEGIES.items()}
+    | {name: f"use NodeResourcesFit with scoringStrategy.type {strategy}" for name, strategy in STRATEGIES.items()}
 )
-"""All of them, with what to say to those who name them."""
+"""All removed plugins, with the hint for users who name them."""

@@ -1,6 +1,6 @@
-"""Settings that differ from their default and change nothing: their author should hear of it.
+"""Warnings about settings that differ from their default but have no effect.
 
-What is written out but is the default anyway is passed over, for files that somebody had written for him have all.
+Settings with their default value are ignored, because generated files contain all of them.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _SCORING = (Point.SCORE, Point.PLACEMENT_SCORE)
 
 
 def ineffective_settings(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> Iterator[FieldError]:
-    """Every setting of a (valid) configuration that has no effect, with the reason."""
+    """The settings of a valid configuration that have no effect, with the reasons."""
     if configuration.parallelism != KubeSchedulerConfiguration().parallelism:
-        yield _no_effect("parallelism", "a decision looks at all nodes at once")
+        yield _no_effect("parallelism", "all nodes are evaluated at once")
     connection = configuration.clientConnection
     if connection.contentType not in {PROTOBUF, JSON}:
-        yield _no_effect("clientConnection.contentType", "JSON is what goes over the wire")
+        yield _no_effect("clientConnection.contentType", "Bayplan always uses JSON")
     if connection.acceptContentTypes and JSON not in connection.acceptContentTypes:
-        yield _no_effect("clientConnection.acceptContentTypes", "JSON is what goes over the wire")
+        yield _no_effect("clientConnection.acceptContentTypes", "Bayplan always uses JSON")
     for index, profile in enumerate(configuration.profiles):
         path = f"profiles[{index}]"
         yield from _plugins(profile, f"{path}.plugins", catalog)
@@ -62,21 +62,21 @@ def _enabled(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> Ite
     for index, reference in enumerate(plugins.enabled):
         name, where = reference.name, f"{path}.enabled[{index}]"
         if reference.weight and place not in {MULTI_POINT, Point.SCORE.value, Point.PLACEMENT_SCORE.value}:
-            yield _no_effect(f"{where}.weight", "weights count in score, placementScore and multiPoint")
+            yield _no_effect(f"{where}.weight", "a weight is used only in score, placementScore and multiPoint")
         elif reference.weight and not any(catalog.takes_part(name, each) for each in _SCORING):
             yield _no_effect(f"{where}.weight", f"plugin {name!r} does not score")
 
 
-def _why_not_disabled(name: str, place: str, would_be_asked: set[str], catalog: Catalog) -> str:
+def _why_not_disabled(name: str, place: str, enabled_otherwise: set[str], catalog: Catalog) -> str:
     if name == ALL:
         return ""
     if name not in catalog.names:
         return unknown(name, catalog)
-    if name not in would_be_asked:
+    if name not in enabled_otherwise:
         return f"plugin {name!r} is not enabled by {'default' if place == MULTI_POINT else 'multiPoint'}"
     points = [point.value for point in catalog.points(name)]
     if place != MULTI_POINT and points and place not in points:
-        return f"plugin {name!r} does not take part in {place}, but in {', '.join(points)}"
+        return f"plugin {name!r} does not implement {place}; it implements {', '.join(points)}"
     return ""
 
 
@@ -94,7 +94,7 @@ def _arguments(config: PluginConfig, path: str, enabled: set[str], catalog: Cata
 
 
 def _is_default(config: PluginConfig) -> bool:
-    """Whether the arguments of an in-tree plugin say what would be so without them."""
+    """Whether the arguments of an in-tree plugin equal its default arguments."""
     entry = PLUGINS.get(config.name)
     if entry is None or entry.arguments is None:
         return not config.args

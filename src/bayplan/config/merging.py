@@ -1,7 +1,7 @@
-"""Which plugins are asked at which point: the default plugins, what a profile changes of them, and multiPoint.
+"""Which plugins run at each extension point: the default plugins, the changes of a profile, and multiPoint.
 
 Mirrors mergePlugins (apis/config/v1/default_plugins.go), and updatePluginList, expandMultiPointPlugins and
-getValidScoreWeights (framework/runtime/framework.go). What is wrong with what a profile says is found by `planning`.
+getValidScoreWeights (framework/runtime/framework.go). `planning` reports errors in a profile.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ ALL = "*"
 
 
 def effective_sets(custom: Plugins, catalog: Catalog) -> Plugins:
-    """What a profile says, merged into the default plugins, which all come by multiPoint."""
+    """The plugins of a profile, merged into the default plugins, which are in multiPoint."""
     merged = Plugins(**{name: _merge(PluginSet(), getattr(custom, name)) for name in custom.__struct_fields__})
     merged.multiPoint = _merge(default_set(catalog), custom.multiPoint)
     return merged
 
 
 def default_set(catalog: Catalog) -> PluginSet:
-    """What multiPoint is by default."""
+    """The default value of multiPoint."""
     return PluginSet([PluginReference(entry.name, entry.weight) for entry in catalog.defaults])
 
 
 def names_at(point: Point, sets: Plugins, catalog: Catalog) -> list[str]:
-    """The plugins that are asked at a point, in order: those of multiPoint that the point itself puts in order, then
-    the rest of multiPoint, then the rest of the point.
+    """The plugins of an extension point in order.
+
+    Plugins of multiPoint that the point also lists come first, in the point's order; then the rest of multiPoint, then
+    the rest of the point.
     """
     specific = _taking_part(sets.at(point), point, catalog)
     disabled = {reference.name for reference in sets.at(point).disabled}
@@ -42,7 +44,7 @@ def names_at(point: Point, sets: Plugins, catalog: Catalog) -> list[str]:
 
 
 def score_weights(sets: Plugins, catalog: Catalog, point: Point = Point.SCORE) -> dict[str, int]:
-    """The weights of the plugins that score (at this point); what is said at it goes before multiPoint."""
+    """The weights of the plugins that score at this point. Weights given at the point override those of multiPoint."""
     weights: dict[str, int] = {}
     for reference in (*sets.at(point).enabled, *sets.multiPoint.enabled):
         if catalog.takes_part(reference.name, point):
@@ -51,7 +53,7 @@ def score_weights(sets: Plugins, catalog: Catalog, point: Point = Point.SCORE) -
 
 
 def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
-    """Default plugins that are not disabled, in their order but as reconfigured; then what else is enabled."""
+    """The default plugins that aren't disabled, with the weights of the profile; then the profile's other plugins."""
     disabled = {reference.name for reference in custom.disabled}
     enabled_by_name = {reference.name: reference for reference in custom.enabled}
     kept = [] if ALL in disabled else [each for each in defaults.enabled if each.name not in disabled]
@@ -61,6 +63,6 @@ def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
 
 
 def _taking_part(plugins: PluginSet, point: Point, catalog: Catalog) -> list[str]:
-    """Those of a set that are asked at a point, each once."""
+    """The plugins of a set that implement a point, without duplicates."""
     names = dict.fromkeys(reference.name for reference in plugins.enabled)
     return [name for name in names if catalog.takes_part(name, point)]

@@ -1,8 +1,8 @@
-"""v1beta1, v1beta2 and v1beta3 of the configuration made into v1, with a note for what changed its name or meaning.
+"""Converts v1beta1, v1beta2 and v1beta3 of the configuration to v1, with warnings about what changed.
 
-Mirrors what kube-scheduler made of them while it read them (pkg/scheduler/apis/config/v1beta1 to v1beta3). Plugins and
-fields that are gone are left out where only scores depended on them; where pods would go to other nodes, they are
-faults.
+Mirrors kube-scheduler's conversions, from when it supported these versions (pkg/scheduler/apis/config/v1beta1 to
+v1beta3). Removed plugins and fields are ignored if only scores depended on them. If they decided which nodes are
+feasible, they are errors.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ V1BETA1, V1BETA2, V1BETA3 = (f"kubescheduler.config.k8s.io/v1beta{number}" for n
 OLDER_VERSIONS = (V1BETA1, V1BETA2, V1BETA3)
 
 FORMER_WEIGHTS = {"TaintToleration": 1, "NodeAffinity": 1, "InterPodAffinity": 1}
-"""The default weights of v1beta1 and v1beta2 that are others in v1."""
+"""The default weights of v1beta1 and v1beta2 that differ in v1."""
 
-GONE_FIELDS = {
-    "healthzBindAddress": "health is served where --bind-address and --secure-port say",
-    "metricsBindAddress": "metrics are served where --bind-address and --secure-port say",
-    "featureGates": "--feature-gates sets them",
+REMOVED_FIELDS = {
+    "healthzBindAddress": "use --bind-address and --secure-port",
+    "metricsBindAddress": "use --bind-address and --secure-port",
+    "featureGates": "use --feature-gates",
 }
 FORMER_LOCKS = ("endpoints", "configmaps", "endpointsleases", "configmapsleases")
 
 
 def to_v1(data: Mapping[str, Any]) -> Converted:
-    """A document of one of OLDER_VERSIONS, made into v1; what is of a wrong type is left for the reader to find."""
+    """Convert a document of one of OLDER_VERSIONS to v1. Values of a wrong type are reported later, by decoding."""
     version = data["apiVersion"]
     converted = Converted(_copy(data))
     document = converted.data
     document["apiVersion"] = API_VERSION
-    for name, instead in GONE_FIELDS.items():
+    for name, instead in REMOVED_FIELDS.items():
         if document.pop(name, None) is not None:
-            converted.note(name, f"is gone: {instead}")
+            converted.note(name, f"was removed: {instead}")
     _convert_election(document, converted)
     _convert_extenders(document, converted)
     if version != V1BETA3 and document.get("profiles") is None:
@@ -45,7 +45,7 @@ def to_v1(data: Mapping[str, Any]) -> Converted:
     for path, profile in _mappings(document.get("profiles"), "profiles"):
         _convert_profile(profile, path, version, converted)
     if document.pop("disablePreemption", None):
-        converted.note("disablePreemption", "is gone: DefaultPreemption is disabled in postFilter instead")
+        converted.note("disablePreemption", "was removed: DefaultPreemption is disabled in postFilter instead")
         for _, profile in _mappings(document.get("profiles"), "profiles"):
             _add(profile, "postFilter", "disabled", {"name": "DefaultPreemption"})
     kept = ""
@@ -53,32 +53,34 @@ def to_v1(data: Mapping[str, Any]) -> Converted:
         kept = (
             "; the default weights of that version, 1 for TaintToleration, NodeAffinity and InterPodAffinity, are kept"
         )
-    converted.note("apiVersion", f"{version} is read as {API_VERSION}; --write-config-to FILE writes it so{kept}")
+    converted.note(
+        "apiVersion", f"{version} is converted to {API_VERSION}; --write-config-to FILE writes the result{kept}"
+    )
     return converted
 
 
 def _convert_election(document: dict[str, Any], converted: Converted) -> None:
     election = document.get("leaderElection")
     if isinstance(election, dict) and election.get("resourceLock") in FORMER_LOCKS:
-        converted.note("leaderElection.resourceLock", f"{election['resourceLock']!r} is gone: a lease is the lock")
+        converted.note("leaderElection.resourceLock", f"{election['resourceLock']!r} was removed: a Lease is used")
         election["resourceLock"] = "leases"
 
 
 def _convert_extenders(document: dict[str, Any], converted: Converted) -> None:
     for path, extender in _mappings(document.get("extenders"), "extenders"):
         timeout = extender.get("httpTimeout")
-        if isinstance(timeout, int) and not isinstance(timeout, bool):
+        if isinstance(timeout, int) and not isinstance(timeout, bool) and abs(timeout) < 2**63:
             extender["httpTimeout"] = f"{timeout}ns"
-            converted.note(f"{path}.httpTimeout", f"a number counts nanoseconds: write {timeout / 1e9:g}s")
+            converted.note(f"{path}.httpTimeout", f"a number is in nanoseconds: write {timeout / 1e9:g}s")
 
 
 def _convert_profile(profile: dict[str, Any], path: str, version: str, converted: Converted) -> None:
     plugins = profile.get("plugins")
     if isinstance(plugins, dict):
         if plugins.pop("unreserve", None):
-            converted.note(f"{path}.plugins.unreserve", "is gone: plugins of reserve are asked to unreserve too")
+            converted.note(f"{path}.plugins.unreserve", "was removed: reserve plugins also implement unreserve")
         if version != V1BETA3 and plugins.pop("multiPoint", None):
-            converted.fault(f"{path}.plugins.multiPoint", f"came after {version}: write apiVersion: {API_VERSION}")
+            converted.fault(f"{path}.plugins.multiPoint", f"does not exist in {version}: use apiVersion: {API_VERSION}")
         convert_strategies(profile, path, converted)
         for place, plugin_set in plugins.items():
             if isinstance(plugin_set, dict):
@@ -98,11 +100,13 @@ def _convert_enabled(plugin_set: dict[str, Any], path: str, converted: Converted
     def keep(reference: dict[str, Any], where: str) -> bool:
         name = reference.get("name")
         if name in former_plugins.SCORES:
-            converted.note(f"{where}.name", f"plugin {name!r} is gone and left out: {former_plugins.SCORES[name]}")
+            converted.note(
+                f"{where}.name", f"plugin {name!r} was removed and is ignored: {former_plugins.SCORES[name]}"
+            )
         elif name in former_plugins.FILTERS:
-            converted.fault(f"{where}.name", f"plugin {name!r} is gone: {former_plugins.FILTERS[name]}")
+            converted.fault(f"{where}.name", f"plugin {name!r} was removed: {former_plugins.FILTERS[name]}")
         elif name in former_plugins.LIMITS:
-            converted.note(f"{where}.name", f"plugin {name!r} is gone: NodeVolumeLimits counts its volumes")
+            converted.note(f"{where}.name", f"plugin {name!r} was removed: NodeVolumeLimits counts its volumes")
             reference["name"] = "NodeVolumeLimits"
             again = "NodeVolumeLimits" in names
             names.append("NodeVolumeLimits")
@@ -118,9 +122,9 @@ def _convert_disabled(plugin_set: dict[str, Any], path: str, converted: Converte
     def keep(reference: dict[str, Any], where: str) -> bool:
         name = reference.get("name")
         if name in former_plugins.LIMITS:
-            problem = "is gone: its volumes are counted by NodeVolumeLimits, which stays enabled"
+            problem = "was removed: NodeVolumeLimits counts its volumes and stays enabled"
         elif name in former_plugins.SCORES or name in former_plugins.FILTERS:
-            problem = "is gone, and needs no disabling"
+            problem = "was removed and needn't be disabled"
         else:
             return True
         converted.note(f"{where}.name", f"plugin {name!r} {problem}")
@@ -133,7 +137,7 @@ def _convert_arguments(profile: dict[str, Any], path: str, version: str, convert
     def keep(config: dict[str, Any], where: str) -> bool:
         name, args = config.get("name"), config.get("args")
         if name in former_plugins.SCORES or name in former_plugins.FILTERS or name in former_plugins.LIMITS:
-            converted.note(where, f"plugin {name!r} is gone, and its arguments with it")
+            converted.note(where, f"plugin {name!r} was removed, and its arguments are ignored")
             return False
         if isinstance(args, dict):
             if args.get("apiVersion") == version:
@@ -141,14 +145,14 @@ def _convert_arguments(profile: dict[str, Any], path: str, version: str, convert
             lists = name == "PodTopologySpread" and version == V1BETA1 and args.get("defaultConstraints")
             if lists and not args.get("defaultingType"):
                 args["defaultingType"] = "List"
-                converted.note(f"{where}.args", "defaultConstraints need defaultingType: List; that is added")
+                converted.note(f"{where}.args", "defaultConstraints need defaultingType: List, which is added")
         return True
 
     converted.filter(profile, "pluginConfig", f"{path}.pluginConfig", keep)
 
 
 def _add(profile: dict[str, Any], place: str, side: str, reference: dict[str, Any]) -> None:
-    """Add a plugin to a set, wherever that is not of a wrong type."""
+    """Add a plugin to a set, unless the set has a wrong type."""
     at: Any = profile
     for name, empty in (("plugins", dict), (place, dict), (side, list)):
         if at.get(name) is None:
@@ -167,7 +171,7 @@ def _mappings(items: Any, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _copy(value: Any) -> Any:
-    """A copy in which nothing is there twice, as aliases in YAML make it."""
+    """A deep copy without shared objects, which aliases in YAML create."""
     if isinstance(value, Mapping):
         return {name: _copy(item) for name, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value

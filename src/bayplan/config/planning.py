@@ -1,4 +1,4 @@
-"""What a profile comes to, before any plugin is built, and all that is wrong with it."""
+"""The plan of a profile, made before any plugin is built, and the errors of the profile."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog
-from bayplan.config.errors import PluginLoadError, beyond
-from bayplan.config.former_plugins import INSTEAD
+from bayplan.config.errors import PluginLoadError, unrelated
+from bayplan.config.former_plugins import REPLACEMENTS
 from bayplan.config.merging import effective_sets, names_at, score_weights
 from bayplan.config.plugin_arguments import own_arguments, plugin_arguments
 from bayplan.config.suggestions import did_you_mean
@@ -20,8 +20,9 @@ from bayplan.framework.profile import Point
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The effective plugins of a profile. `weights` of those that score nodes, and `placement_weights` of those that
-    score placements; `arguments` where pluginConfig has some.
+    """The effective plugins of a profile. `weights` are for scoring nodes, `placement_weights` for scoring placements.
+
+    `arguments` are the decoded arguments by plugin.
     """
 
     scheduler_name: str
@@ -33,7 +34,7 @@ class Plan:
     percentage: int
 
     def names(self) -> list[str]:
-        """Every plugin that takes part, once."""
+        """The names of all plugins of the profile, without duplicates."""
         return list(dict.fromkeys(name for names in self.points.values() for name in names))
 
 
@@ -44,8 +45,9 @@ def plan_profile(
     percentage: int = 0,
     earlier: Sequence[FieldError] = (),
 ) -> tuple[Plan, list[FieldError]]:
-    """The plan, which can be built if there are no faults, and the faults that are not among `earlier`, which were
-    found when the profile was read. `percentage` is the configuration's own.
+    """The plan, and the errors in the profile unrelated the `earlier` ones. Without errors, the plan can be built.
+
+    `percentage` is the configuration's percentageOfNodesToScore.
     """
     arguments, faults = plugin_arguments(profile, catalog, path)
     where = field_errors.join(path, "plugins")
@@ -53,7 +55,7 @@ def plan_profile(
         faults += _set_faults(getattr(profile.plugins, name), f"{where}.{name}", name, catalog)
     sets = effective_sets(profile.plugins, catalog)
     points = {point: names_at(point, sets, catalog) for point in Point}
-    names = dict.fromkeys(name for asked in points.values() for name in asked)
+    names = dict.fromkeys(name for enabled in points.values() for name in enabled)
     seen = {config.name for config in profile.pluginConfig}
     for name in names:
         try:
@@ -63,9 +65,9 @@ def plan_profile(
             continue
         if found is not None:
             arguments[name] = found
-    faults = beyond(earlier, faults)
+    faults = unrelated(earlier, faults)
     blamed = {fault.path for fault in (*earlier, *faults)}
-    for point, problem in _lacks(points):
+    for point, problem in _missing(points):
         if not any(each.startswith(f"{where}.{point}.") for each in blamed):
             faults.append(FieldError(f"{where}.{point}", problem))
     if profile.percentageOfNodesToScore is not None:
@@ -76,7 +78,7 @@ def plan_profile(
 
 
 def place_of(name: str, profile: KubeSchedulerProfile, path: str) -> str:
-    """The place of a document that has to do with how a plugin is built: its arguments, or where it is enabled."""
+    """The path to blame for a plugin that can't be built: its arguments, or where it is enabled."""
     places = [
         *(f"pluginConfig[{index}].args" for index, each in enumerate(profile.pluginConfig) if each.name == name),
         *(
@@ -96,21 +98,21 @@ def _set_faults(plugins: PluginSet, path: str, place: str, catalog: Catalog) -> 
         if reference.weight < 0:
             yield field_errors.invalid(f"{where}.weight", reference.weight, "must not be negative")
         if name in seen:
-            yield FieldError(f"{where}.name", f"plugin {name!r} is in this list already, as enabled[{seen[name]}]")
+            yield FieldError(f"{where}.name", f"plugin {name!r} is already in this list, as enabled[{seen[name]}]")
         elif name not in catalog.names:
             problem = unknown(name, catalog)
-            hint = ": a plugin of your own is loaded with --plugin FILE" if problem.endswith("exist") else ""
+            hint = ": load your own plugin with --plugin FILE" if problem.endswith("exist") else ""
             yield FieldError(f"{where}.name", f"{problem}{hint}")
         elif place != MULTI_POINT and not _implements(name, place, catalog):
             points = ", ".join(point.value for point in catalog.points(name))
-            yield FieldError(f"{where}.name", f"plugin {name!r} does not take part in {place}, but in {points}")
+            yield FieldError(f"{where}.name", f"plugin {name!r} does not implement {place}; it implements {points}")
         seen.setdefault(name, index)
 
 
 def unknown(name: str, catalog: Catalog) -> str:
-    """What to say of a plugin that does not exist."""
-    if name in INSTEAD:
-        return f"plugin {name!r} is gone: {INSTEAD[name]}"
+    """The message about a plugin that doesn't exist."""
+    if name in REPLACEMENTS:
+        return f"plugin {name!r} was removed: {REPLACEMENTS[name]}"
     return f"plugin {name!r} does not exist{did_you_mean(name, catalog.names)}"
 
 
@@ -118,11 +120,11 @@ def _implements(name: str, place: str, catalog: Catalog) -> bool:
     return any(point.value == place and catalog.takes_part(name, point) for point in Point)
 
 
-def _lacks(points: Mapping[Point, Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _missing(points: Mapping[Point, Sequence[str]]) -> Iterator[tuple[str, str]]:
     ordering = points[Point.QUEUE_SORT]
     if len(ordering) != 1:
-        several = f"and here {' and '.join(ordering)} would: disable all but one in queueSort or multiPoint"
-        found = several if ordering else "and here none does"
-        yield Point.QUEUE_SORT.value, f"exactly one plugin has to order the queue, {found}"
+        several = f"but {' and '.join(ordering)} are enabled: disable all but one in queueSort or multiPoint"
+        found = several if ordering else "but none is enabled"
+        yield Point.QUEUE_SORT.value, f"exactly one plugin must sort the queue, {found}"
     if not points[Point.BIND]:
-        yield Point.BIND.value, "at least one plugin has to bind"
+        yield Point.BIND.value, "at least one plugin must bind"

@@ -1,4 +1,4 @@
-"""The arguments of plugins, from `pluginConfig` to the types that the plugins name."""
+"""Decodes `pluginConfig` into the argument types of the plugins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayplan.api import field_errors
 from bayplan.api.field_errors import FieldError
 from bayplan.config.catalog import Catalog, ExtraPlugin
 from bayplan.config.decoding import decode, fields_of
-from bayplan.config.errors import PluginLoadError, beyond
+from bayplan.config.errors import PluginLoadError, unrelated
 from bayplan.config.former_plugins import LIMITS
 from bayplan.config.types import API_VERSION, KubeSchedulerProfile
 from bayplan.plugins.arguments import PluginArgs
@@ -20,7 +20,7 @@ from bayplan.plugins.registry import PLUGINS
 def plugin_arguments(
     profile: KubeSchedulerProfile, catalog: Catalog, path: str = ""
 ) -> tuple[dict[str, Any], list[FieldError]]:
-    """The typed arguments of all plugins that have an entry and take some, by name, and all that is wrong with them.
+    """The decoded arguments of the plugins in pluginConfig, by name, and all errors in them.
 
     Mirrors validatePluginConfig (apis/config/validation/validation.go).
     """
@@ -37,7 +37,7 @@ def plugin_arguments(
             typed, found = _extra(catalog.extras[config.name], config.args, f"{where}.args")
         else:
             if config.name in LIMITS:
-                problem = f"plugin {config.name!r} is gone, and took no arguments: {LIMITS[config.name]}"
+                problem = f"plugin {config.name!r} was removed, and took no arguments: {LIMITS[config.name]}"
                 faults.append(FieldError(where, problem))
             entry = PLUGINS.get(config.name)
             if entry is None or entry.arguments is None:
@@ -61,11 +61,11 @@ def _in_tree(
         if all(isinstance(args.get(field, ""), str | None) for field in ("apiVersion", "kind"))
         else []
     )
-    if wrong:  # then the fields are another type's too
+    if wrong:  # then the fields also belong to another type
         return None, wrong
     typed, faults = decode(args, cls, where)
     if typed is not None:
-        faults += beyond(faults, [fault.below(where) for fault in typed.faults()])
+        faults += unrelated(faults, [fault.below(where) for fault in typed.faults()])
     return typed, faults
 
 
@@ -73,7 +73,9 @@ def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any
     if not isinstance(extra, type) or extra.arguments is None:
         if not args:
             return None, []
-        how = ": set `arguments` of its class to their type" if isinstance(extra, type) else ", for it is a function"
+        how = (
+            ": set `arguments` of its class to their type" if isinstance(extra, type) else ", because it is a function"
+        )
         return None, [FieldError(where, f"plugin {extra.name!r} takes no arguments{how}")]
     try:
         return decode_extra(extra.name, extra.arguments, args, where)
@@ -82,9 +84,10 @@ def _extra(extra: ExtraPlugin, args: Mapping[str, Any], where: str) -> tuple[Any
 
 
 def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
-    """The default arguments of a plugin of the user's that takes some; None where it takes none or they are `given`.
+    """The default arguments of a plugin of the user's; None if it takes none, or if they are `given`.
 
-    Raises PluginLoadError for one that cannot do without, or whose constructor wants what nobody passes.
+    Raises PluginLoadError if required arguments are missing, or if the constructor requires other parameters than
+    `handle` and `args`.
     """
     if not isinstance(extra, type):
         return None
@@ -93,27 +96,27 @@ def own_arguments(extra: ExtraPlugin, *, given: bool) -> Any:
         optional = parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}
         if parameter.default is parameter.empty and not optional and parameter.name not in offered:
             raise PluginLoadError(
-                f"plugin {extra.name!r}: __init__ wants an argument {parameter.name!r}; it may have `args` (with "
-                "`arguments` set on the class) and `handle`"
+                f"plugin {extra.name!r}: __init__ requires an argument {parameter.name!r}, but only `args` (if "
+                "the class sets `arguments`) and `handle` are passed"
             )
     if extra.arguments is None or given:
         return None
     arguments, faults = decode_extra(extra.name, extra.arguments, {})
     if faults:
         lacking = "; ".join(map(str, faults))
-        raise PluginLoadError(f"plugin {extra.name!r} needs arguments, and pluginConfig has none for it: {lacking}")
+        raise PluginLoadError(f"plugin {extra.name!r} needs arguments in pluginConfig: {lacking}")
     return arguments
 
 
 def decode_extra(name: str, cls: type[Any], args: Mapping[str, Any], where: str = "") -> tuple[Any, list[FieldError]]:
-    """The arguments of a plugin of the user's. `apiVersion` and `kind`, which Go's plugins need, are welcome.
+    """The decoded arguments of a plugin of the user's. `apiVersion` and `kind`, which Go plugins need, are allowed.
 
-    Raises PluginLoadError where the plugin's own type raises something.
+    Raises PluginLoadError if the argument type raises an exception.
     """
     try:
         own = fields_of(cls) or {}
         args = {field: value for field, value in args.items() if field in own or field not in {"apiVersion", "kind"}}
         return decode(args, cls, where)
-    except Exception as error:  # the type is the user's, and so is what it raises
-        problem = f"plugin {name!r} cannot read its arguments: {type(error).__name__}: {error}"
+    except Exception as error:  # the type is the user's and may raise anything
+        problem = f"plugin {name!r} failed to decode its arguments: {type(error).__name__}: {error}"
         raise PluginLoadError(problem) from error

@@ -1,6 +1,6 @@
-"""Loads plugins of the user's: from a Python file, a module that can be imported, or an installed distribution.
+"""Loads the user's plugins from a Python file, an importable module, or an installed distribution.
 
-A distribution offers plugins as entry points of the group `bayplan.plugins`, each named like its plugin.
+A distribution provides plugins as entry points of the group `bayplan.plugins`, with the names of the plugins.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ _EXPECTED = "a function with @filter_plugin or @score_plugin, or a subclass of P
 
 
 def load_plugins(references: Iterable[str]) -> list[ExtraPlugin]:
-    """The plugins that the references name: `FILE.py` or `module`, each with `:name` for one plugin of several, or the
-    name of an installed plugin.
+    """Load plugins. A reference is `FILE.py` or `module`, either with `:name` for a single plugin, or the name of an
+    installed plugin.
 
-    Raises PluginLoadError, whose message says what was looked for, what is wrong, and where.
+    Raises PluginLoadError, whose message says which reference failed, where and why.
     """
     return [plugin for reference in references for plugin in _load(reference)]
 
 
 def installed_plugins() -> dict[str, EntryPoint]:
-    """The plugins that installed distributions offer, by name. None of them is imported."""
+    """The entry points of installed plugins by name. Imports none of them."""
     return {entry.name: entry for entry in entry_points(group=ENTRY_POINTS)}
 
 
 def load_installed(entry: EntryPoint) -> ExtraPlugin:
-    """The plugin behind an entry point. Raises PluginLoadError."""
+    """The plugin of an entry point. Raises PluginLoadError."""
     place = f"{entry.dist.name if entry.dist else ENTRY_POINTS}: {entry.value}"
     try:
         plugin = entry.load()
-    except Exception as error:  # whatever a user's module raises is its own fault
+    except Exception as error:  # a user's module may raise anything
         raise _explain(place, error, "") from error
     if not isinstance(plugin, FunctionPlugin) and not _is_plugin_class(plugin):
-        raise PluginLoadError(f"{place}: is no plugin: expected {_EXPECTED}")
+        raise PluginLoadError(f"{place}: is not a plugin: expected {_EXPECTED}")
     if plugin.name != entry.name:
         raise PluginLoadError(
-            f"{place}: the plugin is called {plugin.name!r}, but its entry point {entry.name!r}: give both one name"
+            f"{place}: the plugin's name is {plugin.name!r}, but its entry point is {entry.name!r}: use the same name"
         )
     return _checked(plugin, place)
 
@@ -64,11 +64,11 @@ def _load(reference: str) -> list[ExtraPlugin]:
     module = _import_file(Path(place)) if place.endswith(".py") or "/" in place else _import_module(place)
     found = _plugins_in(module)
     if not found:
-        raise PluginLoadError(f"{place}: no plugin in it: expected {_EXPECTED}")
+        raise PluginLoadError(f"{place}: has no plugin: expected {_EXPECTED}")
     plugins = [plugin for attribute, plugin in found if name in {"", attribute, plugin.name}]
     if not plugins:
         there = ", ".join(plugin.name for _, plugin in found)
-        raise PluginLoadError(f"{place}: no plugin {name!r} in it; there are {there}")
+        raise PluginLoadError(f"{place}: has no plugin {name!r}; it has {there}")
     return [_checked(plugin, place) for plugin in plugins]
 
 
@@ -86,13 +86,13 @@ def _split(reference: str) -> tuple[str, str]:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """A file as a module under a name of its own, so that it neither hides nor replaces another one."""
+    """A file as a module with a unique name, so that it doesn't hide or replace another module."""
     if not path.is_file():
         raise PluginLoadError(f"{path}: {'is a directory' if path.is_dir() else 'no such file'}")
     private = f"_bayplan_plugin_{path.stem}_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(private, path)
     if spec is None or spec.loader is None:
-        raise PluginLoadError(f"{path}: is no Python file")
+        raise PluginLoadError(f"{path}: is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[private] = module  # dataclasses and msgspec look their modules up there
     try:
@@ -109,10 +109,10 @@ def _import_module(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise PluginLoadError(
-                f"{name}: no such module; a file is given with its ending, as in ./policy.py{_installed()}"
+                f"{name}: no such module; for a file, add its extension, as in ./policy.py{_installed()}"
             ) from None
         raise _explain(name, error, "") from error
-    except Exception as error:  # whatever a user's module raises is its own fault
+    except Exception as error:  # a user's module may raise anything
         raise _explain(name, error, "") from error
 
 
@@ -133,7 +133,7 @@ def _explain(place: str, error: BaseException, path: str) -> BaseException:
 
 
 def _plugins_in(module: ModuleType) -> list[tuple[str, ExtraPlugin]]:
-    """Plugins that the module defines itself, by attribute, in the order of the file."""
+    """The plugins that the module itself defines, with their attributes, in the order of the file."""
     return [
         (attribute, value)
         for attribute, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""The Policy of former schedulers: not read, but told in the words of today."""
+"""Rejects a Policy, the former configuration format, with the equivalent configuration."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SCORES = {
     "ServiceSpreadingPriority": "PodTopologySpread",
     "TaintTolerationPriority": "TaintToleration",
 }
-"""Priority functions, and the plugins that score so now."""
+"""Priority functions, and the plugins that replaced them."""
 
 
-def refusal(policy: Mapping[str, Any]) -> FieldError:
-    """What to say of a Policy: that it is gone, and what to write for it."""
+def policy_error(policy: Mapping[str, Any]) -> FieldError:
+    """The error for a Policy: that it was removed, and what to write instead."""
     instead: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND}
     weights = _weights(policy.get("priorities"))
     profile: dict[str, Any] = {}
@@ -47,7 +47,7 @@ def refusal(policy: Mapping[str, Any]) -> FieldError:
     written = yaml.safe_dump(instead, sort_keys=False).rstrip()
     indented = "\n".join(f"    {line}" for line in written.splitlines())
     return FieldError(
-        "kind", f"a {POLICY} is no longer read; what it filters by is so by default. Write instead:\n{indented}"
+        "kind", f"a {POLICY} is no longer supported; its predicates are enabled by default. Write instead:\n{indented}"
     )
 
 
@@ -64,7 +64,7 @@ def _extender(extender: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"enableHttps": "enableHTTPS"}
     converted = {renamed.get(name, name): value for name, value in extender.items() if name != "apiVersion"}
     timeout = converted.get("httpTimeout")
-    if isinstance(timeout, int):
+    if isinstance(timeout, int) and abs(timeout) < 2**63:
         converted["httpTimeout"] = f"{timeout / 1e9:g}s"
     return converted
 

@@ -1,4 +1,4 @@
-"""Builds profiles: plugins with their arguments, by point, as a configuration says."""
+"""Builds the profiles of a configuration: plugins with their arguments, by extension point."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def build_profiles(
     extra_plugins: Sequence[ExtraPlugin] = (),
     gated_plugins: Sequence[str] = (),
 ) -> dict[str, Profile]:
-    """All profiles of a configuration by scheduler name, each with plugins of its own.
+    """All profiles of a configuration by scheduler name. Profiles don't share plugin instances.
 
-    The user's plugins take part where the configuration names them, those of feature gates as the default ones do.
-    Raises ConfigurationError with all that is wrong in all profiles, and PluginLoadError for a name that is taken.
+    The user's plugins are enabled where the configuration names them; those of feature gates are enabled by default.
+    Raises ConfigurationError with the errors of all profiles, and PluginLoadError if two plugins have the same name.
     """
     catalog = Catalog(extra_plugins, gated_plugins)
     profiles: dict[str, Profile] = {}
@@ -60,7 +60,7 @@ def build_profiles(
 def build_profile(
     profile: KubeSchedulerProfile, handle: Handle, extra_plugins: Sequence[ExtraPlugin] = (), percentage: int = 0
 ) -> Profile:
-    """One profile; `percentage` is the configuration's own percentageOfNodesToScore. Raises as `build_profiles`."""
+    """One profile. `percentage` is the configuration's percentageOfNodesToScore. Raises as `build_profiles` does."""
     built, faults = _build(profile, Catalog(extra_plugins), handle, "", percentage)
     if faults:
         raise ConfigurationError(faults)
@@ -73,21 +73,21 @@ def default_profile(
     extra_plugins: Sequence[ExtraPlugin] = (),
     gated_plugins: Sequence[str] = (),
 ) -> Profile:
-    """The default plugins, and after them the user's own, which take part in all that they implement.
+    """A profile of the default plugins, followed by the user's plugins at all points that they implement.
 
-    A queue order of the user's replaces the default one, and its Bind plugins are asked before the default one.
-    Raises PluginLoadError for plugins that cannot be built.
+    A QueueSort plugin of the user's replaces the default one, and Bind plugins run before the default one. Raises
+    PluginLoadError if a plugin can't be built.
     """
     catalog = Catalog(extra_plugins, gated_plugins)
     profile = profile_of_all(scheduler_name, catalog)
     built, faults = _build(profile, catalog, handle, "", 0)
-    if faults:  # there is no document whose paths would mean something
+    if faults:  # there is no document, so the paths have no meaning
         raise PluginLoadError("\n".join(fault.message for fault in faults))
     return built
 
 
 def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfile:
-    """What one would write to have the default plugins and all of the user's."""
+    """The profile that enables the default plugins and all of the user's."""
     extras = catalog.extras
     plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(extra)) for name, extra in extras.items()]))
     for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
@@ -99,7 +99,7 @@ def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfil
 
 
 def _ignored_resources(configuration: KubeSchedulerConfiguration) -> list[str]:
-    """The resources that an extender looks after alone. Mirrors buildExtenders (pkg/scheduler/scheduler.go)."""
+    """The resources that only extenders check. Mirrors buildExtenders (pkg/scheduler/scheduler.go)."""
     managed = (resource for extender in configuration.extenders for resource in extender.managedResources)
     return [resource.name for resource in managed if resource.ignoredByScheduler]
 
@@ -112,9 +112,9 @@ def _build(
     percentage: int,
     ignored_resources: Sequence[str] = (),
 ) -> tuple[Profile, list[FieldError]]:
-    """A profile and all that is wrong with it; with faults, plugins are lacking in it.
+    """A profile and its errors. If there are errors, the profile lacks plugins.
 
-    `ignored_resources` take the place of those that NodeResourcesFit is told to ignore by its arguments.
+    `ignored_resources` replace the ignoredResources in the arguments of NodeResourcesFit.
     """
     plan, faults = plan_profile(profile, catalog, path, percentage)
     if ignored_resources:
@@ -149,7 +149,7 @@ def _extra(extra: ExtraPlugin, plan: Plan, handle: Handle) -> Any:
         arguments["args"] = plan.arguments[extra.name]
     try:
         plugin = extra(**arguments)
-    except Exception as error:  # a plugin of the user's may raise anything, and that is its own fault
+    except Exception as error:  # a user's plugin may raise anything
         raise PluginLoadError(f"plugin {extra.name!r} failed to start: {type(error).__name__}: {error}") from error
     if implements(plugin, EnqueueExtensions):
         try:

@@ -1,6 +1,6 @@
-"""The plugins that scored free resources before NodeResourcesFit did, made into its scoringStrategy.
+"""Converts the plugins that scored free resources in v1beta1 to the scoringStrategy of NodeResourcesFit.
 
-Until v1beta1 each strategy was a plugin, and NodeResourcesLeastAllocated was the default one.
+In v1beta1, each strategy was a plugin, and NodeResourcesLeastAllocated was enabled by default.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FIT = "NodeResourcesFit"
 
 
 def convert_strategies(profile: dict[str, Any], path: str, converted: Converted) -> None:
-    """Give NodeResourcesFit the strategy, the weight and the arguments of the plugin that scored."""
+    """Give NodeResourcesFit the strategy, weight and arguments of the plugin that was enabled."""
     plugins = profile.get("plugins")
     score = plugins.get("score") if isinstance(plugins, dict) else None
     chosen = ""
@@ -26,7 +26,7 @@ def convert_strategies(profile: dict[str, Any], path: str, converted: Converted)
 
 
 def _rename_enabled(score: dict[str, Any], path: str, converted: Converted) -> str:
-    """The plugin that scores, "" where none of them is named."""
+    """The plugin that is enabled; "" if there is none."""
     chosen: list[str] = []
 
     def keep(reference: dict[str, Any], where: str) -> bool:
@@ -35,10 +35,10 @@ def _rename_enabled(score: dict[str, Any], path: str, converted: Converted) -> s
             return True
         chosen.append(name)
         if len(chosen) > 1:
-            converted.fault(f"{where}.name", f"{FIT} scores by one strategy: {chosen[0]} or {name}, not both")
+            converted.fault(f"{where}.name", f"{FIT} has a single strategy: enable {chosen[0]} or {name}, not both")
             return False
         reference["name"] = FIT
-        converted.note(f"{where}.name", f"plugin {name!r} is {FIT} with scoringStrategy.type {STRATEGIES[name]} now")
+        converted.note(f"{where}.name", f"plugin {name!r} is now {FIT} with scoringStrategy.type {STRATEGIES[name]}")
         return True
 
     converted.filter(score, "enabled", f"{path}.enabled", keep)
@@ -55,20 +55,20 @@ def _rename_disabled(score: dict[str, Any], path: str, chosen: str, converted: C
             return True
         disabled.append(name)
         if chosen or STRATEGIES[name] != LEAST_ALLOCATED:
-            converted.note(f"{where}.name", f"plugin {name!r} is gone, and needs no disabling")
+            converted.note(f"{where}.name", f"plugin {name!r} was removed and needn't be disabled")
             return False
         reference["name"] = FIT
-        converted.note(f"{where}.name", f"plugin {name!r} is the score of {FIT} now, which is disabled instead")
+        converted.note(f"{where}.name", f"plugin {name!r} is now the score of {FIT}, which is disabled instead")
         return True
 
     converted.filter(score, "disabled", f"{path}.disabled", keep)
     both = chosen and STRATEGIES[chosen] != LEAST_ALLOCATED
     if both and not {"*", "NodeResourcesLeastAllocated"} & set(disabled):
-        converted.note(path, f"NodeResourcesLeastAllocated scored beside {chosen}, and does so no longer")
+        converted.note(path, f"NodeResourcesLeastAllocated no longer scores together with {chosen}")
 
 
 def _convert_arguments(profile: dict[str, Any], path: str, chosen: str, converted: Converted) -> None:
-    """Put what the plugin's arguments say into the strategy of NodeResourcesFit's."""
+    """Move the plugin's arguments to the strategy of NodeResourcesFit."""
     strategy: dict[str, Any] = {"type": STRATEGIES[chosen]} if chosen else {}
     came_from: dict[str, str] = {}
 
@@ -79,7 +79,7 @@ def _convert_arguments(profile: dict[str, Any], path: str, chosen: str, converte
         if name != (chosen or "NodeResourcesLeastAllocated"):
             converted.note(where, f"has no effect: plugin {name!r} is not enabled")
         elif isinstance(args, dict):
-            converted.note(where, f"is scoringStrategy in the arguments of {FIT} now")
+            converted.note(where, f"moved to scoringStrategy in the arguments of {FIT}")
             strategy["type"] = STRATEGIES[name]
             for field, value in args.items():
                 if field == "shape" and name == "RequestedToCapacityRatio":

@@ -1,4 +1,4 @@
-"""What somebody may have meant who wrote a name that does not exist."""
+"""Suggestions for names that don't exist."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from difflib import get_close_matches
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
-    """`: did you mean 'weight'?`, or "" where no known name is close."""
+    """`: did you mean 'weight'?`, or "" if no known name is similar."""
     by_lower = {each.lower(): each for each in known}
     close = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.8)
     return f": did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def or_known(name: str, known: Collection[str]) -> str:
-    """The same, with all known names where none is close."""
-    return did_you_mean(name, known) or (f": known are {', '.join(known)}" if known else "")
+    """The same, or all known names if none is similar."""
+    return did_you_mean(name, known) or (f": expected one of {', '.join(known)}" if known else "")

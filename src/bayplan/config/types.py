@@ -26,21 +26,21 @@ Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class PluginReference(msgspec.Struct):
-    """A plugin by name. `weight` is of its score; 0 means 1."""
+    """A plugin by name. `weight` is the weight of its score; 0 means 1."""
 
     name: str
     weight: Int32 = 0
 
 
 class PluginSet(msgspec.Struct):
-    """Plugins to be asked at a point, beside the default ones, and default ones not to be asked (`*` for all)."""
+    """Plugins to enable at a point, in addition to the default ones, and default ones to disable (`*` for all)."""
 
     enabled: list[PluginReference] = []
     disabled: list[PluginReference] = []
 
 
 class Plugins(msgspec.Struct, kw_only=True):
-    """Plugins by extension point; `multiPoint` stands for all points that a plugin implements."""
+    """Plugins by extension point. `multiPoint` enables a plugin at all points that it implements."""
 
     preEnqueue: PluginSet = msgspec.field(default_factory=PluginSet)
     queueSort: PluginSet = msgspec.field(default_factory=PluginSet)
@@ -59,25 +59,25 @@ class Plugins(msgspec.Struct, kw_only=True):
     multiPoint: PluginSet = msgspec.field(default_factory=PluginSet)
 
     def at(self, point: Point) -> PluginSet:
-        """What is said of one point."""
+        """The plugins of one point."""
         found: PluginSet = getattr(self, point.value)
         return found
 
     def enabled_names(self) -> Iterator[str]:
-        """Every plugin that is enabled anywhere, as often as it is."""
+        """The names of all enabled plugins, with duplicates."""
         for name in self.__struct_fields__:
             yield from (plugin.name for plugin in getattr(self, name).enabled)
 
 
 class PluginConfig(msgspec.Struct):
-    """The arguments of a plugin, as they stand in the file; `plugin_arguments` makes typed ones of them."""
+    """The arguments of a plugin as in the file; `plugin_arguments` decodes them."""
 
     name: str
     args: dict[str, Any] = {}
 
 
 class KubeSchedulerProfile(msgspec.Struct, kw_only=True):
-    """One scheduler name and what it does."""
+    """A scheduler name and its plugins."""
 
     schedulerName: str = ""
     percentageOfNodesToScore: Int32 | None = None
@@ -86,7 +86,7 @@ class KubeSchedulerProfile(msgspec.Struct, kw_only=True):
 
 
 class LeaderElection(msgspec.Struct, kw_only=True):
-    """How one of several schedulers becomes the active one. Durations as in `15s`."""
+    """How one of several schedulers becomes the leader. Durations as in `15s`."""
 
     leaderElect: bool = True
     leaseDuration: Duration = "15s"
@@ -97,7 +97,7 @@ class LeaderElection(msgspec.Struct, kw_only=True):
     resourceNamespace: str = "kube-system"
 
     def __post_init__(self) -> None:
-        """As in Go, what is empty or zero is as good as not there."""
+        """As in Go, empty and zero values become the defaults."""
         for field in msgspec.structs.fields(LeaderElection):
             value = getattr(self, field.name)
             if isinstance(value, str) and (not value or _is_zero(value)):
@@ -112,9 +112,9 @@ def _is_zero(duration: str) -> bool:
 
 
 class ClientConnection(msgspec.Struct, kw_only=True):
-    """How to talk to the API server. JSON is what goes over the wire, whatever the content types say.
+    """The connection to the API server. It uses JSON, whatever the content types are.
 
-    Requests are limited only where somebody says so: `qps` and `burst` are None where nobody does.
+    Requests are limited only if `qps` or `burst` is set; None means not set.
     """
 
     kubeconfig: str = ""
@@ -124,14 +124,14 @@ class ClientConnection(msgspec.Struct, kw_only=True):
     burst: Int32 | None = None
 
     def __post_init__(self) -> None:
-        """As in Go, what is empty or zero is as good as not there."""
+        """As in Go, empty and zero values become the defaults."""
         self.contentType = self.contentType or PROTOBUF
         self.qps = self.qps or None
         self.burst = self.burst or None
 
     @property
     def limit(self) -> tuple[float, int] | None:
-        """Requests a second, and how many at once; None for no limit, which a negative one is too, as in client-go."""
+        """Requests per second and burst, or None for no limit. As in client-go, a negative `qps` means no limit."""
         if self.qps is None and self.burst is None:
             return None
         qps = DEFAULT_QPS if self.qps is None else self.qps
@@ -139,14 +139,14 @@ class ClientConnection(msgspec.Struct, kw_only=True):
 
 
 class ExtenderManagedResource(msgspec.Struct, kw_only=True):
-    """An extended resource that an extender looks after."""
+    """An extended resource that an extender manages."""
 
     name: str
     ignoredByScheduler: bool = False
 
 
 class ExtenderTLSConfig(msgspec.Struct, kw_only=True):
-    """TLS towards an extender; data fields are base64."""
+    """TLS for the connection to an extender. The data fields are base64."""
 
     insecure: bool = False
     serverName: str = ""
@@ -176,7 +176,7 @@ class Extender(msgspec.Struct, kw_only=True):
 
 
 class KubeSchedulerConfiguration(msgspec.Struct, kw_only=True):
-    """The whole file."""
+    """The configuration in a file."""
 
     apiVersion: str = API_VERSION
     kind: str = KIND

@@ -1,6 +1,6 @@
-"""What is wrong with the values of a configuration whose types are right.
+"""Validates the values of a decoded configuration.
 
-Mirrors apis/config/validation/validation.go. Arguments and plugins are judged by `plugin_arguments` and `planning`.
+Mirrors apis/config/validation/validation.go. `plugin_arguments` and `planning` validate arguments and plugins.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from bayplan.api.labels import label_key_errors
 from bayplan.config.types import Extender, KubeSchedulerConfiguration
 
 RETRY_JITTER = 1.2
-"""How much longer than retryPeriod it may take to the next attempt. Mirrors client-go's leaderelection.JitterFactor."""
+"""The next attempt may take this many times retryPeriod. Mirrors client-go's leaderelection.JitterFactor."""
 
 
 def configuration_faults(configuration: KubeSchedulerConfiguration) -> Iterator[FieldError]:
-    """All that is wrong with the values."""
+    """The errors in the values."""
     if configuration.parallelism <= 0:
         problem = "should be an integer value greater than zero"
         yield field_errors.invalid("parallelism", configuration.parallelism, problem)
@@ -41,7 +41,7 @@ def _profile_faults(configuration: KubeSchedulerConfiguration) -> Iterator[Field
     for index, profile in enumerate(configuration.profiles):
         path = f"profiles[{index}]"
         if not profile.schedulerName:
-            yield field_errors.required(f"{path}.schedulerName", "with several profiles each needs a name of its own")
+            yield field_errors.required(f"{path}.schedulerName", "each of several profiles needs a unique name")
         if profile.schedulerName in names:
             yield field_errors.duplicate(f"{path}.schedulerName", profile.schedulerName)
         names.setdefault(profile.schedulerName, index)
@@ -53,14 +53,14 @@ def _profile_faults(configuration: KubeSchedulerConfiguration) -> Iterator[Field
 
 
 def _queue_order_faults(configuration: KubeSchedulerConfiguration) -> Iterator[FieldError]:
-    """The plugin that orders the queue is one for all profiles, and so are its arguments."""
+    """All profiles share the plugin that sorts the queue, and its arguments."""
     first = configuration.profiles[0]
     ordering = {reference.name for reference in first.plugins.queueSort.enabled}
     arguments = {each.name: each.args for each in first.pluginConfig}
     for index, profile in enumerate(configuration.profiles[1:], 1):
         for position, each in enumerate(profile.pluginConfig):
             if each.name in ordering and each.args != arguments.get(each.name, {}):
-                problem = "must be the same for all profiles: this plugin orders the queue that they share"
+                problem = "must be the same for all profiles: this plugin sorts the queue that they share"
                 yield FieldError(f"profiles[{index}].pluginConfig[{position}].args", problem)
 
 

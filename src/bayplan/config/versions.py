@@ -1,4 +1,4 @@
-"""What a document says it is: a KubeSchedulerConfiguration of v1, or of a version that is made into v1 first."""
+"""Checks the version and kind of a document, and converts older versions to v1."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from bayplan.config.types import API_VERSION, KIND
 
 
 def current_version(document: Document) -> Converted:
-    """The document in v1. Raises ConfigurationError for one that is something else."""
+    """The document in v1. Raises ConfigurationError for another kind or an unsupported version."""
     version, kind = document.data.get("apiVersion"), document.data.get("kind")
     if kind == policies.POLICY:
-        raise ConfigurationError([policies.refusal(document.data)], document.source, document.line_of)
+        raise ConfigurationError([policies.policy_error(document.data)], document.source, document.line_of)
     faults = [
         *_wrong("apiVersion", version, (API_VERSION, *OLDER_VERSIONS)),
         *_wrong("kind", kind, (KIND,)),

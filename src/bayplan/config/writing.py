@@ -1,4 +1,4 @@
-"""A configuration as kube-scheduler's --write-config-to prints it: complete, with the plugins merged, in YAML.
+"""Writes a configuration as YAML, like kube-scheduler's --write-config-to: with all defaults and merged plugins.
 
 Mirrors encodeConfig (cmd/kube-scheduler/app/options/configfile.go) and the defaults of apis/config/v1/defaults.go.
 """
@@ -29,13 +29,13 @@ from bayplan.config.types import (
 from bayplan.plugins.registry import PLUGINS
 
 
-def written(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> str:
-    """The (valid) configuration with all defaults, which means the same when it is read."""
+def to_yaml(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> str:
+    """A valid configuration as YAML, with all defaults. It is equivalent when it is read again."""
     return yaml.dump(_document(configuration, catalog), Dumper=_Dumper, sort_keys=True, allow_unicode=True, width=120)
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as Go's library writes it."""
+    """Writes YAML like Go's library."""
 
 
 def _string(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
@@ -56,7 +56,7 @@ def _document(configuration: KubeSchedulerConfiguration, catalog: Catalog) -> di
         election[name] = _duration(election[name])
     document["profiles"] = [_profile(profile, catalog) for profile in configuration.profiles]
     document["extenders"] = [_extender(extender) for extender in configuration.extenders]
-    for name in ("extenders", "delayCacheUntilActive"):  # as upstream, left out where they are empty
+    for name in ("extenders", "delayCacheUntilActive"):  # upstream omits these if they are empty
         if not document[name]:
             del document[name]
     return dict(document)
@@ -86,11 +86,11 @@ def _reference(reference: PluginReference) -> dict[str, Any]:
 
 
 def _plugin_config(profile: KubeSchedulerProfile, sets: Plugins, catalog: Catalog) -> list[dict[str, Any]]:
-    """What the profile says, complete, and then the arguments of what else is enabled and takes some, by name."""
+    """The profile's arguments with their defaults, then the default arguments of the other enabled plugins, by name."""
     typed, _ = plugin_arguments(profile, catalog)
     configs = [{"name": each.name, "args": _args(each.name, typed, each.args)} for each in profile.pluginConfig]
-    said = {each.name for each in profile.pluginConfig}
-    for name in sorted(set(sets.enabled_names()) - said):
+    given = {each.name for each in profile.pluginConfig}
+    for name in sorted(set(sets.enabled_names()) - given):
         arguments = _default_arguments(name, catalog)
         if arguments is not None:
             configs.append({"name": name, "args": _args(name, {name: arguments}, {})})
@@ -98,7 +98,7 @@ def _plugin_config(profile: KubeSchedulerProfile, sets: Plugins, catalog: Catalo
 
 
 def _default_arguments(name: str, catalog: Catalog) -> Any:
-    """What a plugin is given where nobody says anything; None for one that takes nothing."""
+    """The default arguments of a plugin; None if it takes none."""
     if name not in catalog.extras:
         entry = PLUGINS.get(name)
         return entry.arguments() if entry is not None and entry.arguments is not None else None
@@ -118,7 +118,7 @@ def _args(name: str, typed: dict[str, Any], raw: dict[str, Any]) -> dict[str, An
 
 
 def _plain(value: Any) -> Any:
-    """A value in the types of documents. msgspec leaves out the defaults of dataclasses."""
+    """A value as plain types. msgspec omits the defaults of dataclasses."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in dataclasses.fields(value)}
     if isinstance(value, list):
@@ -136,7 +136,7 @@ def _extender(extender: Extender) -> dict[str, Any]:
 
 
 def _without_empty(value: Any) -> Any:
-    """Without what is not there: null and empty lists."""
+    """A value without nulls and empty lists."""
     if isinstance(value, dict):
         items = {name: _without_empty(item) for name, item in value.items()}
         return {name: item for name, item in items.items() if item is not None and item != []}

@@ -1,3 +1,5 @@
-"""A Kubernetes cluster in one process for laptops and tests: the embedded API server (which imports `api` alone), and
-controllers and simulated kubelets (ordinary API clients that also run against a real kube-apiserver).
+"""A Kubernetes cluster in one process, for laptops and tests.
+
+It consists of the embedded API server, and of controllers and simulated kubelets, which are ordinary API clients and
+also work with a real kube-apiserver.
 """

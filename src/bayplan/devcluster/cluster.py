@@ -1,4 +1,4 @@
-"""The embedded cluster: API server, controllers and kubelets, put together."""
+"""The embedded cluster: an API server, controllers and simulated kubelets."""
 
 from __future__ import annotations
 
@@ -6,44 +6,46 @@ import asyncio
 import logging
 import secrets
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
 from bayplan.api.kinds import NODE
-from bayplan.client import ClusterAccess, HttpClient
+from bayplan.client import Client, ClusterAccess, HttpClient
+from bayplan.clock import RunningClock, TimerClock
 from bayplan.devcluster.apiserver import ADMIN, ApiServer
-from bayplan.devcluster.apiserver.tls import Tls
-from bayplan.devcluster.clock import Clock, RunningClock
+from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.manager import WORKLOADS, ControllerManager
 from bayplan.devcluster.controllers.node_lifecycle import NOT_READY, is_tainted
 from bayplan.devcluster.controllers.served import Node
+from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
 
 log = logging.getLogger(__name__)
 
 CONTEXT = "bayplan"
-"""The name of the context in its kubeconfig."""
+"""The name of the context in the kubeconfig."""
 
 
 class DevCluster:
-    """A Kubernetes cluster in this process, on loopback, while its context is entered.
+    """A Kubernetes cluster in this process, on the loopback interface. It runs while its context is entered.
 
-    `nodes` is how many nodes there are, or the nodes themselves (see `kubelet.make_node`). `clock` is everybody's; with
-    a `ManualClock` nothing happens later unless a test moves it. `port` 0 takes a free one. With `rbac`, roles and
-    bindings decide who may do what, and the kubeconfig is an administrator's; with `alpha` the server has PodGroups.
-    Controllers and kubelets, administrators too, talk to it over HTTP as any client does, and every node is served by a
-    kubelet, whoever creates it.
+    `nodes` is the number of nodes, or the nodes themselves (see `kubelet.make_node`). All components share `clock`; a
+    `ManualClock` stands still until a test advances it. `port` 0 takes a free port. With `rbac`, roles and bindings
+    authorize requests, and the kubeconfig is an administrator's. With `alpha`, the server has PodGroups. Controllers
+    and kubelets are ordinary clients, with the rights of an administrator. A kubelet serves every node, even one that
+    another client creates. Without `listen` there are no sockets: `client` calls the server in memory.
     """
 
     def __init__(
         self,
         nodes: int | Sequence[Node] = 3,
         *,
-        clock: Clock | None = None,
+        clock: TimerClock | None = None,
+        listen: bool = True,
         port: int = 0,
         tls: bool = False,
         rbac: bool = False,
@@ -52,16 +54,19 @@ class DevCluster:
         kubelets: bool = True,
         delays: KubeletDelays | None = None,
     ) -> None:
-        self.clock: Clock = clock or RunningClock()
+        self.clock: TimerClock = clock or RunningClock()
         self._tls = Tls.create() if tls else None
-        # Over TLS, kubectl asks for a password where the kubeconfig has no credentials.
+        # Over TLS, kubectl asks for a password if the kubeconfig has no credentials.
         self._token = secrets.token_urlsafe() if tls or rbac else None
         tokens = {self._token: ADMIN} if self._token else None
-        self.server = ApiServer(port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha)
+        self._listen = listen
+        self.server = ApiServer(
+            listen=listen, port=port, clock=self.clock, tls=self._tls, tokens=tokens, rbac=rbac, alpha=alpha
+        )
         self.port = port
-        """The port that was asked for."""
+        """The requested port."""
         self.kubelets: Kubelets | None = None
-        self.client: HttpClient
+        self.client: Client
         made = make_nodes(nodes) if isinstance(nodes, int) else list(nodes)
         self._nodes = made if kubelets else []
         self._controllers = controllers
@@ -74,9 +79,9 @@ class DevCluster:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self.server)
-            self.client = await stack.enter_async_context(HttpClient(self._access()))
+            self.client = await stack.enter_async_context(self._connect())
             self._make_parts()
-            stack.push_async_callback(_ended, asyncio.create_task(self._run(), name="cluster"))
+            stack.push_async_callback(_stopped, asyncio.create_task(self._run(), name="cluster"))
             self._stack = stack.pop_all()
         return self
 
@@ -85,44 +90,49 @@ class DevCluster:
 
     @property
     def url(self) -> str:
-        """Where the API server is."""
+        """The URL of the API server."""
         return self.server.url
 
     @property
-    def size(self) -> int:
-        """How many nodes it was made with; none without kubelets, who register them."""
-        return len(self._nodes)
+    def node_names(self) -> set[str]:
+        """The initial nodes; none without kubelets, which register the nodes."""
+        return {node.metadata.name for node in self._nodes}
 
-    async def nodes_ready(self) -> None:
-        """Wait until the nodes that the cluster was made with are there, Ready and free of the taint of new nodes."""
-        awaited = {node.metadata.name for node in self._nodes}
+    async def nodes_ready(self, names: Iterable[str] | None = None) -> None:
+        """Wait until nodes are registered and Ready, and no longer have the taint of new nodes: the initial ones.
+
+        `names` are other nodes to wait for. Returns at once without kubelets, which make nodes Ready.
+        """
+        awaited = self.node_names if names is None or not self._with_kubelets else set(names)
         all_ready = asyncio.Event()
 
-        def look(_: Node, node: Node) -> None:
+        def check(_: Node, node: Node) -> None:
             if node is not None and is_healthy(node) and not (self._controllers and is_tainted(node, NOT_READY)):
                 awaited.discard(node.metadata.name)
             if not awaited:
                 all_ready.set()
 
         known = self.informers.of(NODE)
-        known.listen(look)
+        known.listen(check)
         if awaited:
             await all_ready.wait()
-        known.leave(look)
+        known.leave(check)
 
     def kubeconfig(self) -> str:
-        """What kubectl and other clients need to reach the cluster, as YAML."""
+        """A kubeconfig for kubectl and other clients, as YAML."""
         return self.server.kubeconfig()
 
     def write_kubeconfig(self, path: Path) -> None:
-        """Write the kubeconfig to a file that only its owner can read."""
+        """Write the kubeconfig to a file that only the owner can read."""
         path.touch(mode=0o600)
         path.write_text(self.kubeconfig(), encoding="utf-8")
 
-    def _access(self) -> ClusterAccess:
+    def _connect(self) -> Client:
+        if not self._listen:
+            return InMemoryClient(self.server, token=self._token or "")
         trust = ssl.create_default_context(cadata=self._tls.authority.decode()) if self._tls is not None else None
         headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
-        return ClusterAccess(server=self.url, tls=trust, headers=headers)
+        return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
 
     def _make_parts(self) -> None:
         self.informers = Informers(self.client)
@@ -152,8 +162,8 @@ class DevCluster:
             raise
 
 
-async def _ended(running: asyncio.Task[None]) -> None:
-    """End the parts. The failure of one, which ends the others, is raised here."""
+async def _stopped(running: asyncio.Task[None]) -> None:
+    """Stop the components. If one failed, which stopped the others, raise its error."""
     running.cancel()
     await asyncio.wait([running])
     if not running.cancelled():

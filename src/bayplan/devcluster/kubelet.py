@@ -1,68 +1,76 @@
-"""Simulated kubelets: one object stands in for those of thousands of nodes.
+"""Simulated kubelets: one object plays the kubelets of up to thousands of nodes.
 
-They are API clients like real ones, and share one view of all pods and nodes.
+Like real kubelets, they are API clients. They share one view of all pods and nodes.
 """
 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 
 from bayplan.api.kinds import NODE
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import ControllerContext
 from bayplan.devcluster.controllers.informers import Informers
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.kubelet_nodes import SIMULATED, NodeManager, NodeShape, make_node, make_nodes
 from bayplan.devcluster.kubelet_pods import EXIT_CODE, RUN_SECONDS, KubeletDelays, PodManager
+from bayplan.devcluster.kubelet_termination import STOP_SECONDS
 
-__all__ = ["EXIT_CODE", "RUN_SECONDS", "KubeletDelays", "Kubelets", "NodeShape", "make_node", "make_nodes"]
+__all__ = [
+    "EXIT_CODE",
+    "RUN_SECONDS",
+    "STOP_SECONDS",
+    "KubeletDelays",
+    "Kubelets",
+    "NodeShape",
+    "make_node",
+    "make_nodes",
+]
 
 
 class Kubelets:
     """Registers `nodes` and runs the pods that are bound to them.
 
-    With `adopt` every node of the cluster is served, also one that somebody else creates; otherwise those with the
-    label bayplan.dev/kubelet=simulated, which registered nodes have. `rate` is how fast the clock runs: it keeps the
-    signs of life affordable.
+    With `adopt`, they serve every node of the cluster, even one that another client creates. Otherwise they serve the
+    nodes with the label bayplan.dev/kubelet=simulated, which registered nodes have. `rate` is the speed of the clock:
+    if it is high, leases are renewed less often in the cluster's time.
     """
 
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         nodes: Sequence[Node] = (),
         *,
         informers: Informers | None = None,
         delays: KubeletDelays | None = None,
         adopt: bool = False,
         rate: float = 1.0,
-        rng: random.Random | None = None,
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._adopt = adopt
         self._events = EventSink(client, clock)
         self._known = self.informers.of(NODE)
         context = ControllerContext(client, self.informers, clock, self._events)
-        self._nodes = NodeManager(context, nodes, self._serves, rate=rate, rng=rng or random.Random())
+        self._nodes = NodeManager(context, nodes, self._serves, rate=rate)
         self._pods = PodManager(context, self._serves_pods_of, self._nodes.address, delays or KubeletDelays())
 
     async def run(self) -> None:
-        """Run until cancelled. Informers that were handed in are run by their owner."""
+        """Run until cancelled. Informers that the caller passed in are run by the caller."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run(), name="kubelet events")
             tasks.create_task(self._nodes.run(), name="kubelet nodes")
             tasks.create_task(self._pods.run(), name="kubelet pods")
 
     def silence(self, node: str) -> None:
-        """The kubelet of a node crashes: no sign of life, no work on pods."""
+        """Simulate a crash of a node's kubelet: it stops heartbeats and work on pods."""
         self._nodes.silence(node)
 
     def revive(self, node: str) -> None:
-        """It comes back."""
+        """Restart the kubelet of a node."""
         self._nodes.revive(node)
         self._pods.revisit(node)
 

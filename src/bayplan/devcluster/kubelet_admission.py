@@ -1,7 +1,7 @@
-"""Whether a kubelet takes a pod that has been bound to its node, by its own books.
+"""Whether a kubelet admits a pod that was bound to its node, by its own accounting.
 
-Mirrors pkg/kubelet/lifecycle/predicate.go. Computed here and not borrowed from the scheduler, whose mistakes it is
-there to find.
+Mirrors pkg/kubelet/lifecycle/predicate.go. It shares no code with the scheduler, so that it detects the scheduler's
+mistakes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, counted, is_extended, parse_amounts, pod_requests
 from bayplan.api.selectors import RequiredNodeAffinity
 from bayplan.devcluster.controllers.served import Node, Pod
+from bayplan.devices.extended_claims import resources_from_devices
 
 HostPort = tuple[str, str, int]
 """(address, protocol, port)"""
@@ -23,41 +24,41 @@ ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - compared with, not bound to
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why a pod is not taken: its status's reason, and the sentence in its message."""
+    """Why a pod isn't admitted: the reason and the message of its status."""
 
     reason: str
     message: str
 
 
 @dataclass(slots=True)
-class Books:
-    """What the pods on one node have been promised: cpu in thousandths, all else in whole units."""
+class Accounting:
+    """The resources that the pods on one node use: cpu in millicores, all others in whole units."""
 
     used: dict[str, int] = field(default_factory=dict)
     pods: dict[str, tuple[dict[str, int], tuple[HostPort, ...]]] = field(default_factory=dict)
     """Requests and host ports by uid."""
 
-    def enter(self, pod: Pod) -> None:
-        """The pod is on the node from now on; with its present requests, if it was already."""
-        self.strike(pod.metadata.uid)
+    def add(self, pod: Pod) -> None:
+        """Add a pod, or update its requests if it was added before."""
+        self.remove(pod.metadata.uid)
         requests = requests_of(pod)
         self.pods[pod.metadata.uid] = (requests, host_ports(pod))
         for name, amount in requests.items():
             self.used[name] = self.used.get(name, 0) + amount
 
-    def strike(self, uid: str) -> None:
-        """The pod is gone or has ended."""
+    def remove(self, uid: str) -> None:
+        """Remove a pod that is gone or has ended."""
         requests, _ = self.pods.pop(uid, ({}, ()))
         for name, amount in requests.items():
             self.used[name] -= amount
 
     def requests(self, uid: str) -> dict[str, int] | None:
-        """What the pod has been promised."""
+        """The requests that count for a pod; None for an unknown pod."""
         promised = self.pods.get(uid)
         return promised[0] if promised is not None else None
 
-    def judge(self, node: Node, pod: Pod) -> Rejection | None:
-        """Why the pod cannot be taken, or None."""
+    def check(self, node: Node, pod: Pod) -> Rejection | None:
+        """Why the pod can't be admitted; None if it can."""
         try:
             wanted = requests_of(pod)
         except InvalidQuantity as error:
@@ -75,7 +76,7 @@ class Books:
         for name in (CPU, MEMORY, EPHEMERAL_STORAGE, *(wanted.keys() - {CPU, MEMORY, EPHEMERAL_STORAGE})):
             amount = wanted.get(name, 0)
             if not amount or (is_extended(name) and name not in capacity):
-                continue  # an extended resource that the node does not have is the cluster's business
+                continue  # other components handle extended resources that the node doesn't have
             used = self.used.get(name, 0) - own.get(name, 0)
             if amount > capacity.get(name, 0) - used:
                 return _out_of(name, amount, used, capacity.get(name, 0))
@@ -98,14 +99,13 @@ class Books:
 
 
 def requests_of(pod: Pod) -> dict[str, int]:
-    """What a pod takes of its node; not the extended resources that a claim on devices gives it."""
-    claimed = pod.status.extendedResourceClaimStatus if pod.status else None
-    by_devices = {mapping.resourceName for mapping in claimed.requestMappings} if claimed is not None else ()
+    """A pod's requests of its node, without the extended resources that come from a device claim."""
+    by_devices = resources_from_devices(pod)
     return {name: amount for name, amount in counted(pod_requests(pod)).items() if name not in by_devices}
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports of the node that a pod takes."""
+    """The host ports of a pod."""
     containers: Iterable[object] = (*pod.spec.containers, *(pod.spec.initContainers or ()))
     return tuple(
         (port.hostIP or ANY_ADDRESS, port.protocol or "TCP", port.hostPort)

@@ -1,38 +1,39 @@
 """Whether the devices that a pod claims can be prepared on its node. Mirrors prepareResources of pkg/kubelet/cm/dra.
 
-The driver of every device is there and does its work at once.
+The drivers of all devices are simulated and finish at once.
 """
 
 from __future__ import annotations
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.client import ApiError, Client
-from bayplan.devcluster.controllers.pod_claims import (
-    NotCreatedYet,
-    claim_name,
-    extended_claim_name,
-    is_allocated,
+from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.claims import (
+    UnusableClaim,
+    allocation_of,
+    claim_names,
     is_made_for,
     is_reserved_for,
+    key_of,
     not_made_for,
 )
-from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.extended_claims import extended_claim_name
 
 
 async def unprepared(client: Client, pod: Pod) -> str:
-    """Why the pod cannot have its devices, "" if it can. The server itself is asked, as reservations may be news.
+    """Why the pod can't have its devices; "" if it can. Reads the claims from the server, as a view may be outdated.
 
-    Raises ApiError and TransportError where it does not tell.
+    Raises ApiError and TransportError.
     """
     try:
-        named = [
-            (claim_name(pod, reference), reference.resourceClaimName is None)
-            for reference in pod.spec.resourceClaims or ()
-        ]
-    except NotCreatedYet as problem:
+        named = list(claim_names(pod))
+    except UnusableClaim as problem:
         return str(problem)
-    for name, generated in (*named, (extended_claim_name(pod), False)):
-        problem_of_claim = await _problem(client, pod, name, generated=generated) if name is not None else ""
+    extended = extended_claim_name(pod)
+    if extended is not None:
+        named.append((extended, False))
+    for name, generated in named:
+        problem_of_claim = await _problem(client, pod, name, generated=generated)
         if problem_of_claim:
             return problem_of_claim
     return ""
@@ -45,9 +46,9 @@ async def _problem(client: Client, pod: Pod, name: str, *, generated: bool) -> s
         if error.status != 404:
             raise
         return f"fetch ResourceClaim {name}: {error.message}"
-    if generated and not is_made_for(claim, pod):
-        return not_made_for(claim, pod)
-    if not is_reserved_for(claim, pod):
+    if generated and not is_made_for(claim, pod.metadata.uid):
+        return not_made_for(claim, key_of(pod))
+    if not is_reserved_for(claim, pod.metadata.uid):
         owner, wanted = f"{pod.metadata.name} ({pod.metadata.uid})", f"{name} ({claim.metadata.uid})"
         return f"pod {owner} is not allowed to use ResourceClaim {wanted}"
-    return "" if is_allocated(claim) else f"ResourceClaim {name}: not allocated"
+    return "" if allocation_of(claim) is not None else f"ResourceClaim {name}: not allocated"

@@ -1,4 +1,4 @@
-"""The nodes of simulated kubelets: what they are made of, and the signs of life that keep them Ready.
+"""The nodes of simulated kubelets: their resources, and the heartbeats that keep them Ready.
 
 Mirrors pkg/kubelet/nodestatus and component-helpers' lease controller.
 """
@@ -24,24 +24,26 @@ from lightkube.models.core_v1 import (
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import LEASE, NODE
-from bayplan.api.objects import micro_time
+from bayplan.api.times import micro_time, whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.node_lifecycle import NODE_LEASES
 from bayplan.devcluster.controllers.served import Node
 
 SIMULATED = "bayplan.dev/kubelet"
-"""The label of nodes that have been registered here, with the value "simulated"."""
+"""The label of nodes registered by simulated kubelets; its value is "simulated"."""
 ZONE = "topology.kubernetes.io/zone"
 REGION = "topology.kubernetes.io/region"
 VERSION = "v1.36.2"
 
 RENEWALS_PER_SECOND = 20.0
-"""Leases renewed in one second of the wall's clock at most, all nodes together."""
+"""The maximum rate of lease renewals for all nodes together, per second of real time."""
 SHORTEST_RENEWAL = 10.0
 STATUS_EVERY = 300.0
-"""Seconds between two posts of an unchanged status, or two renewals, whichever takes longer."""
+"""Seconds of real time between two updates of an unchanged status, unless renewals are rarer.
+
+Each update is a new version of the Node and conflicts with updates by clients. Leases show that the kubelet is alive.
+"""
 
 _HEALTHY = {
     "MemoryPressure": ("False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -53,19 +55,19 @@ _HEALTHY = {
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """What a simulated node has to offer."""
+    """The resources of a simulated node."""
 
     cpu: str = "8"
     memory: str = "32Gi"
     pods: str = "110"
     ephemeral_storage: str = "100Gi"
     extended: Mapping[str, str] = field(default_factory=dict)
-    """Further resources by name."""
+    """Other resources by name."""
     instance_type: str = "simulated"
 
     @property
     def capacity(self) -> dict[str, str]:
-        """The node's resources."""
+        """All resources by name."""
         return {
             "cpu": self.cpu,
             "memory": self.memory,
@@ -75,10 +77,10 @@ class NodeShape:
         }
 
 
-def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3, prefix: str = "node") -> list[Node]:
-    """`count` nodes, dealt out to zones in turn: node-0 in zone-a, node-1 in zone-b and so on."""
+def make_nodes(count: int, shape: NodeShape | None = None, *, zones: int = 3) -> list[Node]:
+    """`count` nodes in alternating zones: node-0 in zone-a, node-1 in zone-b and so on."""
     names = [f"zone-{_letters(number)}" for number in range(max(zones, 1))]
-    return [make_node(f"{prefix}-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
+    return [make_node(f"node-{number}", shape, zone=names[number % len(names)]) for number in range(count)]
 
 
 def make_node(
@@ -90,15 +92,13 @@ def make_node(
     taints: Sequence[Taint] = (),
     unschedulable: bool = False,
 ) -> Node:
-    """A node as its kubelet registers it, before it has an address and conditions."""
+    """A node as its kubelet registers it, still without an address and conditions."""
     shape = shape or NodeShape()
     return core_v1.Node(
         metadata=ObjectMeta(
             name=name,
             labels={
-                "kubernetes.io/hostname": name,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
+                **default_labels(name),
                 "node.kubernetes.io/instance-type": shape.instance_type,
                 ZONE: zone,
                 REGION: "region-1",
@@ -111,8 +111,13 @@ def make_node(
     )
 
 
+def default_labels(name: str) -> dict[str, str]:
+    """The labels that a kubelet gives its node, whoever created it."""
+    return {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+
+
 class NodeManager(Controller):
-    """Registers nodes, and renews leases and statuses of those that it serves."""
+    """Registers nodes, and renews the leases and statuses of the nodes that it serves."""
 
     name: ClassVar[str] = "kubelet"
     workers: ClassVar[int] = 8
@@ -124,19 +129,17 @@ class NodeManager(Controller):
         serves: Callable[[Node], bool],
         *,
         rate: float,
-        rng: random.Random,
     ) -> None:
         super().__init__(context)
         self._to_register = {node.metadata.name: node for node in nodes}
         self._planned = len(nodes)
         self._serves = serves
         self._rate = rate
-        self._rng = rng
         self._addresses: dict[str, str] = {}
         self._posted: dict[str, datetime] = {}
-        """When each node's status was posted last, by uid."""
+        """The time of each node's last status update, by uid."""
         self._renewed: dict[str, datetime] = {}
-        """When each node's lease was renewed last, by uid."""
+        """The time of each node's last lease renewal, by uid."""
         self._silent: set[str] = set()
         self._nodes = self.watch(NODE, self._node_changed)
         for name in self._to_register:
@@ -144,7 +147,7 @@ class NodeManager(Controller):
 
     @property
     def renewal(self) -> float:
-        """Seconds between two renewals of one node's lease: longer where there are many nodes, or time runs fast."""
+        """Seconds between two renewals of one node's lease: more with many nodes or a fast clock."""
         return max(SHORTEST_RENEWAL, max(self._planned, len(self._renewed)) * self._rate / RENEWALS_PER_SECOND)
 
     def address(self, node: str) -> str:
@@ -155,22 +158,22 @@ class NodeManager(Controller):
         return self._addresses[node]
 
     def is_silent(self, node: str) -> bool:
-        """Whether the node's kubelet has been silenced."""
+        """Whether the node's kubelet is silenced."""
         return node in self._silent
 
     def silence(self, node: str) -> None:
-        """The node's kubelet does nothing from now on, as after a crash."""
+        """Stop the node's kubelet, as after a crash."""
         self._silent.add(node)
 
     def revive(self, node: str) -> None:
-        """The node's kubelet works again."""
+        """Restart the node's kubelet."""
         self._silent.discard(node)
         for signs in (self._posted, self._renewed):
             signs.pop(self._uid(node), None)
         self.queue.add(node)
 
     async def sync(self, key: str) -> None:
-        """Give one node's signs of life."""
+        """Renew one node's lease and status if they are due."""
         if key in self._to_register:
             await self._register(self._to_register[key])
             del self._to_register[key]
@@ -178,10 +181,11 @@ class NodeManager(Controller):
         node: Node | None = self._nodes.get(key)
         if node is None or key in self._silent or not self._serves(node):
             return
+        await self._complete_labels(node)
         await self._post_status(node)
         await self._renew_lease(node)
-        # At a random time, so that the renewals of many nodes spread out.
-        self.queue.add_after(key, self.renewal * self._rng.uniform(0.5, 1.0))
+        # Start at a random time, so that the renewals of many nodes spread out.
+        self.queue.add_after(key, self.renewal * random.uniform(0.5, 1.0))
 
     async def _register(self, node: Node) -> None:
         name = node.metadata.name
@@ -197,13 +201,20 @@ class NodeManager(Controller):
             self.queue.add(name)
             return
         self._posted[written.metadata.uid] = now
-        # At once: where time runs fast or nodes are many, the lease alone tells for how long a node may be silent.
+        # At once, as the node lifecycle controller reads from the lease how long a node may be silent.
         await self._renew_lease(written)
+
+    async def _complete_labels(self, node: Node) -> None:
+        labels = node.metadata.labels or {}
+        missing = {name: value for name, value in default_labels(node.metadata.name).items() if name not in labels}
+        if missing:
+            patch = {"metadata": {"uid": node.metadata.uid, "labels": missing}}
+            await self.client.patch(NODE, node.metadata.name, patch, type=PatchType.MERGE)
 
     async def _post_status(self, node: Node) -> None:
         now = whole_seconds(self.clock.now())
         posted = self._posted.get(node.metadata.uid)
-        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY, self.renewal))
+        due = posted is None or now >= posted + timedelta(seconds=max(STATUS_EVERY * self._rate, self.renewal))
         if not due and is_healthy(node):
             return
         status = healthy_status(node, self.address(node.metadata.name), now)
@@ -229,9 +240,9 @@ class NodeManager(Controller):
                 lease = {"metadata": {"name": metadata.name, "ownerReferences": [owner]}, "spec": spec}
                 await self.client.create(LEASE, lease, NODE_LEASES)
         except ApiError as error:
-            if error.status == 404:  # deleted by somebody: the next look makes a new one
+            if error.status == 404:  # deleted by another client: the next sync creates a new one
                 self._renewed.pop(metadata.uid, None)
-            if error.reason != "AlreadyExists":  # left by an earlier run: renewed from now on
+            if error.reason != "AlreadyExists":  # left by an earlier run: the next sync renews it
                 raise
         self._renewed[metadata.uid] = now
 
@@ -250,7 +261,7 @@ class NodeManager(Controller):
 
 
 def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
-    """The status of a node that is well. Capacity that the node already states is kept."""
+    """The status of a healthy node. Existing capacity is kept."""
     stated = node.status or NodeStatus()
     capacity = stated.capacity or stated.allocatable or NodeShape().capacity
     known = {one.type: one for one in stated.conditions or ()}
@@ -282,7 +293,7 @@ def healthy_status(node: Node, address: str, now: datetime) -> NodeStatus:
 
 
 def is_healthy(node: Node) -> bool:
-    """Whether the node's conditions are those of a node that is well."""
+    """Whether the node's conditions are those of a healthy node."""
     conditions: Iterable[Any] = (node.status.conditions if node.status else None) or ()
     statuses = {one.type: one.status for one in conditions}
     return all(statuses.get(type_) == status for type_, (status, _, _) in _HEALTHY.items())

@@ -1,6 +1,6 @@
-"""What simulated kubelets do with pods: take or reject them, start them, let them end, see them off.
+"""The pods of simulated kubelets: admission, start, end and deletion.
 
-Mirrors pkg/kubelet/pod_workers.go as far as the API shows.
+Mirrors the effects of pkg/kubelet/pod_workers.go on the API.
 """
 
 from __future__ import annotations
@@ -11,64 +11,64 @@ from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 from bayplan.api.kinds import JOB, NODE, POD
-from bayplan.client import ApiError
+from bayplan.api.times import whole_seconds
 from bayplan.devcluster import kubelet_status
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.ownership import controller_of
 from bayplan.devcluster.controllers.served import Node, Pod
-from bayplan.devcluster.kubelet_admission import Books, Rejection, requests_of
+from bayplan.devcluster.kubelet_admission import Accounting, Rejection, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_status import Addresses, Patch
+from bayplan.devcluster.kubelet_termination import stop_seconds
 
 RUN_SECONDS = "bayplan.dev/run-seconds"
-"""Annotation: how long the pod's containers run. Heeded where restartPolicy is Never or OnFailure."""
+"""Annotation: how many seconds the pod's containers run. Only for restartPolicy Never or OnFailure."""
 EXIT_CODE = "bayplan.dev/exit-code"
-"""Annotation: what they exit with, 0 if it is not given."""
+"""Annotation: the exit code of the containers, 0 by default."""
 PREPARE_AGAIN = 10.0
-"""Seconds until devices that could not be prepared are tried again, if the pod does not change before."""
+"""Seconds until the next attempt to prepare devices, unless the pod changes earlier."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeletDelays:
-    """Seconds of the cluster's clock."""
+    """Delays in seconds of the cluster's clock."""
 
     start: float = 1.0
-    """From binding to Running."""
+    """From the binding to Running."""
     stop: float = 1.0
-    """From deletion to the end of the containers, if the pod's grace period is not shorter."""
+    """From SIGTERM to the end of the containers of pods without the annotation, within the grace period."""
     job: float = 10.0
-    """How long pods of Jobs run that do not say so themselves."""
+    """The run time of pods of Jobs without the annotation."""
 
 
 @dataclass(slots=True)
-class _Tenant:
+class _Record:
     """A pod on one of the nodes.
 
     ::
 
-        taken --start, devices ready--> Running --run time--> Succeeded or Failed
-        rejected --> Failed                                   (deletion: from any state, after the stop delay)
+        admitted --start, devices ready--> Running --run time--> Succeeded or Failed
+        rejected --> Failed                                      (deletion: from any state, after the stop delay)
     """
 
     node: str
     rejection: Rejection | None
     starts: datetime
     generation: int | None
-    """The pod's generation when its requests were looked at last."""
-    leaves: datetime | None = None
-    """When the containers of a deleted pod will have stopped."""
+    """The pod's generation at the last check of its requests."""
+    stopping: datetime | None = None
+    """When the kubelet began to stop the running containers of a deleted pod."""
     deferred: bool = False
-    """Whether it waits for room to grow."""
+    """Whether a resize of the pod waits for free resources."""
     reported: str = "Pending"
-    """The phase that has been reported or was found."""
+    """The last reported or observed phase."""
 
 
 class PodManager(Controller):
-    """The pods of all simulated nodes."""
+    """Runs the pods of all simulated nodes."""
 
     name: ClassVar[str] = "kubelet"
     workers: ClassVar[int] = 64
@@ -84,61 +84,61 @@ class PodManager(Controller):
         self._serves = serves
         self._address = address
         self._delays = delays
-        self._tenants: dict[str, _Tenant] = {}
+        self._records: dict[str, _Record] = {}
         """By uid."""
-        self._books: dict[str, Books] = {}
+        self._accounting: dict[str, Accounting] = {}
         """By node."""
         self._pod_addresses = 0
         self._nodes = self.watch(NODE, self._node_changed)
         self._pods = self.watch(POD, self._pod_changed)
         self._by_node = self._pods.index(node_names)
 
-    def books(self, node: str) -> Books:
-        """What is promised to pods on a node."""
-        return self._books.setdefault(node, Books())
+    def accounting(self, node: str) -> Accounting:
+        """The accounting of a node."""
+        return self._accounting.setdefault(node, Accounting())
 
     def revisit(self, node: str) -> None:
-        """Look at all pods of a node whose kubelet works again."""
+        """Sync all pods of a node after its kubelet restarted."""
         for pod in self._by_node.get(node):
             self.queue.add(key_of(pod))
 
     async def sync(self, key: str) -> None:
-        """Take one pod to its next state, if it is due."""
+        """Move one pod to its next state if that is due."""
         pod: Pod | None = self._pods.get(key)
         if pod is None or not pod.spec.nodeName or not self._serves(pod.spec.nodeName):
             return
-        tenant = self._tenants.get(pod.metadata.uid)
-        if tenant is None:
-            tenant = self._take_in(pod)
+        record = self._records.get(pod.metadata.uid)
+        if record is None:
+            record = self._admit(pod)
         now = self.clock.now()
         if pods.is_terminating(pod):
-            await self._see_off(key, pod, tenant, now)
-        elif tenant.reported == "Pending":
-            await self._start(key, pod, tenant, now)
-        elif tenant.reported == "Running":
-            await self._resize(pod, tenant, now)
-            await self._end(key, pod, tenant, now)
+            await self._terminate(key, pod, record, now)
+        elif record.reported == "Pending":
+            await self._start(key, pod, record, now)
+        elif record.reported == "Running":
+            await self._resize(pod, record, now)
+            await self._end(key, pod, record, now)
 
-    def _take_in(self, pod: Pod) -> _Tenant:
-        """Admission: the first thing that happens to a pod on its node."""
+    def _admit(self, pod: Pod) -> _Record:
+        """Admit or reject a new pod of a node."""
         name, phase = pod.spec.nodeName, pods.phase(pod)
         node: Node | None = self._nodes.get(name)
-        books, rejection = self.books(name), None
+        accounting, rejection = self.accounting(name), None
         if phase == "Pending" and node is not None and not pods.is_terminating(pod):
-            rejection = books.judge(node, pod)
+            rejection = accounting.check(node, pod)
         if rejection is None and not pods.is_finished(pod):
-            books.enter(pod)
+            accounting.add(pod)
         starts = self.clock.now() + timedelta(seconds=0 if rejection else self._delays.start)
-        tenant = _Tenant(name, rejection, starts, pod.metadata.generation, reported=phase)
-        self._tenants[pod.metadata.uid] = tenant
-        return tenant
+        record = _Record(name, rejection, starts, pod.metadata.generation, reported=phase)
+        self._records[pod.metadata.uid] = record
+        return record
 
-    async def _start(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
-        if tenant.rejection is not None:
-            self.recorder.warning(POD, pod, tenant.rejection.reason, tenant.rejection.message)
-            await self._report(pod, tenant, kubelet_status.rejected(pod, tenant.rejection))
+    async def _start(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
+        if record.rejection is not None:
+            self.recorder.warning(POD, pod, record.rejection.reason, record.rejection.message)
+            await self._report(pod, record, kubelet_status.rejected(pod, record.rejection))
             return
-        wait = (tenant.starts - now).total_seconds()
+        wait = (record.starts - now).total_seconds()
         if wait > 0:
             self.queue.add_after(key, wait)
             return
@@ -148,34 +148,34 @@ class PodManager(Controller):
             self.recorder.warning(POD, pod, "FailedPrepareDynamicResources", message)
             self.queue.add_after(key, PREPARE_AGAIN)
             return
-        host = self._address(tenant.node)
+        host = self._address(record.node)
         addresses = Addresses(host if pod.spec.hostNetwork else self._next_address(), host)
-        await self._report(pod, tenant, kubelet_status.running(pod, addresses, whole_seconds(now)))
+        await self._report(pod, record, kubelet_status.running(pod, addresses, whole_seconds(now)))
 
-    async def _resize(self, pod: Pod, tenant: _Tenant, now: datetime) -> None:
-        """A change of what a running pod requests is granted, deferred until there is room, or infeasible."""
-        node: Node | None = self._nodes.get(tenant.node)
-        books = self.books(tenant.node)
-        if node is None or (tenant.generation == pod.metadata.generation and not tenant.deferred):
+    async def _resize(self, pod: Pod, record: _Record, now: datetime) -> None:
+        """Grant a resize of a running pod, defer it until resources are free, or report it as infeasible."""
+        node: Node | None = self._nodes.get(record.node)
+        accounting = self.accounting(record.node)
+        if node is None or (record.generation == pod.metadata.generation and not record.deferred):
             return
-        tenant.generation = pod.metadata.generation
-        if books.requests(pod.metadata.uid) == requests_of(pod):
+        record.generation = pod.metadata.generation
+        if accounting.requests(pod.metadata.uid) == requests_of(pod):
             return
-        rejection = books.judge(node, pod)
+        rejection = accounting.check(node, pod)
         if rejection is None:
-            books.enter(pod)
-            tenant.deferred = False
-            await self._report(pod, tenant, kubelet_status.resized(pod))
+            accounting.add(pod)
+            record.deferred = False
+            await self._report(pod, record, kubelet_status.resized(pod))
             return
-        tenant.deferred = Books().judge(node, pod) is None
-        reason = "Deferred" if tenant.deferred else "Infeasible"
+        record.deferred = Accounting().check(node, pod) is None
+        reason = "Deferred" if record.deferred else "Infeasible"
         known = pods.condition(pod, kubelet_status.RESIZE_PENDING)
         if known is None or (known.reason, known.observedGeneration) != (reason, pod.metadata.generation):
             patch = kubelet_status.resize_pending(pod, reason, rejection.message, whole_seconds(now))
-            await self._report(pod, tenant, patch)
+            await self._report(pod, record, patch)
 
-    async def _end(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
-        """A running pod ends when its containers have run their time, or its deadline has passed."""
+    async def _end(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
+        """End a running pod when its containers have run their time, or when its deadline has passed."""
         began = pod.status.startTime or now
         deadline, run = pod.spec.activeDeadlineSeconds, self._run_seconds(pod)
         ends = [seconds for seconds in (deadline, run) if seconds is not None]
@@ -190,39 +190,38 @@ class PodManager(Controller):
         elif deadline is not None and (run is None or deadline < run):
             message = "Pod was active on the node longer than the specified deadline"
             patch = kubelet_status.ended(pod, 137, whole_seconds(now), reason="DeadlineExceeded", message=message)
-            await self._report(pod, tenant, patch)
+            await self._report(pod, record, patch)
         elif exit_code and pod.spec.restartPolicy == "OnFailure":
-            await self._report(pod, tenant, kubelet_status.restarted(pod, exit_code, whole_seconds(now)))
+            await self._report(pod, record, kubelet_status.restarted(pod, exit_code, whole_seconds(now)))
         else:
-            await self._report(pod, tenant, kubelet_status.ended(pod, exit_code, whole_seconds(now)))
+            await self._report(pod, record, kubelet_status.ended(pod, exit_code, whole_seconds(now)))
 
-    async def _see_off(self, key: str, pod: Pod, tenant: _Tenant, now: datetime) -> None:
-        """Stop the containers of a deleted pod within its grace, report how they ended, and let the object go."""
-        if tenant.leaves is None:
-            grace = pod.metadata.deletionGracePeriodSeconds or 0
-            runs = tenant.reported == "Running"
-            tenant.leaves = now + timedelta(seconds=min(self._delays.stop, grace) if runs else 0)
-        wait = (tenant.leaves - now).total_seconds()
+    async def _terminate(self, key: str, pod: Pod, record: _Record, now: datetime) -> None:
+        """Stop the containers of a deleted pod within its grace period, report their end, and delete the object."""
+        if record.stopping is None and record.reported == "Running":
+            record.stopping = now
+        # Computed again each time: another delete may have shortened the grace period.
+        stopped = now if record.stopping is None else record.stopping + self._stop_time(pod)
+        wait = (stopped - now).total_seconds()
         if wait > 0:
             self.queue.add_after(key, wait)
             return
         metadata = pod.metadata
-        if metadata.finalizers and not pods.is_finished(pod):  # the object will outlive its containers
-            await self._report(pod, tenant, kubelet_status.ended(pod, 143, whole_seconds(now)))
+        if metadata.finalizers and not pods.is_finished(pod):  # the object outlives its containers
+            await self._report(pod, record, kubelet_status.ended(pod, 143, whole_seconds(now)))
         if metadata.deletionGracePeriodSeconds == 0 and metadata.finalizers:
-            return  # all that is left is the finalizers' business
-        try:
-            await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=0)
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
+            return  # only the finalizers are left
+        await self.delete(POD, pod, grace_period_seconds=0)
 
-    async def _report(self, pod: Pod, tenant: _Tenant, patch: Patch) -> None:
+    async def _report(self, pod: Pod, record: _Record, patch: Patch) -> None:
         await self.patch_status(self._pods, pod, patch)
-        tenant.reported = patch["status"].get("phase", tenant.reported)
+        record.reported = patch["status"].get("phase", record.reported)
+
+    def _stop_time(self, pod: Pod) -> timedelta:
+        return timedelta(seconds=stop_seconds(pod, self._delays.stop))
 
     def _run_seconds(self, pod: Pod) -> float | None:
-        """How long the containers run; None: for ever."""
+        """The run time of the containers in seconds; None for no limit."""
         if pod.spec.restartPolicy not in {"Never", "OnFailure"}:
             return None
         stated = (pod.metadata.annotations or {}).get(RUN_SECONDS)
@@ -230,7 +229,7 @@ class PodManager(Controller):
             try:
                 return max(float(stated), 0.0)
             except ValueError:
-                pass  # not a number: as if it were not there
+                pass  # ignore an annotation that isn't a number
         owner = controller_of(pod)
         return self._delays.job if owner is not None and owner.kind == JOB.kind else None
 
@@ -242,25 +241,25 @@ class PodManager(Controller):
     def _pod_changed(self, old: Pod, new: Pod) -> None:
         uid = (new if new is not None else old).metadata.uid
         if new is None or pods.is_finished(new):
-            tenant = self._tenants.get(uid)
-            if tenant is not None:
-                self._make_room(tenant.node, uid)
-                tenant.reported = pods.phase(new) if new is not None else tenant.reported
+            record = self._records.get(uid)
+            if record is not None:
+                self._make_room(record.node, uid)
+                record.reported = pods.phase(new) if new is not None else record.reported
         if new is None:
-            self._tenants.pop(uid, None)
+            self._records.pop(uid, None)
         elif new.spec.nodeName:
             self.queue.add(key_of(new))
 
     def _make_room(self, node: str, uid: str) -> None:
-        self.books(node).strike(uid)
+        self.accounting(node).remove(uid)
         for pod in self._by_node.get(node):
-            tenant = self._tenants.get(pod.metadata.uid)
-            if tenant is not None and tenant.deferred:
+            record = self._records.get(pod.metadata.uid)
+            if record is not None and record.deferred:
                 self.queue.add(key_of(pod))
 
     def _node_changed(self, old: Node, new: Node) -> None:
         if new is None:
-            self._books.pop(old.metadata.name, None)
+            self._accounting.pop(old.metadata.name, None)
 
 
 def _exit_code(pod: Pod) -> int:

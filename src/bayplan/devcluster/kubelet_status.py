@@ -1,6 +1,6 @@
 """The statuses that a simulated kubelet reports for a pod. Mirrors pkg/kubelet/kubelet_pods.go and pkg/kubelet/status.
 
-They are strategic merge patches, so that conditions that others have set stay as they are.
+They are strategic merge patches, so they keep the conditions of other components.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RESIZE_PENDING = "PodResizePending"
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a pod can be reached."""
+    """The IP addresses of a pod and its node."""
 
     pod: str
     host: str
@@ -49,7 +49,7 @@ def running(pod: Pod, addresses: Addresses, now: datetime) -> Patch:
 
 
 def restarted(pod: Pod, exit_code: int, now: datetime) -> Patch:
-    """The containers have failed and run again."""
+    """The containers have failed and restarted."""
     statuses = []
     for one in (pod.status.containerStatuses if pod.status else None) or ():
         began = one.state.running.startedAt if one.state and one.state.running else now
@@ -61,7 +61,7 @@ def restarted(pod: Pod, exit_code: int, now: datetime) -> Patch:
 
 
 def resized(pod: Pod) -> Patch:
-    """What the pod asks for now has been granted and is in place."""
+    """The pod's current requests are granted and applied."""
     asked = {one.name: one.resources for one in pod.spec.containers}
     statuses = [
         msgspec.structs.replace(
@@ -73,7 +73,7 @@ def resized(pod: Pod) -> Patch:
 
 
 def resize_pending(pod: Pod, reason: str, message: str, now: datetime) -> Patch:
-    """What the pod asks for now cannot be granted."""
+    """The pod's current requests can't be granted."""
     condition = {
         "type": RESIZE_PENDING,
         "status": "True",
@@ -87,7 +87,7 @@ def resize_pending(pod: Pod, reason: str, message: str, now: datetime) -> Patch:
 
 
 def ended(pod: Pod, exit_code: int, now: datetime, *, reason: str = "", message: str = "") -> Patch:
-    """All containers have ended: well if the exit code is 0 and no other reason is given."""
+    """All containers have ended: successfully if the exit code is 0 and no reason is given."""
     began = (pod.status.startTime if pod.status else None) or now
     failed = exit_code != 0 or bool(reason)
     state = _terminated(exit_code, "Error" if failed else "Completed", began, now)
@@ -105,12 +105,12 @@ def ended(pod: Pod, exit_code: int, now: datetime, *, reason: str = "", message:
 
 
 def rejected(pod: Pod, rejection: Rejection) -> Patch:
-    """The pod was not taken."""
+    """The pod was rejected."""
     return _patch(pod, phase="Failed", reason=rejection.reason, message=f"Pod was rejected: {rejection.message}")
 
 
 def _patch(pod: Pod, **status: Any) -> Patch:
-    # The uid guards against a namesake.
+    # The uid prevents a patch of a new pod with the same name.
     return {
         "metadata": {"uid": pod.metadata.uid},
         "status": {**status, "observedGeneration": pod.metadata.generation},

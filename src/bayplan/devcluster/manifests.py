@@ -1,4 +1,4 @@
-"""Kubernetes manifests: files of YAML or JSON documents, read with care for where in them something is wrong."""
+"""Kubernetes manifests: files of YAML or JSON documents. Error messages name the file, document and line."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bayplan.api.objects import UndecodableObject, convert
 from bayplan.client import ApiError, Client, PatchType
 
 SUFFIXES = (".yaml", ".yml", ".json")
-"""The files of a folder that are read."""
+"""The suffixes of the files that are read from a directory."""
 
 _ESTABLISHED_SECONDS, _POLL_SECONDS = 10.0, 0.05
 _KIND_OF = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
 
 
 class ManifestError(Exception):
-    """A manifest cannot be used. The message is one line: file, document, line and what is wrong."""
+    """A manifest can't be used. The message is one line with the file, the document, the line and the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object of a file."""
+    """One object in a file."""
 
     kind: Kind
     document: dict[str, Any]
@@ -36,7 +36,7 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        """What the object is called: "Deployment default/web"."""
+        """The object's kind and name: "Deployment default/web"."""
         metadata = self.document["metadata"]
         name = metadata.get("name") or f"{metadata.get('generateName')}..."
         place = f"{metadata['namespace']}/" if metadata.get("namespace") else ""
@@ -44,7 +44,7 @@ class Manifest:
 
 
 def read(paths: Iterable[Path]) -> list[Manifest]:
-    """The objects of all files, also of those in folders: definitions of kinds first, then what needs no namespace.
+    """The objects of all files and directories: CustomResourceDefinitions first, then objects without a namespace.
 
     Raises ManifestError. The kinds are those that Bayplan knows, and those that the files define.
     """
@@ -55,9 +55,9 @@ def read(paths: Iterable[Path]) -> list[Manifest]:
 
 
 async def create(client: Client, manifests: Sequence[Manifest]) -> None:
-    """Create the objects, with their status where they state one; what is there already is changed to be like them.
+    """Create the objects, or patch those that exist, including their status if it is given.
 
-    Raises ManifestError for the first that the server refuses.
+    Raises ManifestError for the first object that the server rejects.
     """
     for one in manifests:
         try:
@@ -86,7 +86,7 @@ async def _create(client: Client, manifest: Manifest) -> None:
 
 
 async def _established(client: Client, manifest: Manifest) -> None:
-    """Wait until a kind that was defined is served."""
+    """Wait until the server serves a newly defined kind."""
     deadline = asyncio.get_running_loop().time() + _ESTABLISHED_SECONDS
     while True:
         definition = await client.get(manifest.kind, manifest.document["metadata"]["name"])
@@ -104,7 +104,7 @@ def _files(path: Path) -> Sequence[Path]:
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES and file.is_file())
         if not files:
-            raise ManifestError(f"{path}: no file in this folder ends in {', '.join(SUFFIXES)}")
+            raise ManifestError(f"{path}: no file in this directory ends in {', '.join(SUFFIXES)}")
         return files
     return [path]
 
@@ -124,7 +124,7 @@ def _read_file(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
-    """Each document with the line that it begins on."""
+    """Each document with the number of its first line."""
     number = 1
     try:
         loader = _Loader(text)
@@ -143,12 +143,12 @@ def _documents(path: Path, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _objects(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a document, with its place."""
+    """Every object of a document, with its location."""
     if not isinstance(document, dict):
         raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")
     for key in ("apiVersion", "kind"):
         if not isinstance(document.get(key), str):
-            raise ManifestError(f"{where}: {key} is missing: it says what kind of object this is")
+            raise ManifestError(f"{where}: {key} is missing")
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for item in document["items"]:
             yield from _objects(item, where)
@@ -170,7 +170,7 @@ def _manifest(document: dict[str, Any], where: str, kinds: Mapping[tuple[str, st
 
 
 def _defined(documents: Iterable[Mapping[str, Any]]) -> Iterator[tuple[tuple[str, str], Kind]]:
-    """The kinds that definitions among the documents define. What is wrong with one, the server will say."""
+    """The kinds defined by the documents. The server validates the definitions later."""
     for document in documents:
         if _KIND_OF.get((document["apiVersion"], document["kind"])) is not CUSTOM_RESOURCE_DEFINITION:
             continue
@@ -197,7 +197,7 @@ def _describe(value: Any) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML as Kubernetes reads it: a date is a text."""
+    """YAML as Kubernetes reads it: dates are strings."""
 
 
 _Loader.yaml_implicit_resolvers = {

@@ -1,4 +1,4 @@
-"""The answer to a scheduler that leaves a binding to the extender."""
+"""Binds pods for a scheduler that delegates bindings to the extender."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from bayplan.log_fields import about_node, about_pod, pod_named
 log = logging.getLogger(__name__)
 
 
-class KnowsPods(Protocol):
-    """Where pods are looked up that may not be on a node yet."""
+class PodLookup(Protocol):
+    """Looks up pods, also pods without a node."""
 
     def get(self, key: str) -> PodInfo | None:
         """A pod by `namespace/name`."""
 
 
 class Binding:
-    """Binds pods with the Bind plugins of their profile, and tells its PostBind plugins.
+    """Binds pods with the Bind plugins of their profile, and then runs its PostBind plugins.
 
-    Where the API's answer leaves open whether the pod was bound, or says that it is bound already, the pod itself is
-    read: a scheduler that asks twice is told twice that all is well.
+    If an error of the API leaves open whether the pod was bound, or says that it is bound already, the pod is read.
+    A repeated request for a successful binding succeeds again.
     """
 
-    def __init__(self, profiles: ExtenderProfiles, client: Client, known: KnowsPods) -> None:
+    def __init__(self, profiles: ExtenderProfiles, client: Client, known: PodLookup) -> None:
         self._profiles = profiles
         self._client = client
         self._known = known
 
     async def bind(self, args: ExtenderBindingArgs) -> ExtenderBindingResult:
-        """Carry a binding out. Whatever goes wrong is in the result."""
+        """Bind a pod. The result contains the error, if there is one."""
         for name in ("PodNamespace", "PodName", "Node"):
             if not getattr(args, name):
                 return ExtenderBindingResult(Error=f"the request has no {name}")
@@ -50,22 +50,20 @@ class Binding:
             return ExtenderBindingResult(Error=f"binding {args.PodNamespace}/{args.PodName} to {args.Node}: {error}")
 
     async def _bind(self, args: ExtenderBindingArgs) -> str:
-        """Returns what was wrong, "" if nothing was."""
+        """Return the error, or ""."""
         key = f"{args.PodNamespace}/{args.PodName}"
         pod = self._known.get(key)
         if pod is None or (args.PodUID and pod.uid != args.PodUID):
             pod = await self._read(args)
         if args.PodUID and pod.uid != args.PodUID:
-            return f"pod {key} has uid {pod.uid} now, not {args.PodUID}: it is another pod of that name"
+            return f"pod {key} has uid {pod.uid}, not {args.PodUID}: it is another pod with the same name"
         profile, cycle = self._profiles.of(pod), CycleState()
         try:
             status = await run_bind(profile, cycle, pod, args.Node)
         except (ApiError, TransportError) as error:
             if not await self._is_bound(args, pod.uid):
                 raise
-            log.info(
-                "pod %s is bound to %s, whatever came back of it: %s", about_pod(pod), about_node(args.Node), error
-            )
+            log.info("pod %s is bound to %s in spite of the error: %s", about_pod(pod), about_node(args.Node), error)
         else:
             if status.code is not Code.SUCCESS:
                 return f"plugin {status.plugin}: {status.message or status.code}"
@@ -81,10 +79,12 @@ class Binding:
             raise Unanswerable(f"the pod cannot be read: {error}") from error
 
     async def _is_bound(self, args: ExtenderBindingArgs, uid: str) -> bool:
-        """Whether the pod is on the node. Where that cannot be seen, it is not: the scheduler asks again."""
+        """Whether the pod is on the node. False if the pod can't be read: the scheduler will retry."""
         try:
             pod = await self._read(args)
         except (ApiError, TransportError, ConfigError, UndecodableObject, Unanswerable) as error:
-            log.debug("cannot see whether pod %s was bound: %s", pod_named(args.PodNamespace, args.PodName), error)
+            log.debug(
+                "cannot determine whether pod %s was bound: %s", pod_named(args.PodNamespace, args.PodName), error
+            )
             return False
         return pod.uid == uid and pod.node_name == args.Node

@@ -1,4 +1,4 @@
-"""All extenders of a configuration together: who is asked when, and what becomes of those that fail.
+"""The client for all extenders of a configuration: which ones to call, in which order, and how to handle failures.
 
 Mirrors findNodesThatPassExtenders, prioritizeNodes and extendersBinding (pkg/scheduler/schedule_one.go), callExtenders
 (pkg/scheduler/framework/preemption/preemption.go) and buildExtenders (pkg/scheduler/scheduler.go).
@@ -36,16 +36,16 @@ log = logging.getLogger(__name__)
 class HttpExtenders:
     """The extenders of a KubeSchedulerConfiguration. Implements service.extenders.Extenders.
 
-    Those that may be ignored are asked after the others. Connections are opened when they are needed, in the event loop
-    that asks, and kept until `close`. Raises ConfigurationError.
+    Ignorable extenders are called last. Connections are opened on first use, in the event loop of the caller, and kept
+    until `close`. Raises ConfigurationError.
     """
 
     def __init__(self, extenders: Sequence[Extender]) -> None:
         built = [HttpExtender(each, f"extenders[{index}]", self._open) for index, each in enumerate(extenders)]
         self._extenders = sorted(built, key=lambda extender: extender.ignorable)
         self._session: aiohttp.ClientSession | None = None
-        self._troubles: dict[tuple[str, str], str] = {}
-        """What was last wrong with an extender that was passed over, by URL and verb; "" for nothing."""
+        self._errors: dict[tuple[str, str], str] = {}
+        """The last error of each ignored extender, by URL and verb."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,23 +54,23 @@ class HttpExtenders:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections. Questions that are still open fail."""
+        """Close all connections. Open requests fail."""
         if self._session is not None:
             await self._session.close()
 
     @property
     def want_nodes(self) -> bool:
-        """Whether any of them is sent whole nodes."""
+        """Whether any extender needs whole nodes instead of names."""
         return any((each.filters or each.prioritizes) and not each.knows_nodes for each in self._extenders)
 
     def have_a_say(self, pod: PodInfo) -> bool:
-        """Whether any of them filters, prioritizes or preempts for this pod."""
+        """Whether any extender filters, prioritizes or preempts for this pod."""
         return any(
             (each.filters or each.prioritizes or each.preempts) and each.interested(pod) for each in self._extenders
         )
 
     async def answer(self, question: Question) -> Answer:
-        """What they answer together to a question of a cycle. Raises ExtenderError."""
+        """The combined answer of all extenders to a question of a scheduling cycle. Raises ExtenderError."""
         match question:
             case ExtenderFilter():
                 return await self._filter(question)
@@ -80,7 +80,7 @@ class HttpExtenders:
                 return await self._preempt(question)
 
     async def bind(self, pod: PodInfo, node_name: str) -> bool:
-        """Have the first of them bind that binds such pods. Returns False if none does. Raises ExtenderError."""
+        """Bind with the first extender that binds such pods. Returns False if there is none. Raises ExtenderError."""
         for extender in self._extenders:
             if not extender.binds or not extender.interested(pod):
                 continue
@@ -89,14 +89,14 @@ class HttpExtenders:
             except ExtenderError as error:
                 if not extender.ignorable:
                     raise
-                self._pass_over(extender, "bind", error)
+                self._ignore(extender, "bind", error)
                 continue
-            self._is_well(extender, "bind")
+            self._recovered(extender, "bind")
             return True
         return False
 
     async def _filter(self, question: ExtenderFilter) -> Filtered:
-        """One after the other, each with what those before left."""
+        """Call the extenders in order, each with the nodes that the previous ones accepted."""
         pod, nodes = question.pod, question.nodes
         offered = {nodes.name(position): position for position in range(len(nodes))}
         refused: dict[str, Status] = {}
@@ -110,15 +110,15 @@ class HttpExtenders:
             except ExtenderError as error:
                 if not extender.ignorable:
                     raise
-                self._pass_over(extender, "filter", error)
+                self._ignore(extender, "filter", error)
                 continue
-            self._is_well(extender, "filter")
+            self._recovered(extender, "filter")
             refused.update(answer.refused)
             offered = {name: offered[name] for name in answer.left}
         return Filtered(offered.keys(), refused)
 
     async def _prioritize(self, question: ExtenderScore) -> Mapping[str, int]:
-        """All at once; those that fail add nothing."""
+        """Call all extenders concurrently. Failed ones add nothing."""
         nodes = question.nodes
         offered = {nodes.name(position): position for position in range(len(nodes))}
 
@@ -126,19 +126,19 @@ class HttpExtenders:
             try:
                 scores = await extender.prioritize(question.pod, nodes, offered)
             except ExtenderError as error:
-                self._pass_over(extender, "prioritize", error)
+                self._ignore(extender, "prioritize", error)
                 return {}
-            self._is_well(extender, "prioritize")
+            self._recovered(extender, "prioritize")
             return scores
 
-        asked = [each for each in self._extenders if each.prioritizes and each.interested(question.pod)]
+        called = [each for each in self._extenders if each.prioritizes and each.interested(question.pod)]
         total: Counter[str] = Counter()
-        for scores in await asyncio.gather(*map(scores_of, asked)):
+        for scores in await asyncio.gather(*map(scores_of, called)):
             total.update(scores)
         return {name: _wrapped(score) for name, score in total.items()}
 
     async def _preempt(self, question: ExtenderPreempt) -> tuple[Candidate, ...]:
-        """One after the other, each with the candidates that those before left."""
+        """Call the extenders in order, each with the candidates that the previous ones accepted."""
         candidates = list(question.candidates)
         for extender in self._extenders:
             if not extender.preempts or not extender.interested(question.pod):
@@ -148,9 +148,9 @@ class HttpExtenders:
             except ExtenderError as error:
                 if not extender.ignorable:
                     raise
-                self._pass_over(extender, "preempt", error)
+                self._ignore(extender, "preempt", error)
                 continue
-            self._is_well(extender, "preempt")
+            self._recovered(extender, "preempt")
             for candidate in left:
                 if not candidate.victims and not extender.ignorable:
                     raise ExtenderError(f'expected at least one victim pod on node "{candidate.node_name}"')
@@ -159,16 +159,16 @@ class HttpExtenders:
                 break
         return tuple(candidates)
 
-    def _pass_over(self, extender: HttpExtender, what: str, error: ExtenderError) -> None:
-        """Say what is wrong with an extender, once until something else is wrong with it."""
-        known = self._troubles.get((extender.url, what))
+    def _ignore(self, extender: HttpExtender, what: str, error: ExtenderError) -> None:
+        """Log the error of an ignored extender, unless it is the same as the last one."""
+        known = self._errors.get((extender.url, what))
         level = logging.DEBUG if known == str(error) else logging.WARNING
-        log.log(level, "extender %s is passed over in %s: %s", extender.url, what, error)
-        self._troubles[extender.url, what] = str(error)
+        log.log(level, "ignoring extender %s in %s: %s", extender.url, what, error)
+        self._errors[extender.url, what] = str(error)
 
-    def _is_well(self, extender: HttpExtender, what: str) -> None:
-        if self._troubles.pop((extender.url, what), ""):
-            log.warning("extender %s answers again in %s", extender.url, what)
+    def _recovered(self, extender: HttpExtender, what: str) -> None:
+        if self._errors.pop((extender.url, what), ""):
+            log.warning("extender %s works again in %s", extender.url, what)
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -182,5 +182,5 @@ class HttpExtenders:
 
 
 def _wrapped(number: int) -> int:
-    """A sum as Go has it, where too large a number comes out at the other end."""
+    """A number as Go's int64, which overflows."""
     return (number + 2**63) % 2**64 - 2**63

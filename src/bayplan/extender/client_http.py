@@ -1,4 +1,4 @@
-"""One HTTP extender, as its configuration describes it: questions over the wire, and what its answers mean.
+"""The client for one HTTP extender: sends requests and interprets the responses.
 
 Mirrors HTTPExtender in pkg/scheduler/extender.go.
 """
@@ -29,16 +29,16 @@ from bayplan.framework.status import Status
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 5.0
-"""Seconds that an extender may take for an answer, unless its configuration says otherwise."""
+"""The default timeout of a request, in seconds."""
 
 OpenSession = Callable[[], aiohttp.ClientSession]
 
 
 class HttpExtender:
-    """What one extender says. `path` is where its configuration stands, `session` opens the connections.
+    """Calls one extender. `path` is the path of its configuration, `session` opens connections.
 
-    Every question raises ExtenderError if it is not answered, or not with what the protocol says. Raises
-    ConfigurationError for TLS that cannot be used.
+    Every method raises ExtenderError if there is no valid response. The constructor raises ConfigurationError for an
+    invalid tlsConfig.
     """
 
     def __init__(self, extender: Extender, path: str, session: OpenSession) -> None:
@@ -49,7 +49,7 @@ class HttpExtender:
         self.preempts = bool(extender.preemptVerb)
         self.binds = bool(extender.bindVerb)
         self.knows_nodes = extender.nodeCacheCapable
-        """Whether it is asked about nodes by name only."""
+        """Whether requests contain only the names of nodes."""
         self._verbs = extender
         self._managed = frozenset(resource.name for resource in extender.managedResources)
         seconds = durations.parse(extender.httpTimeout) or DEFAULT_TIMEOUT
@@ -59,7 +59,7 @@ class HttpExtender:
         self._session = session
 
     def interested(self, pod: PodInfo) -> bool:
-        """Whether the pod asks for anything that the extender manages; one that manages nothing sees every pod."""
+        """Whether the pod requests a resource that the extender manages. Without managed resources, always true."""
         if not self._managed:
             return True
         for container in (*(pod.spec.containers or ()), *(pod.spec.initContainers or ())):
@@ -69,7 +69,7 @@ class HttpExtender:
         return False
 
     async def filter(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> Filtered:
-        """Which nodes of those offered (name to position in `nodes`) are left, in the extender's order."""
+        """Filter the `offered` nodes, a mapping of name to position in `nodes`. The order is the extender's."""
         result = await self._send(self._verbs.filterVerb, self._about(pod, nodes, offered), wire.ExtenderFilterResult)
         if result.Error:
             raise ExtenderError(result.Error)
@@ -89,7 +89,7 @@ class HttpExtender:
         return Filtered(left, refused)
 
     async def prioritize(self, pod: PodInfo, nodes: Nodes, offered: Mapping[str, int]) -> dict[str, int]:
-        """What the extender adds to the scores of nodes, its weight applied. May be any number."""
+        """The scores to add to nodes, multiplied by the extender's weight. They may be any number."""
         question = self._about(pod, nodes, offered)
         answer = await self._send(self._verbs.prioritizeVerb, question, list[wire.HostPriority])
         scale = self._verbs.weight * (MAX_NODE_SCORE // wire.MAX_EXTENDER_PRIORITY)
@@ -99,7 +99,7 @@ class HttpExtender:
         return scores
 
     async def preempt(self, pod: PodInfo, candidates: Sequence[Candidate], nodes: Nodes) -> list[Candidate]:
-        """The candidates that are left, with the victims that the extender names, in its order; none perhaps."""
+        """The candidates that the extender accepts, with its victims and in its order."""
         args = wire.ExtenderPreemptionArgs(Pod=_whole(pod))
         in_order = sorted(candidates, key=lambda candidate: candidate.node_name)
         if self.knows_nodes:
@@ -124,7 +124,7 @@ class HttpExtender:
         ]
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Have the extender bind a pod. After an error it may have done so all the same."""
+        """Bind a pod. After an error, the pod may be bound anyway."""
         args = wire.ExtenderBindingArgs(PodName=pod.name, PodNamespace=pod.namespace, PodUID=pod.uid, Node=node_name)
         result = await self._send(self._verbs.bindVerb, args, wire.ExtenderBindingResult, repeatable=False)
         if result.Error:
@@ -156,10 +156,10 @@ class HttpExtender:
         try:
             return _named.decode(node).metadata.name
         except msgspec.ValidationError as error:
-            raise ExtenderError(f"{self.url}: a node in the answer cannot be read: {error}") from None
+            raise ExtenderError(f"{self.url}: invalid node in the response: {error}") from None
 
     async def _send(self, verb: str, question: object, wanted: type[T], *, repeatable: bool = True) -> T:
-        """The answer to a question. One that only asks is sent again where a connection broke, once."""
+        """Send a request and return its response. If the connection breaks, a repeatable request is retried once."""
         url = f"{self.url}/{verb}"
         body = wire.write(question)
         try:
@@ -167,18 +167,18 @@ class HttpExtender:
                 try:
                     answer = await self._post(verb, url, body)
                 except aiohttp.ClientConnectionError as error:
-                    # Most likely a connection that the extender had given up while nobody used it.
+                    # Most likely, the extender has closed an idle connection.
                     if not repeatable or not _broke(error):
                         raise
                     answer = await self._post(verb, url, body)
         except TimeoutError:
-            raise ExtenderError(f"extender at URL {url}: no answer within {self._seconds:g} s") from None
+            raise ExtenderError(f"extender at URL {url}: no response within {self._seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise ExtenderError(f"extender at URL {url}: {_why(error)}") from error
         try:
             return wire.read(wanted, answer)
         except wire.WireError as error:
-            raise ExtenderError(f"extender at URL {url}: the answer cannot be read: {error}") from None
+            raise ExtenderError(f"extender at URL {url}: invalid response: {error}") from None
 
     async def _post(self, verb: str, url: str, body: bytes) -> bytes:
         async with self._session().post(
@@ -210,7 +210,7 @@ def _whole(pod: PodInfo) -> msgspec.Raw:
 
 
 def _broke(error: aiohttp.ClientConnectionError) -> bool:
-    """Whether there was a connection, and it broke."""
+    """Whether an established connection broke."""
     lost = isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientOSError | ConnectionResetError)
     return lost and not isinstance(error, aiohttp.ClientConnectorError)
 
@@ -219,14 +219,14 @@ def _why(error: Exception) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             cause = error.certificate_error
-            told = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
-            return f"its certificate is not trusted: {told}"
+            reason = cause.verify_message if isinstance(cause, ssl.SSLCertVerificationError) else str(cause)
+            return f"its certificate is not trusted: {reason}"
         case aiohttp.ClientConnectorError():
             return f"cannot be reached: {error.os_error.strerror or error.os_error}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientOSError() | ConnectionResetError():
             return "it closed the connection"
         case aiohttp.ClientPayloadError():
-            return "the connection broke in the middle of the answer"
+            return "the connection broke during the response"
         case aiohttp.InvalidURL():
-            return "not a URL that can be requested"
+            return "invalid URL"
     return str(error) or type(error).__name__

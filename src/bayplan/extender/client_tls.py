@@ -1,4 +1,4 @@
-"""TLS towards an extender: whom to trust and whom to be, as `tlsConfig` says.
+"""TLS for the connection to an extender: its trusted CAs and the client certificate, from `tlsConfig`.
 
 Mirrors makeTransport in pkg/scheduler/extender.go and TLSConfigFor in client-go's transport/transport.go.
 """
@@ -19,19 +19,19 @@ log = logging.getLogger(__name__)
 
 
 class ExtenderTls:
-    """The TLS of one extender; `path` is where its configuration stands. Raises ConfigurationError.
+    """The TLS settings of one extender. `path` is the path of its configuration. Raises ConfigurationError.
 
-    Data counts for more than files. A client certificate that comes from files is read again when they change.
+    Data fields override files. A client certificate from files is reloaded when they change.
     """
 
     def __init__(self, extender: Extender, path: str = "") -> None:
         self._tls = extender.tlsConfig or ExtenderTLSConfig()
         self._path = f"{path}.tlsConfig" if path else "tlsConfig"
         self.server_hostname = self._tls.serverName or None
-        """The name that the extender's certificate is checked against, if not the URL's host."""
+        """The name to verify in the extender's certificate; None for the host of the URL."""
         authority = self._content("ca")
         if authority and self._tls.insecure:
-            problem = "a certificate authority is of no use where any certificate will do: drop one of them"
+            problem = "a CA has no effect if any certificate is accepted: remove one of them"
             raise ConfigurationError([forbidden(f"{self._path}.insecure", problem)])
         self._context = self._trusting(authority)
         if self._tls.insecure or (extender.enableHTTPS and not authority):
@@ -53,12 +53,12 @@ class ExtenderTls:
         return self._context
 
     def _trusting(self, authority: bytes) -> ssl.SSLContext:
-        """A context that trusts an authority; without one, those that the system trusts."""
+        """A context that trusts a CA, by default the CAs of the system."""
         try:
             context = ssl.create_default_context(cadata=authority.decode() if authority else None)
         except (ssl.SSLError, ValueError) as error:
             raise self._fault("ca", f"no certificates in PEM: {_why(error)}") from None
-        # From Python 3.13 on, authorities as `openssl req -x509` used to make them are refused, which Go trusts.
+        # Go accepts CAs made by older versions of `openssl req -x509`, which Python 3.13 rejects by default.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return context
 
@@ -66,21 +66,23 @@ class ExtenderTls:
         certificate, key = self._content("cert"), self._content("key")
         if not certificate or not key:
             if certificate or key:
-                log.warning("%s: a client certificate needs both, certificate and key: none is sent", self._path)
+                log.warning(
+                    "%s: not sending a client certificate, because it needs both a certificate and a key", self._path
+                )
             return
-        # OpenSSL reads certificates from files only.
+        # OpenSSL reads certificates only from files.
         with tempfile.NamedTemporaryFile() as file:
             file.write(certificate + b"\n" + key)
             file.flush()
             try:
-                # One that does not fit its key would still replace half of the last one.
+                # Check it first: a certificate without the matching key would replace half of the current pair.
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(file.name)
                 self._context.load_cert_chain(file.name)
             except (ssl.SSLError, OSError) as error:
                 raise self._fault("cert", f"no certificate in PEM with its key: {_why(error)}") from None
 
     def _content(self, what: str) -> bytes:
-        """What `caData` or `caFile` hold, and the like; nothing where neither is given."""
+        """The content of `caData` or `caFile`, for example; empty if neither is set."""
         data, file = getattr(self._tls, f"{what}Data"), getattr(self._tls, f"{what}File")
         if data:
             try:
@@ -101,7 +103,7 @@ class ExtenderTls:
         return ()
 
     def _versions(self) -> tuple[tuple[int, int] | None, ...]:
-        """What tells the files' contents from earlier ones; None for one that is gone."""
+        """Values that change with the content of the files; None for a missing file."""
         versions: list[tuple[int, int] | None] = []
         for file in self._files:
             try:

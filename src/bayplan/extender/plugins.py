@@ -1,6 +1,6 @@
-"""Which plugins an extender asks for which pod, and which of the protocol's verbs these are good for.
+"""The plugins that an extender runs for a pod, and the verbs that they support.
 
-The scheduler in front has asked its in-tree plugins already, so that here only those run which somebody names.
+In-tree plugins run only if they are named, because the other scheduler runs its own.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from bayplan.extender.problems import Unanswerable
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Point, Profile, takes_part
 
-ASKED = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE, Point.BIND, Point.POST_BIND)
-"""The points that an extender reaches; at all others the scheduler in front asks its own plugins."""
+SUPPORTED = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE, Point.BIND, Point.POST_BIND)
+"""The extension points of an extender. At others, only the plugins of the other scheduler run."""
 
 _ALL = PluginReference(ALL)
 _DEFAULT_BINDER = PluginReference("DefaultBinder")
@@ -36,28 +36,25 @@ _DEFAULT_BINDER = PluginReference("DefaultBinder")
 
 @dataclass(frozen=True, slots=True)
 class ExtenderProfiles:
-    """The profiles by scheduler name. `binders`: those whose binding somebody asked for, as every profile has one."""
+    """The profiles by scheduler name. `binders` are the profiles that were configured to bind."""
 
     profiles: Mapping[str, Profile]
     binders: frozenset[str] = frozenset()
 
     def of(self, pod: PodInfo) -> Profile:
-        """The profile for a pod: a single one is for every pod, several are chosen from by the pod's schedulerName."""
+        """The profile for a pod: the only one or, of several, the one with the pod's schedulerName."""
         if len(self.profiles) == 1:
             return next(iter(self.profiles.values()))
         profile = self.profiles.get(pod.scheduler_name)
         if profile is None:
             there = ", ".join(self.profiles)
-            raise Unanswerable(
-                f"no profile of the extender is for schedulerName {pod.scheduler_name!r}: it has {there}"
-            )
+            raise Unanswerable(f"the extender has no profile for schedulerName {pod.scheduler_name!r}, but for {there}")
         return profile
 
     def verbs(self, *, connected: bool) -> tuple[str, ...]:
-        """What the plugins can be asked.
+        """The verbs that the plugins support.
 
-        Without a connection to the cluster nobody knows what nodes would be like without the victims of a preemption,
-        and nobody can bind.
+        Preempt and bind need a connection to the cluster: to know the pods of nodes, and to bind.
         """
         at = {point for profile in self.profiles.values() for point in Point if profile.at(point)}
         filters = bool(at & {Point.PRE_FILTER, Point.FILTER})
@@ -71,41 +68,41 @@ class ExtenderProfiles:
 
     @property
     def weight(self) -> int:
-        """The weight with which the scores count in the scheduler as they would if it asked the plugins itself."""
+        """The weight with which scores have the same effect as if the other scheduler ran the plugins."""
         return max((best_score(profile) // 100 for profile in self.profiles.values()), default=0)
 
-    def not_asked(self) -> list[str]:
-        """Plugins that implement what an extender never gets to ask, in words."""
+    def unused_points(self) -> list[str]:
+        """Messages about plugins at extension points that an extender doesn't have."""
         plugins = {id(each): each for profile in self.profiles.values() for each in profile.every()}.values()
         found = []
         for plugin in plugins:
-            points = [point.value for point in Point if point not in ASKED and takes_part(plugin, point)]
+            points = [point.value for point in Point if point not in SUPPORTED and takes_part(plugin, point)]
             if points and not _in_tree(plugin):
                 found.append(
-                    f"plugin {plugin.name} is not asked at {', '.join(points)}: an extender does not get there"
+                    f"plugin {plugin.name} does not run at {', '.join(points)}, which an extender does not have"
                 )
         return found
 
 
 def best_score(profile: Profile) -> int:
-    """What the plugins of a profile together can give a node at most: 100 each, times its weight."""
+    """The highest possible total score of a node: 100 per plugin, times its weight."""
     return sum(100 * profile.weights.get(plugin.name, 1) for plugin in profile.at(Point.SCORE))
 
 
-def plugins_alone(plugins: Sequence[ExtraPlugin], handle: Handle) -> ExtenderProfiles:
-    """One profile of the given plugins, for every pod. Raises PluginLoadError."""
+def profile_of_plugins(plugins: Sequence[ExtraPlugin], handle: Handle) -> ExtenderProfiles:
+    """A single profile with the given plugins, for all pods. Raises PluginLoadError."""
     named = [PluginReference(plugin.name, int(getattr(plugin, "weight", 0))) for plugin in plugins]
     profile = KubeSchedulerProfile(schedulerName="extender", plugins=Plugins(multiPoint=PluginSet(named)))
     try:
         return _built(KubeSchedulerConfiguration(profiles=[profile]), plugins, handle)
-    except ConfigurationError as error:  # there is no document whose paths would mean something
+    except ConfigurationError as error:  # there is no document, so the paths have no meaning
         raise PluginLoadError("\n".join(fault.message for fault in error.faults)) from None
 
 
-def plugins_of(
+def profiles_of(
     configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], handle: Handle
 ) -> ExtenderProfiles:
-    """The profiles of a configuration, with the plugins that they enable themselves, in-tree ones among them.
+    """The profiles of a configuration, with only the plugins that it enables by name.
 
     Raises ConfigurationError and PluginLoadError.
     """
@@ -115,18 +112,20 @@ def plugins_of(
 def _built(
     configuration: KubeSchedulerConfiguration, plugins: Sequence[ExtraPlugin], handle: Handle
 ) -> ExtenderProfiles:
-    named = msgspec.structs.replace(configuration, profiles=[_named_only(each) for each in configuration.profiles])
-    profiles = build_profiles(named, handle, plugins)
+    without_defaults = msgspec.structs.replace(
+        configuration, profiles=[_without_defaults(each) for each in configuration.profiles]
+    )
+    profiles = build_profiles(without_defaults, handle, plugins)
     binders = (each.schedulerName for each in configuration.profiles if _binds(each, profiles[each.schedulerName]))
     found = ExtenderProfiles(profiles, frozenset(binders))
     if not found.verbs(connected=True):
-        expected = "at least one has to implement preFilter, filter, score or bind"
-        raise PluginLoadError(f"the plugins do nothing that an extender is asked for: {expected}")
+        expected = "at least one must implement preFilter, filter, score or bind"
+        raise PluginLoadError(f"the plugins implement no extension point of an extender: {expected}")
     return found
 
 
-def _named_only(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
-    """The same without the default plugins, but for an order of the queue, which nobody asks for, and a binder."""
+def _without_defaults(profile: KubeSchedulerProfile) -> KubeSchedulerProfile:
+    """The profile without the default plugins, except for the required QueueSort and Bind plugins."""
     plugins = profile.plugins
     bind = plugins.bind
     named = {reference.name for reference in (*bind.enabled, *bind.disabled, *plugins.multiPoint.enabled)}

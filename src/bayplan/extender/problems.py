@@ -1,4 +1,4 @@
-"""Why an extender cannot answer, other than that a plugin has failed."""
+"""Requests that an extender rejects."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from typing import ClassVar
 
 
 class Unanswerable(ValueError):
-    """A question that makes no sense, or that what is known does not answer. The message says what would be right."""
+    """A request that is invalid, or that the extender can't process. The message says what is expected."""
 
     status: ClassVar[int] = 400
-    """The HTTP status, where the protocol has no place for the message."""
+    """The HTTP status, for verbs whose response has no field for errors."""
 
 
 class NotYet(Unanswerable):
-    """A question that comes before the cluster is known."""
+    """A request before the first sync with the cluster."""
 
     status = 503
 
     def __init__(self) -> None:
-        super().__init__("the extender does not know the cluster yet")
+        super().__init__("the extender has not synced with the cluster yet")

@@ -1,4 +1,4 @@
-"""Assembles an extender from its parts, and starts and stops them in order."""
+"""Assembles an extender, and starts and stops its parts in order."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from bayplan.api.kinds import POD
 from bayplan.client import Client
+from bayplan.clock import SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.binding import Binding
@@ -23,25 +24,23 @@ from bayplan.extender.server import ExtenderServer
 from bayplan.extender.verbs import Verbs
 from bayplan.extender.watched_cluster import WatchedCluster
 from bayplan.framework.handle import Handle
-from bayplan.service.clock import SystemClock
-from bayplan.service.event_recorder import EventRecorder
 from bayplan.service.handle import SchedulerHandle
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.runtime import Runtime
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
 BuildExtenderProfiles = Callable[[Handle], ExtenderProfiles]
-"""Makes the profiles for a handle."""
+"""Builds the profiles with a handle."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What can be set of an extender beside its plugins.
+    """The settings of an extender except its plugins.
 
-    `paths`: by verb. `blocked_after`: seconds after which a plugin that holds everything up is named in the log.
-    `drain`: seconds that open requests, and events that plugins recorded, may take in the end.
-    `freeze` takes the cluster, once it is known, out of the garbage collector's sight; it concerns the whole process.
+    `paths` are the paths by verb. The log names a plugin that blocks for `blocked_after` seconds. Open requests and
+    recorded events may take `drain` seconds at the end. `freeze` excludes the synced cluster from garbage collection,
+    for the whole process.
     """
 
     host: str = "127.0.0.1"
@@ -55,7 +54,7 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunningExtender:
-    """An extender that serves. `watched` is None where it knows no more of the cluster than it is sent."""
+    """An extender that serves. `watched` is None without a connection to the cluster."""
 
     profiles: ExtenderProfiles
     server: ExtenderServer
@@ -63,7 +62,7 @@ class RunningExtender:
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """What its plugins can be asked."""
+        """The verbs that it serves."""
         return self.profiles.verbs(connected=self.watched is not None)
 
 
@@ -71,10 +70,10 @@ class RunningExtender:
 async def running_extender(
     build: BuildExtenderProfiles, client: Client | None = None, settings: ServerSettings = ServerSettings()
 ) -> AsyncIterator[RunningExtender]:
-    """An extender that serves while the context is entered; with a `client` it watches the cluster and binds.
+    """An extender that serves inside the context. With a `client`, it watches the cluster and binds.
 
-    It serves from the start, so that health can be asked; questions are answered once the cluster is known. Raises
-    what building the profiles raises, and OSError where the address cannot be had.
+    It serves health checks from the start, and other requests once it has synced. Raises the errors of `build`, and
+    OSError if it can't listen on the address.
     """
     state = ClusterState()
     watched = binding = recorder = started = None
@@ -82,8 +81,9 @@ async def running_extender(
         profiles = build(UnconnectedHandle(state))
     else:
         clock = SystemClock()
-        recorder = EventRecorder(client, clock)
-        handle = SchedulerHandle(state, client, WaitingPods(), recorder, _activate, clock.now)
+        runtime = Runtime(client, clock, state=state)
+        recorder = runtime.recorder
+        handle = SchedulerHandle(runtime, _activate)
         profiles, started = build(handle), handle.started
         handle.freeze()
         watched = WatchedCluster(client, state, handle.watched)
@@ -126,11 +126,11 @@ async def running_extender(
 
 
 def _activate(pods: Iterable[PodInfo]) -> None:
-    """Nothing: pods wait in the scheduler in front."""
+    """Do nothing, because pods are pending in the other scheduler."""
 
 
 async def _freeze(watched: WatchedCluster) -> None:
-    """What is known by now mostly stays: nobody need look through it again and again."""
+    """Exclude the synced objects from garbage collection, because most of them stay."""
     await watched.synced.wait()
     gc.collect()
     gc.freeze()

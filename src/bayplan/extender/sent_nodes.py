@@ -1,4 +1,4 @@
-"""What an extender knows without a connection to the cluster: the nodes that it is sent, without their pods."""
+"""The nodes of an extender without a connection to the cluster: those in requests, without their pods."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from bayplan.extender.problems import Unanswerable
 from bayplan.extender.wire import ExtenderArgs
 
 KEPT = 10_000
-"""So many nodes are remembered beside those of the latest request: a request about some forgets no others."""
+"""The number of nodes to keep in addition to those of the latest request."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The nodes that a request is about, in its order. `unusable`: those that cannot be read, with the reason."""
+class RequestedNodes:
+    """The nodes of a request in its order. `unusable` has the invalid ones, with the reasons."""
 
     names: list[str]
     unusable: dict[str, str] = field(default_factory=dict)
 
 
 class SentNodes:
-    """Takes nodes over into the state as they are sent, each version of a node once."""
+    """Adds the nodes of requests to the state, each version of a node once."""
 
     ready = True
 
@@ -35,38 +35,38 @@ class SentNodes:
         self._state = state
         self._kept = kept
         self._versions: dict[str, Identity] = {}
-        """The version of each node in the state, the one that was sent the longest time ago first."""
+        """The version of each node in the state, the least recently sent one first."""
 
-    def asked(self, args: ExtenderArgs) -> Asked:
-        """The nodes of a request, which are known from now on. Raises Unanswerable where it has their names alone."""
+    def requested(self, args: ExtenderArgs) -> RequestedNodes:
+        """Add the nodes of a request to the state and return them. Raises Unanswerable if it has only names."""
         if args.Nodes is None:
             if args.NodeNames is None:
                 raise Unanswerable("the request has neither Nodes nor NodeNames")
             raise Unanswerable(
-                "the request has only names of nodes (nodeCacheCapable: true), and this extender does not watch the "
+                "the request has only names of nodes (nodeCacheCapable: true), but this extender does not watch the "
                 "cluster: start it with --kubeconfig FILE or --watch, or set nodeCacheCapable: false"
             )
-        asked = Asked([])
+        requested = RequestedNodes([])
         for index, raw in enumerate(args.Nodes.items):
             identity = Identity.of(raw)
             if not identity.key:
-                raise Unanswerable(f"Nodes.items[{index}] is no node with a name")
-            asked.names.append(identity.key)
-            problem = self._learn(identity, raw)
+                raise Unanswerable(f"Nodes.items[{index}] is not a node with a name")
+            requested.names.append(identity.key)
+            problem = self._add(identity, raw)
             if problem:
-                asked.unusable[identity.key] = problem
-        self._forget(len(asked.names))
-        return asked
+                requested.unusable[identity.key] = problem
+        self._forget(len(requested.names))
+        return requested
 
-    def _learn(self, identity: Identity, raw: msgspec.Raw) -> str:
-        """Take a node over. Returns what is wrong with it, if anything is."""
+    def _add(self, identity: Identity, raw: msgspec.Raw) -> str:
+        """Add a node to the state. Returns the error, or ""."""
         known = self._versions.pop(identity.key, None)
         if known is None or known != identity or not identity.resource_version:
             try:
                 self._state.set_node(decode(Node, bytes(raw)))
             except ValueError as error:
                 self._state.remove_node(identity.key)
-                return f"the node cannot be read: {error}"
+                return f"the node is invalid: {error}"
         self._versions[identity.key] = identity
         return ""
 

@@ -1,6 +1,6 @@
-"""The HTTP side of an extender: paths, methods, bodies, health, and every failure in the form that schedulers read.
+"""The HTTP server of an extender: paths, methods, bodies, health checks, and errors in the form that schedulers expect.
 
-Mirrors what pkg/scheduler/extender.go sends and accepts: POST and JSON, and of answers only those with status 200.
+Mirrors what pkg/scheduler/extender.go sends and accepts: POST, JSON, and only status 200.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from bayplan.extender import wire
 from bayplan.extender.binding import Binding
 from bayplan.extender.paths import ALIASES, BIND, DEFAULT_PATHS, FILTER, PREEMPT, PRIORITIZE
 from bayplan.extender.problems import NotYet, Unanswerable
-from bayplan.extender.verbs import KnowsNodes, Verbs
+from bayplan.extender.verbs import NodeSource, Verbs
 from bayplan.framework.status import PluginError
 
 log = logging.getLogger(__name__)
 
 BODY_LIMIT = 256 * 2**20
-"""Bytes: 5,000 nodes of 10 kB each are 50 MB."""
+"""In bytes. For scale, 5,000 nodes of 10 kB are 50 MB."""
 
 NO_BINDING = "this extender is not connected to the cluster: start it with --kubeconfig FILE or --watch"
 
@@ -35,16 +35,16 @@ _JSON = "application/json"
 
 
 class ExtenderServer:
-    """Serves the verbs while it is entered. `port` 0 takes a free one.
+    """Serves the verbs while it is entered. `port` 0 means a free port.
 
-    With `tls` it serves HTTPS; where its context asks for certificates of clients, verbs are for those who have one,
-    and health for everybody. `drain`: seconds that open requests may take in the end.
+    With `tls`, it serves HTTPS. If that context requests client certificates, verbs require one, and health checks
+    don't. Open requests may take `drain` seconds at the end.
     """
 
     def __init__(
         self,
         verbs: Verbs,
-        known: KnowsNodes,
+        known: NodeSource,
         binding: Binding | None = None,
         *,
         host: str = "127.0.0.1",
@@ -80,7 +80,7 @@ class ExtenderServer:
         await self.stop()
 
     async def start(self) -> None:
-        """Begin to serve. Raises OSError if the address cannot be had."""
+        """Start serving. Raises OSError if it can't listen on the address."""
         server = web.Server(self._serve, request_factory=_request, access_log=None, logger=_http_log)
         self._runner = web.ServerRunner(server, shutdown_timeout=self._drain)
         await self._runner.setup()
@@ -89,14 +89,14 @@ class ExtenderServer:
         self._port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """Accept nothing more, let open requests finish, and close."""
+        """Stop accepting requests, finish open ones, and close."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None
 
     @property
     def url(self) -> str:
-        """Where it serves, once it has started."""
+        """The URL, once it has started."""
         host = f"[{self._host}]" if ":" in self._host else self._host
         return f"{'http' if self._tls is None else 'https'}://{host}:{self._port}"
 
@@ -105,29 +105,29 @@ class ExtenderServer:
         if verb is None:
             return self._other(http)
         if http.method != "POST":
-            return _text(405, f"{http.path} takes POST, not {http.method}", Allow="POST")
-        if self._tls is not None and self._tls.verify_mode is not ssl.CERT_NONE and not _certified(http):
-            return _text(401, "a certificate of an authority of --client-ca-file is asked for")
+            return _text(405, f"{http.path} requires POST, not {http.method}", Allow="POST")
+        if self._tls is not None and self._tls.verify_mode is not ssl.CERT_NONE and not _has_certificate(http):
+            return _text(401, "a client certificate from a CA of --client-ca-file is required")
         began = time.perf_counter()
         try:
             body = await _body(http)
         except web.HTTPRequestEntityTooLarge:
             return _text(413, f"the body has more than {BODY_LIMIT} bytes", Connection="close")
         except (ConnectionError, web.RequestPayloadError) as error:
-            log.info("%s: whoever asked has gone: %s", verb, error)
+            log.info("%s: the client has disconnected: %s", verb, error)
             return _text(400, f"the body cannot be read: {error}", Connection="close")
-        status, answer, said = await self._answer(verb, body)
+        status, answer, summary = await self._answer(verb, body)
         if status != 200:
-            log.warning("%s: %s", verb, said)
+            log.warning("%s: %s", verb, summary)
         elif log.isEnabledFor(logging.INFO):
-            log.info("%s: %s, %.1f ms", verb, said, 1000 * (time.perf_counter() - began))
-        return web.Response(body=answer, content_type=_JSON) if status == 200 else _text(status, said)
+            log.info("%s: %s, %.1f ms", verb, summary, 1000 * (time.perf_counter() - began))
+        return web.Response(body=answer, content_type=_JSON) if status == 200 else _text(status, summary)
 
     async def _answer(self, verb: str, body: bytes) -> tuple[int, bytes, str]:
-        """Status, body, and a few words for the log."""
+        """The status, the body, and a summary for the log."""
         try:
-            answer, said = await self._answers[verb](body)
-            return 200, wire.write(answer), said
+            answer, summary = await self._answers[verb](body)
+            return 200, wire.write(answer), summary
         except wire.WireError as error:
             return _failure(verb, 400, str(error))
         except Unanswerable as error:
@@ -135,27 +135,27 @@ class ExtenderServer:
         except PluginError as error:
             log.warning("%s: %s", verb, error, exc_info=error.__cause__ if log.isEnabledFor(logging.INFO) else None)
             return _failure(verb, 500, str(error))
-        except Exception as error:  # a fault of the server's own becomes an answer, and a line in its log
+        except Exception as error:  # a bug must not end the connection without a response
             log.exception("%s failed", verb)
-            return _failure(verb, 500, f"{type(error).__name__} inside the extender, see its log")
+            return _failure(verb, 500, f"{type(error).__name__} in the extender; see its log")
 
     async def _filter(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderArgs, body)
         result = self._verbs.filter(args)
         passed = len(result.NodeNames or () if result.Nodes is None else result.Nodes.items)
-        asked = passed + len(result.FailedNodes or ()) + len(result.FailedAndUnresolvableNodes or ())
-        return result, f"{Identity.of(args.Pod).key}: {passed} of {asked} nodes"
+        total = passed + len(result.FailedNodes or ()) + len(result.FailedAndUnresolvableNodes or ())
+        return result, f"{Identity.of(args.Pod).key}: {passed} of {total} nodes"
 
     async def _prioritize(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderArgs, body)
         scores = self._verbs.prioritize(args)
         best = max((each.Score for each in scores), default=0)
-        return scores, f"{Identity.of(args.Pod).key}: {len(scores)} nodes, {best} is the best score"
+        return scores, f"{Identity.of(args.Pod).key}: {len(scores)} nodes, best score {best}"
 
     async def _preempt(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderPreemptionArgs, body)
         result = self._verbs.preempt(args)
-        return result, f"{Identity.of(args.Pod).key}: {len(result.NodeNameToMetaVictims or ())} candidates are left"
+        return result, f"{Identity.of(args.Pod).key}: {len(result.NodeNameToMetaVictims or ())} candidates remain"
 
     async def _bind(self, body: bytes) -> tuple[Any, str]:
         args = wire.read(wire.ExtenderBindingArgs, body)
@@ -165,21 +165,21 @@ class ExtenderServer:
         return result, result.Error or f"{args.PodNamespace}/{args.PodName} to {args.Node}"
 
     def _other(self, http: web.BaseRequest) -> web.Response:
-        """Health, and what is not there."""
+        """Serve health checks, and errors for unknown paths."""
         if http.path not in {"/healthz", "/livez", "/readyz"}:
             there = ", ".join(sorted(self._verb_of))
             return _text(
-                404, f"there is nothing at {http.path}; POST goes to {there}, GET to /healthz, /livez, /readyz"
+                404, f"{http.path} does not exist; use POST with {there}, or GET with /healthz, /livez, /readyz"
             )
         if http.method not in {"GET", "HEAD"}:
-            return _text(405, f"{http.path} takes GET, not {http.method}", Allow="GET, HEAD")
+            return _text(405, f"{http.path} requires GET, not {http.method}", Allow="GET, HEAD")
         if http.path == "/readyz" and not self._known.ready:
             return _text(NotYet.status, str(NotYet()))
         return _text(200, "ok")
 
 
 def _failure(verb: str, status: int, problem: str) -> tuple[int, bytes, str]:
-    """A failure as the scheduler reads it: in the result where that has a place for it, else as an HTTP status."""
+    """An error as the scheduler expects it: in the result if it has a field for it, else as an HTTP status."""
     if verb == FILTER:
         return 200, wire.write(wire.ExtenderFilterResult(Error=problem)), f"Error: {problem}"
     if verb == BIND:
@@ -194,8 +194,8 @@ async def _body(http: web.BaseRequest) -> bytes:
     return await http.read()
 
 
-class _Plainly(logging.Filter):
-    """What is no HTTP is a line in the log: that it is none is no fault of ours, whose stack would matter."""
+class _WithoutTraceback(logging.Filter):
+    """Logs invalid HTTP without a traceback, because it isn't an error of the server."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
@@ -206,10 +206,10 @@ class _Plainly(logging.Filter):
 
 
 _http_log = logging.getLogger(f"{__name__}.http")
-_http_log.addFilter(_Plainly())
+_http_log.addFilter(_WithoutTraceback())
 
 
-def _certified(http: web.BaseRequest) -> bool:
+def _has_certificate(http: web.BaseRequest) -> bool:
     return http.transport is not None and bool(http.transport.get_extra_info("peercert"))
 
 

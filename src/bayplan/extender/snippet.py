@@ -1,4 +1,4 @@
-"""What goes into the configuration of the scheduler in front, so that it asks this extender."""
+"""The part of another scheduler's configuration that makes it call this extender."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def extenders_snippet(
     watches: bool,
     tls: Mapping[str, str] | None = None,
 ) -> str:
-    """The `extenders` of a KubeSchedulerConfiguration, as YAML, with the verbs that the plugins are good for.
+    """The `extenders` of a KubeSchedulerConfiguration as YAML.
 
-    `watches`: whether names of nodes are enough. `tls`: the fields of tlsConfig, where the extender serves HTTPS.
+    `watches` says whether names of nodes are enough. `tls` has the fields of tlsConfig, if the extender serves HTTPS.
     """
     entry: dict[str, Any] = {"urlPrefix": url}
     for verb in verbs:

@@ -1,8 +1,8 @@
-"""The answers to a scheduler's questions about nodes: filter, prioritize, preempt.
+"""Processes requests about nodes: filter, prioritize, preempt.
 
-Each question is answered from one state of the cluster, without waiting. The plugins are asked as in a cycle of their
-own, which begins with PreFilter: what they remember does not outlast the request. Mirrors, from the other side,
-pkg/scheduler/extender.go. Raises Unanswerable, and PluginError for a plugin that fails.
+Each request is processed on one state of the cluster, without waiting. Plugins run in a new cycle that starts with
+PreFilter, so their cycle state ends with the request. The counterpart of pkg/scheduler/extender.go. Raises
+Unanswerable, and PluginError if a plugin fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.plugins import ExtenderProfiles, best_score
 from bayplan.extender.problems import NotYet, Unanswerable
-from bayplan.extender.sent_nodes import Asked
+from bayplan.extender.sent_nodes import RequestedNodes
 from bayplan.extender.wire import (
     MAX_EXTENDER_PRIORITY,
     NULL,
@@ -36,39 +36,39 @@ from bayplan.extender.wire import (
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import PreFilterOutcome, run_filter, run_pre_filter, run_pre_score, run_score
-from bayplan.framework.status import Code, PluginError, Status
+from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Verdicts
 from bayplan.framework.what_if import filter_changed
 
 NOT_KNOWN = "node(s) not known to the extender"
-"""Why a node is out that has not been seen yet, or not any more: what is not known is not said to fit."""
+"""The reason for a node that is not in the state (yet, or any more). It is never reported as feasible."""
 
 
-class KnowsNodes(Protocol):
-    """Where the state comes from."""
+class NodeSource(Protocol):
+    """The source of the nodes."""
 
     @property
     def ready(self) -> bool:
-        """Whether questions can be answered."""
+        """Whether requests can be processed."""
 
-    def asked(self, args: ExtenderArgs) -> Asked:
-        """The nodes that a request is about, which the state has from now on, if they are known at all."""
+    def requested(self, args: ExtenderArgs) -> RequestedNodes:
+        """The nodes of a request. The known ones are in the state after the call."""
 
 
 class Verbs:
-    """Asks the plugins of the pod's profile about the nodes that a request names."""
+    """Runs the plugins of the pod's profile on the nodes of a request."""
 
-    def __init__(self, profiles: ExtenderProfiles, state: ClusterState, known: KnowsNodes) -> None:
+    def __init__(self, profiles: ExtenderProfiles, state: ClusterState, known: NodeSource) -> None:
         self._profiles = profiles
         self._state = state
         self._known = known
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
-        """Which nodes the plugins leave, in the order and form of the question, and why the others are out."""
+        """The feasible nodes, in the order and form of the request, and the reasons for the others."""
         pod = pod_of(args.Pod)
         profile = self._profiles.of(pod)
-        asked = self._known.asked(args)
-        found = self._find(asked)
+        requested = self._known.requested(args)
+        found = self._find(requested)
         cycle = CycleState()
         outcome = run_pre_filter(profile, cycle, pod, self._state.nodes)
         failed, unresolvable = found.unusable, dict[str, str]()
@@ -79,40 +79,41 @@ class Verbs:
         else:
             found = found.narrowed(outcome, unresolvable)
             verdicts = run_filter(profile, cycle, pod, found.nodes)
-            _raise_error(verdicts)
-            passed = _sort_out(verdicts, found, failed, unresolvable)
+            verdicts.raise_error()
+            passed = _partition(verdicts, found, failed, unresolvable)
         result = ExtenderFilterResult(FailedNodes=failed, FailedAndUnresolvableNodes=unresolvable)
         if args.Nodes is None:
-            result.NodeNames = [asked.names[index] for index in passed]
+            result.NodeNames = [requested.names[index] for index in passed]
         else:
             result.Nodes = msgspec.structs.replace(args.Nodes, items=[args.Nodes.items[index] for index in passed])
         return result
 
     def prioritize(self, args: ExtenderArgs) -> list[HostPriority]:
-        """How good the nodes are, 0 to 10, in the order of the question; 0 for one that is not known.
+        """The scores of the nodes, 0 to 10, in the order of the request; 0 for an unknown node.
 
-        The weighted scores are added and scaled so that 10 is what the plugins can give at most, rounded to the
-        nearest, halves up.
+        The sum of the weighted scores is scaled so that the highest possible sum is 10, and rounded half up.
         """
         pod = pod_of(args.Pod)
         profile = self._profiles.of(pod)
-        asked = self._known.asked(args)
-        found = self._find(asked)
-        scores = np.zeros(len(asked.names), dtype=np.int64)
+        requested = self._known.requested(args)
+        found = self._find(requested)
+        scores = np.zeros(len(requested.names), dtype=np.int64)
         best = best_score(profile)
         if best and len(found.nodes):
             total = _total(profile, pod, self._state.nodes, found.nodes)
             scores[found.index] = (2 * MAX_EXTENDER_PRIORITY * total + best) // (2 * best)
-        return [HostPriority(Host=name, Score=score) for name, score in zip(asked.names, scores.tolist(), strict=True)]
+        return [
+            HostPriority(Host=name, Score=score) for name, score in zip(requested.names, scores.tolist(), strict=True)
+        ]
 
     def preempt(self, args: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
-        """The candidates that the filters would take the pod on, were the victims gone; with the victims unchanged."""
+        """The candidates on which the pod is feasible without the victims. The victims are unchanged."""
         pod = pod_of(args.Pod)
         profile = self._profiles.of(pod)
         candidates = _candidates(args)
         if not self._known.ready:
             raise NotYet
-        found = self._find(Asked(list(candidates)))
+        found = self._find(RequestedNodes(list(candidates)))
         cycle = CycleState()
         outcome = run_pre_filter(profile, cycle, pod, self._state.nodes)
         if outcome.refusal is not None and outcome.refusal.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -123,32 +124,32 @@ class Verbs:
             for position, name in enumerate(found.names)
         }
         verdicts = filter_changed(profile, cycle, pod, found.nodes.changed(changes))
-        _raise_error(verdicts)
+        verdicts.raise_error()
         kept = {found.names[position]: candidates[found.names[position]] for position in verdicts.feasible().tolist()}
         return ExtenderPreemptionResult(NodeNameToMetaVictims=kept)
 
-    def _find(self, asked: Asked) -> _Found:
-        """The nodes of a question that are known, and why the others cannot be decided about."""
+    def _find(self, requested: RequestedNodes) -> _Found:
+        """The known nodes of a request, and the reasons for the others."""
         table = self._state.table
         row_of = table.row_of
-        rows = np.array([row_of.get(name, -1) for name in asked.names], dtype=np.intp)
+        rows = np.array([row_of.get(name, -1) for name in requested.names], dtype=np.intp)
         usable = rows >= 0
         usable[usable] = table.live[rows[usable]]
-        if usable.all() and not asked.unusable:
-            return _Found(asked.names, Nodes(table, rows), np.arange(len(rows)), {})
-        reasons = {asked.names[index]: NOT_KNOWN for index in np.flatnonzero(~usable).tolist()} | asked.unusable
-        index = np.array([place for place, name in enumerate(asked.names) if name not in reasons], dtype=np.intp)
-        return _Found([asked.names[place] for place in index.tolist()], Nodes(table, rows[index]), index, reasons)
+        if usable.all() and not requested.unusable:
+            return _Found(requested.names, Nodes(table, rows), np.arange(len(rows)), {})
+        reasons = {requested.names[index]: NOT_KNOWN for index in np.flatnonzero(~usable).tolist()} | requested.unusable
+        index = np.array([place for place, name in enumerate(requested.names) if name not in reasons], dtype=np.intp)
+        return _Found([requested.names[place] for place in index.tolist()], Nodes(table, rows[index]), index, reasons)
 
     def _present(self, victims: MetaVictims, node_name: str) -> tuple[PodInfo, ...]:
-        """The victims that count on the node here: others have gone, or have not come yet."""
+        """The victims that are on the node in this state; others are already deleted, or not seen yet."""
         pods = (self._state.pod(victim.UID) for victim in victims.Pods)
         return tuple(pod for pod in pods if pod is not None and pod.node_name == node_name)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """The known nodes of a question. `index`: where in the question each is. `unusable`: the others, and why."""
+    """The known nodes of a request, with their positions in it (`index`). `unusable` has the reasons for the others."""
 
     names: list[str]
     nodes: Nodes
@@ -156,7 +157,7 @@ class _Found:
     unusable: dict[str, str]
 
     def narrowed(self, outcome: PreFilterOutcome, out: dict[str, str]) -> _Found:
-        """Only the nodes to which PreFilter has narrowed the question; the others go to `out`."""
+        """Only the nodes that PreFilter returned. Adds the reason for the others to `out`."""
         if outcome.names is None:
             return self
         plugins = " ".join(sorted(outcome.narrowed_by))
@@ -175,11 +176,11 @@ def pod_of(raw: msgspec.Raw) -> PodInfo:
     try:
         return PodInfo.from_raw(bytes(raw))
     except ValueError as error:
-        raise Unanswerable(f"Pod cannot be read: {error}") from error
+        raise Unanswerable(f"Pod is invalid: {error}") from error
 
 
 def _total(profile: Profile, pod: PodInfo, known: Nodes, nodes: Nodes) -> Int64:
-    """The weighted scores of nodes, added; nothing for a pod that PreFilter turns down."""
+    """The sums of the weighted scores; zeros for a pod that PreFilter rejects."""
     total: Int64 = np.zeros(len(nodes), dtype=np.int64)
     cycle = CycleState()
     if run_pre_filter(profile, cycle, pod, known).refusal is None:
@@ -189,15 +190,8 @@ def _total(profile: Profile, pod: PodInfo, known: Nodes, nodes: Nodes) -> Int64:
     return total
 
 
-def _raise_error(verdicts: Verdicts) -> None:
-    """An error on one node fails the request: nobody knows whether the pod would have fitted there."""
-    error = verdicts.error()
-    if error is not None:
-        raise PluginError(error.plugin, "Filter", error.message)
-
-
-def _sort_out(verdicts: Verdicts, found: _Found, failed: dict[str, str], unresolvable: dict[str, str]) -> list[int]:
-    """Enter the nodes that were turned down; returns where in the question those are that were not."""
+def _partition(verdicts: Verdicts, found: _Found, failed: dict[str, str], unresolvable: dict[str, str]) -> list[int]:
+    """Add the rejected nodes to the mappings. Returns the positions of the feasible ones in the request."""
     answers = [(_reason(status), status.code) for status in verdicts.table]
     for place, code in zip(
         np.flatnonzero(verdicts.codes).tolist(), verdicts.codes[verdicts.codes > 0].tolist(), strict=True
@@ -209,11 +203,11 @@ def _sort_out(verdicts: Verdicts, found: _Found, failed: dict[str, str], unresol
 
 
 def _reason(status: Status) -> str:
-    return status.message or f"turned down by plugin {status.plugin}"
+    return status.message or f"rejected by plugin {status.plugin}"
 
 
 def _candidates(args: ExtenderPreemptionArgs) -> dict[str, MetaVictims]:
-    """The victims by node, by uid, whichever way they were sent."""
+    """The victims by node, as uids, in whichever form the request has them."""
     if args.NodeNameToMetaVictims is not None:
         return args.NodeNameToMetaVictims
     if args.NodeNameToVictims is None:
@@ -229,5 +223,5 @@ def _by_uid(victims: Victims, node: str) -> MetaVictims:
 def _uid(raw: msgspec.Raw, node: str) -> str:
     uid = Identity.of(raw).uid
     if not uid:
-        raise Unanswerable(f"NodeNameToVictims[{node!r}] has something that is no pod with a uid")
+        raise Unanswerable(f"NodeNameToVictims[{node!r}] has an item that is not a pod with a uid")
     return uid

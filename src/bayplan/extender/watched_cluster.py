@@ -1,4 +1,4 @@
-"""What an extender knows with a connection to the cluster: nodes, pods and what else plugins look up, as watched."""
+"""The state of an extender with a connection to the cluster: nodes, pods and other objects that plugins use."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from lightkube.models.core_v1 import Node
 
 from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import Client, Reflector
+from bayplan.client import Client, ListWatch
 from bayplan.client.answers import Identity
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.extender.problems import NotYet, Unanswerable
-from bayplan.extender.sent_nodes import Asked, names_of
+from bayplan.extender.sent_nodes import RequestedNodes, names_of
 from bayplan.extender.wire import ExtenderArgs
 from bayplan.log_fields import about_node, pod_named
 from bayplan.service.informers import LIVE_PODS
@@ -24,15 +24,16 @@ log = logging.getLogger(__name__)
 
 
 class WatchedCluster:
-    """Keeps the state equal to what the API server tells while `run` runs.
+    """Keeps the state in sync with the API server while `run` runs.
 
-    `kinds`: beside nodes and pods. `look_for_kind`: seconds after which to ask again for a kind that the server lacks.
+    `kinds` are watched in addition to nodes and pods. If the server lacks a kind, it is retried every `look_for_kind`
+    seconds.
     """
 
     def __init__(
         self, client: Client, state: ClusterState, kinds: Iterable[Kind] = (), *, look_for_kind: float = 10.0
     ) -> None:
-        self.pods: Reflector[PodInfo] = Reflector(
+        self.pods: ListWatch[PodInfo] = ListWatch(
             client, POD, _PodHandler(state), field_selector=LIVE_PODS, decode=PodInfo.from_raw
         )
         self._client = client
@@ -40,35 +41,35 @@ class WatchedCluster:
         self._look_for_kind = look_for_kind
         self._kinds = sorted(set(kinds) - {NODE, POD}, key=lambda kind: kind.resource)
         self.synced = asyncio.Event()
-        """Set when all of it is known for the first time."""
+        """Set after the first complete sync."""
 
     @property
     def ready(self) -> bool:
-        """Whether all of it is known."""
+        """Whether the first sync is complete."""
         return self.synced.is_set()
 
     async def run(self) -> None:
         """Watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            reflectors: list[Reflector[Any]] = [Reflector(self._client, NODE, _NodeHandler(self._state)), self.pods]
+            list_watches: list[ListWatch[Any]] = [ListWatch(self._client, NODE, _NodeHandler(self._state)), self.pods]
             for kind in self._kinds:
                 handler = _ObjectHandler(kind, self._state)
-                reflectors.append(Reflector(self._client, kind, handler, look_for_kind=self._look_for_kind))
-            for reflector in reflectors:
-                tasks.create_task(reflector.run(), name="reflector")
-            for reflector in reflectors:
-                await reflector.synced.wait()
-            log.info("know %d nodes and %d pods on them", self._state.table.live_count, self._state.pod_count)
+                list_watches.append(ListWatch(self._client, kind, handler, look_for_kind=self._look_for_kind))
+            for list_watch in list_watches:
+                tasks.create_task(list_watch.run(), name="list_watch")
+            for list_watch in list_watches:
+                await list_watch.synced.wait()
+            log.info("synced %d nodes and %d pods on them", self._state.table.live_count, self._state.pod_count)
             self.synced.set()
 
-    def asked(self, args: ExtenderArgs) -> Asked:
-        """The nodes of a request. Of whole ones only the name is read: they are decided about as they are watched."""
+    def requested(self, args: ExtenderArgs) -> RequestedNodes:
+        """The nodes of a request. Only the names of whole nodes are used, because the watched state is newer."""
         if not self.ready:
             raise NotYet
         if args.NodeNames is not None:
-            return Asked(args.NodeNames)
+            return RequestedNodes(args.NodeNames)
         if args.Nodes is not None:
-            return Asked(names_of(args.Nodes.items))
+            return RequestedNodes(names_of(args.Nodes.items))
         raise Unanswerable("the request has neither Nodes nor NodeNames")
 
 
@@ -77,48 +78,44 @@ class _NodeHandler:
         self._state = state
         self._store = state.objects[NODE]
 
-    def added(self, new: Node) -> None:
+    def put(self, key: str, new: Node) -> None:
         try:
             self._state.set_node(new)
         except ValueError as error:
-            log.error("node %s cannot be understood and is left as it was: %s", about_node(_key(new)), error)  # noqa: TRY400 - bad input is no bug of ours
+            log.error("ignoring an invalid version of node %s: %s", about_node(key), error)  # noqa: TRY400 - bad input is not a bug
         else:
-            self._store.set(_key(new), new)
+            self._store.set(key, new)
 
-    def updated(self, old: Node, new: Node) -> None:
-        self.added(new)
-
-    def deleted(self, old: Node) -> None:
-        self._store.remove(_key(old))
-        self._state.remove_node(_key(old))
+    def removed(self, key: str) -> None:
+        self._store.remove(key)
+        self._state.remove_node(key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("node %s cannot be read and is left alone: %s", about_node(Identity.of(raw).key), error)
+        log.error("ignoring node %s, which cannot be decoded: %s", about_node(Identity.of(raw).key), error)
 
 
 class _PodHandler:
-    """All pods go to the store; those with a node count there."""
+    """Keeps all pods in the store, and pods with a node also on their node."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._store = state.objects[POD]
 
-    def added(self, new: PodInfo) -> None:
-        self._store.set(new.key, new)
+    def put(self, key: str, new: PodInfo) -> None:
+        self._store.set(key, new)
         if new.node_name:
             self._state.set_pod(new)
             new.release()
 
-    def updated(self, old: PodInfo, new: PodInfo) -> None:
-        self.added(new)
-
-    def deleted(self, old: PodInfo) -> None:
-        self._store.remove(old.key)
-        self._state.remove_pod(old.uid)
+    def removed(self, key: str) -> None:
+        old: PodInfo | None = self._store.get(key)
+        if old is not None:
+            self._store.remove(key)
+            self._state.remove_pod(old.uid)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         namespace, _, name = Identity.of(raw).key.rpartition("/")
-        log.error("pod %s cannot be read and is left alone: %s", pod_named(namespace, name), error)
+        log.error("ignoring pod %s, which cannot be decoded: %s", pod_named(namespace, name), error)
 
 
 class _ObjectHandler:
@@ -126,19 +123,11 @@ class _ObjectHandler:
         self._kind = kind
         self._store = state.objects[kind]
 
-    def added(self, new: Any) -> None:
-        self._store.set(_key(new), new)
+    def put(self, key: str, new: Any) -> None:
+        self._store.set(key, new)
 
-    def updated(self, old: Any, new: Any) -> None:
-        self._store.set(_key(new), new)
-
-    def deleted(self, old: Any) -> None:
-        self._store.remove(_key(old))
+    def removed(self, key: str) -> None:
+        self._store.remove(key)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        log.error("%s %s cannot be read and is left alone: %s", self._kind.kind, Identity.of(raw).key, error)
-
-
-def _key(obj: Any) -> str:
-    metadata = obj.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name or ""
+        log.error("ignoring %s %s, which cannot be decoded: %s", self._kind.kind, Identity.of(raw).key, error)

@@ -1,7 +1,7 @@
-"""What goes over the wire between a scheduler and an extender: types, and bytes to and from them.
+"""The types of the extender protocol, with JSON encoding and decoding.
 
-Mirrors k8s.io/kube-scheduler/extender/v1/types.go. Pods and nodes stay JSON here (`msgspec.Raw`), so that fields which
-Bayplan does not know survive. Field names are read in any case and null as an empty value, as Go does.
+Mirrors k8s.io/kube-scheduler/extender/v1/types.go. Pods and nodes stay JSON (`msgspec.Raw`), so that unknown fields
+are preserved. As in Go, field names are case-insensitive and null is an empty value.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from msgspec import inspect
 T = TypeVar("T")
 
 MAX_EXTENDER_PRIORITY = 10
-"""Scores of an extender are 0 to 10; the weight of the extender and 100/10 are multiplied with them."""
+"""An extender's scores are 0 to 10. They are multiplied by the extender's weight and 100/10."""
 
 NULL = msgspec.Raw(b"null")
 
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""The integers that Go reads: anything larger is an error there."""
+"""The range of Go's int64; other integers are errors."""
 
 
 class WireError(ValueError):
-    """A body that is not what the protocol says. The message says where in it and what would be right."""
+    """An invalid body. The message has the path and what is expected."""
 
 
 class _Strict(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Unknown names take the slow way, which knows them in any case and drops what is really unknown."""
+    """Unknown names make `read` use its slow path, which ignores case and drops unknown fields."""
 
 
 class NodeList(_Strict, kw_only=True):
@@ -42,7 +42,7 @@ class NodeList(_Strict, kw_only=True):
 
 
 class ExtenderArgs(_Strict, kw_only=True):
-    """A question about nodes for a pod: whole `Nodes`, or `NodeNames` for an extender that knows the nodes itself."""
+    """A request about nodes for a pod: whole `Nodes`, or `NodeNames` if the extender is nodeCacheCapable."""
 
     Pod: msgspec.Raw = NULL
     Nodes: NodeList | None = None
@@ -50,13 +50,13 @@ class ExtenderArgs(_Strict, kw_only=True):
 
 
 class ExtenderFilterResult(_Strict, kw_only=True):
-    """The nodes that are left, in the form of the question, and why the others are not."""
+    """The accepted nodes in the form of the request, and the reasons for the others."""
 
     Nodes: NodeList | None = None
     NodeNames: list[str] | None = None
     FailedNodes: dict[str, str] | None = None
     FailedAndUnresolvableNodes: dict[str, str] | None = None
-    """Those that preemption would not help; they go before `FailedNodes`."""
+    """Nodes on which preemption wouldn't help. They override `FailedNodes`."""
     Error: str = ""
 
 
@@ -68,7 +68,7 @@ class HostPriority(_Strict, kw_only=True):
 
 
 class Victims(_Strict, kw_only=True):
-    """Whole pods to be evicted from a node."""
+    """Pods to evict from a node, whole."""
 
     Pods: list[msgspec.Raw] = []
     NumPDBViolations: Int64 = 0
@@ -81,14 +81,14 @@ class MetaPod(_Strict, kw_only=True):
 
 
 class MetaVictims(_Strict, kw_only=True):
-    """Pods to be evicted from a node, by uid."""
+    """Pods to evict from a node, by uid."""
 
     Pods: list[MetaPod] = []
     NumPDBViolations: Int64 = 0
 
 
 class ExtenderPreemptionArgs(_Strict, kw_only=True):
-    """Candidates for a preemption: whole victims, or uids for an extender that knows the nodes itself."""
+    """Candidates for a preemption: whole victims, or uids if the extender is nodeCacheCapable."""
 
     Pod: msgspec.Raw = NULL
     NodeNameToVictims: dict[str, Victims] | None = None
@@ -96,13 +96,13 @@ class ExtenderPreemptionArgs(_Strict, kw_only=True):
 
 
 class ExtenderPreemptionResult(_Strict, kw_only=True):
-    """The candidates that are left, always by uid."""
+    """The accepted candidates, always with uids."""
 
     NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
 
 
 class ExtenderBindingArgs(_Strict, kw_only=True):
-    """A binding to be carried out."""
+    """A request to bind a pod."""
 
     PodName: str = ""
     PodNamespace: str = ""
@@ -111,7 +111,7 @@ class ExtenderBindingArgs(_Strict, kw_only=True):
 
 
 class ExtenderBindingResult(_Strict, kw_only=True):
-    """What became of a binding: no error, no trouble."""
+    """The result of a binding; "" means success."""
 
     Error: str = ""
 
@@ -122,7 +122,7 @@ def write(value: Any) -> bytes:
 
 
 def read(wanted: type[T], body: bytes) -> T:
-    """The value of a type of this module (or a list of them) that a body holds. Raises WireError."""
+    """Decode a body as a type of this module, or as a list of one. Raises WireError."""
     try:
         value: T = _decoder(wanted).decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -142,7 +142,7 @@ _any_items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def _read(info: inspect.Type, raw: msgspec.Raw, path: str) -> Any:
-    """As Go's decoder reads: names in any case, unknown ones dropped, null for anything."""
+    """Decode like Go: case-insensitive names, unknown fields dropped, null allowed everywhere."""
     if isinstance(info, inspect.UnionType):
         if bytes(raw).strip() == b"null":
             return None

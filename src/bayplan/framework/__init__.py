@@ -1,3 +1,3 @@
-"""What a plugin is: extension points, statuses, verdict columns, events and hints, the profile, and the runner that
-calls plugins. No policy lives here.
+"""The scheduling framework: extension points, statuses, verdicts, events and hints, profiles, and the runner that calls
+plugins. It holds no scheduling policy.
 """

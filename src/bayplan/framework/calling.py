@@ -1,6 +1,6 @@
-"""How plugins are called: the one function through which all of their answers and exceptions come.
+"""The function through which every plugin method is called.
 
-A cycle carries the function that calls for it (`CycleState.call`), so that a shell may put a stopwatch around it.
+A cycle carries its own caller (`CycleState.call`), so that the service can time each call.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import Any
 from bayplan.framework.status import PluginError
 
 Caller = Callable[..., Any]
-"""(plugin, point, method, *arguments) -> the method's answer. Raises PluginError only."""
+"""`(plugin, point, method, *arguments)` -> the method's return value. Raises only PluginError."""
 
 
 def call(plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
-    """Call a plugin; whatever it raises becomes a PluginError. Whoever finds this frame on a stack sees who blocks."""
+    """Call a plugin's method and turn any exception that it raises into a PluginError.
+
+    The watchdog finds the plugin that blocks the event loop by looking for this frame on the stack.
+    """
     try:
         return method(*arguments)
     except PluginError:

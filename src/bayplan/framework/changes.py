@@ -1,7 +1,7 @@
-"""What an update of an object means for scheduling: the cluster events that it stands for, and the events with names.
+"""Converts updates of objects to cluster events, and defines the events that have a label of their own.
 
-Mirrors pkg/scheduler/framework/events.go. Most updates mean nothing (heartbeats, statuses), so finding that out is
-cheap: values that the server sent unchanged compare equal at once.
+Most updates (heartbeats, statuses) are no event for scheduling, so comparing the old and the new object has to be
+cheap. Mirrors pkg/scheduler/framework/events.go.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ UNSCHEDULED_POD_DELETE = ClusterEvent(POD, Action.DELETE, "UnschedulablePodDelet
 NODE_ADD = ClusterEvent(NODE, Action.ADD, "NodeAdd")
 NODE_DELETE = ClusterEvent(NODE, Action.DELETE, "NodeDelete")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(ANY, Action.ALL, "UnschedulableTimeout")
-"""A pod has waited so long that it is tried again, whatever it waits for."""
+"""A pod has been unschedulable for so long that it is requeued without any other event."""
 FORCE_ACTIVATE = ClusterEvent(ANY, Action.ALL, "ForceActivate")
-"""A plugin wants a pod to be tried again."""
+"""A plugin activated a pod."""
 
 
 @lru_cache(maxsize=1024)
 def object_event(resource: str, action: Action) -> ClusterEvent:
-    """The event of an object of any other kind that was added, updated or deleted."""
+    """Return the event for an object of a kind that was added, updated or deleted."""
     return ClusterEvent(resource, action, f"{resource}{_LABELS[action]}")
 
 
 def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
-    """What an update of a pod changed. Where nothing in particular did, that is the general update event.
+    """Return the events for an update of a pod; the general update event if no specific one applies.
 
     Mirrors PodSchedulingPropertiesChange.
     """
@@ -58,10 +58,24 @@ def pod_changes(old: PodInfo, new: PodInfo) -> list[ClusterEvent]:
     return events or [ASSIGNED_POD_UPDATE if assigned else UNSCHEDULED_POD_UPDATE]
 
 
-def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
-    """What an update of a node changed that scheduling may look at; nothing for a heartbeat.
+def only_status_changed(old: PodInfo, new: PodInfo) -> bool:
+    """Return whether an update of a pending pod changes only its status, apart from its claims.
 
-    Mirrors NodeSchedulingPropertiesChange. A node that is cordoned is no event, for that helps no pod.
+    The scheduler itself writes that, so it is no reason to retry the pod.
+    """
+    return (
+        old.labels == new.labels
+        and old.deletion_timestamp == new.deletion_timestamp
+        and old.metadata.annotations == new.metadata.annotations
+        and old.spec == new.spec
+        and _tolerations_and_claims(old) == _tolerations_and_claims(new)
+    )
+
+
+def node_changes(old: Node, new: Node) -> list[ClusterEvent]:
+    """Return the events for an update of a node; an empty list for a heartbeat.
+
+    Cordoning a node is no event, because it cannot make a pod schedulable. Mirrors NodeSchedulingPropertiesChange.
     """
     old_spec, new_spec = old.spec or _NO_SPEC, new.spec or _NO_SPEC
     old_status, new_status = old.status or _NO_STATUS, new.status or _NO_STATUS
@@ -103,9 +117,9 @@ _FACTS = (__name__, "tolerations and claims")
 
 
 def _tolerations_and_claims(pod: PodInfo) -> tuple[int, Any]:
-    """The number of tolerations (the server lets them be added only), and the claims that were generated for the pod.
+    """Return the number of tolerations (which can only be added to), and the claims that were generated for the pod.
 
-    Kept with the pod: by the time that it is the old version, its object may have been released.
+    They are cached with the pod, because the old version's decoded object may have been released already.
     """
     facts: tuple[int, Any] | None = pod.cache.get(_FACTS)
     if facts is None:
@@ -118,7 +132,7 @@ def _tolerations_and_claims(pod: PodInfo) -> tuple[int, Any]:
 
 
 def _same_amounts(old: dict[str, str] | None, new: dict[str, str] | None) -> bool:
-    """Whether two lists of resources mean the same, however they are written (1 or 1000m)."""
+    """Whether two resource lists are equal, however their quantities are written (1 or 1000m)."""
     old, new = old or {}, new or {}
     if old == new:
         return True

@@ -1,4 +1,4 @@
-"""Checks plugins when they are registered: a method that cannot be called as its point calls it is named at once."""
+"""Checks plugins when they are registered, so that a method with a wrong name or signature is reported at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import kind_of
 from bayplan.framework import interface
 from bayplan.framework.events import ANY, ClusterEvent, EventHint
 from bayplan.framework.functions import InvalidPlugin
@@ -19,57 +19,63 @@ _FORMS = {
     for form in vars(interface).values()
     if isinstance(form, type) and getattr(form, "_is_runtime_protocol", False) and form.__module__ == interface.__name__
 }
-"""What a plugin may implement, with the methods that belong together."""
-_CALLED = {
+"""The protocols of `interface` that a plugin may implement, with their methods."""
+_METHODS = {
     name: tuple(inspect.signature(getattr(form, name)).parameters)[1:]
     for form, names in _FORMS.items()
     for name in names
 }
-"""Every method that a point calls, with the names of what it is called with."""
-_MAY_WAIT = {"pre_bind", "bind"}
-_MUST_WAIT = {"background"}
+"""Every method that an extension point calls, with its parameter names."""
+_MAY_BE_ASYNC = {"pre_bind", "bind"}
+_MUST_BE_ASYNC = {"background"}
 _UPSTREAM_NAMES = {
     "less": "sort_key",
     "eventstoregister": "events",
     "signpod": "sign",
     "normalizescore": "normalize_scores",
 }
-"""What methods are called in Go, where that is not the same but for case and underscores."""
-_MEANT = {name.replace("_", ""): name for name in _CALLED} | _UPSTREAM_NAMES
+"""The Go names of methods whose Python names differ by more than case and underscores."""
+_EXPECTED_NAMES = {name.replace("_", ""): name for name in _METHODS} | _UPSTREAM_NAMES
 
 
 def check_plugin(plugin: type[Plugin] | Plugin) -> None:
-    """Raises InvalidPlugin for a class or an instance that no point could call, or that a point could not call."""
+    """Check a plugin class or instance.
+
+    Raises InvalidPlugin if it has no name, implements no extension point or only a part of one, or has a method that
+    cannot be called as its extension point calls it.
+    """
     cls = plugin if isinstance(plugin, type) else type(plugin)
     if not getattr(plugin, "name", "") or not isinstance(plugin.name, str):
-        raise InvalidPlugin(f"plugin class {cls.__name__} has no `name`: set it to what configuration should call it")
-    methods = [name for name in _CALLED if callable(getattr(cls, name, None))]
+        raise InvalidPlugin(f"plugin class {cls.__name__} has no `name`: set it to the plugin's name in configuration")
+    methods = [name for name in _METHODS if callable(getattr(cls, name, None))]
     for name in dir(cls):
-        meant = _MEANT.get(name.replace("_", "").lower())
-        if meant not in {None, name} and not name.startswith("_") and callable(getattr(cls, name)):
-            raise InvalidPlugin(f"plugin {plugin.name!r} has {name}, which nobody calls: its name is {meant} here")
+        expected = _EXPECTED_NAMES.get(name.replace("_", "").lower())
+        if expected not in {None, name} and not name.startswith("_") and callable(getattr(cls, name)):
+            raise InvalidPlugin(f"plugin {plugin.name!r} has {name}, which is never called: rename it to {expected}")
     _check_arguments(plugin)
     if not methods:
-        raise InvalidPlugin(f"plugin {plugin.name!r} takes part in nothing: it has none of {', '.join(_CALLED)}")
+        raise InvalidPlugin(
+            f"plugin {plugin.name!r} implements no extension point: it has none of {', '.join(_METHODS)}"
+        )
     for names in _FORMS.values():
-        lacking = [name for name in names if name not in methods]
-        if lacking and len(lacking) < len(names):
-            there = next(name for name in names if name in methods)
-            raise InvalidPlugin(f"plugin {plugin.name!r} has {there}, but lacks {', '.join(lacking)}")
+        missing = [name for name in names if name not in methods]
+        if missing and len(missing) < len(names):
+            present = next(name for name in names if name in methods)
+            raise InvalidPlugin(f"plugin {plugin.name!r} has {present}, but lacks {', '.join(missing)}")
     for name in methods:
         _check_method(plugin.name, name, getattr(cls, name))
 
 
 def check_events(plugin: Any) -> None:
-    """Raises InvalidPlugin for a plugin whose `events` are none."""
+    """Raise InvalidPlugin if the plugin's `events` fails, or yields something other than valid EventHints."""
     try:
         hints = list(plugin.events())
-    except Exception as error:  # a plugin of the user's may raise anything
+    except Exception as error:  # third-party code may raise anything
         raise InvalidPlugin(f"plugin {plugin.name!r}: events failed: {type(error).__name__}: {error}") from error
     for hint in hints:
         if not isinstance(hint, EventHint) or not isinstance(hint.event, ClusterEvent):
             raise InvalidPlugin(
-                f"plugin {plugin.name!r}: events gave {hint!r}, "
+                f"plugin {plugin.name!r}: events yielded {hint!r}, "
                 "expected an EventHint(ClusterEvent(resource, action), hint)"
             )
         if hint.event.resource != ANY:
@@ -80,31 +86,31 @@ def check_events(plugin: Any) -> None:
 
 
 def _check_arguments(plugin: type[Plugin] | Plugin) -> None:
-    wanted = plugin.arguments
-    if wanted is None or (isinstance(wanted, type) and (issubclass(wanted, msgspec.Struct) or is_dataclass(wanted))):
+    type_ = plugin.arguments
+    if type_ is None or (isinstance(type_, type) and (issubclass(type_, msgspec.Struct) or is_dataclass(type_))):
         return
     raise InvalidPlugin(
-        f"plugin {plugin.name!r}: `arguments` is {wanted!r}, expected a type: a msgspec.Struct or a dataclass"
+        f"plugin {plugin.name!r}: `arguments` is {type_!r}, expected a type: a msgspec.Struct or a dataclass"
     )
 
 
 def _check_method(plugin: str, name: str, method: Any) -> None:
-    wanted = _CALLED[name]
-    if name in _MUST_WAIT and not inspect.iscoroutinefunction(method):
-        raise InvalidPlugin(f"plugin {plugin!r}: {name} is a task of its own: make it an `async def`")
-    if name not in _MAY_WAIT | _MUST_WAIT and inspect.iscoroutinefunction(method):
+    arguments = _METHODS[name]
+    if name in _MUST_BE_ASYNC and not inspect.iscoroutinefunction(method):
+        raise InvalidPlugin(f"plugin {plugin!r}: {name} runs as a background task: make it an `async def`")
+    if name not in _MAY_BE_ASYNC | _MUST_BE_ASYNC and inspect.iscoroutinefunction(method):
         raise InvalidPlugin(
-            f"plugin {plugin!r}: {name} is asynchronous, but nobody waits for it: make it a plain `def`, and do what "
-            f"takes time in {' or '.join(sorted(_MAY_WAIT))}"
+            f"plugin {plugin!r}: {name} must not be asynchronous: make it a plain `def`, and await in "
+            f"{' or '.join(sorted(_MAY_BE_ASYNC))} instead"
         )
     try:
         parameters = inspect.signature(method)
-    except ValueError:  # written in C: nothing is known of it
+    except ValueError:  # functions written in C may have no signature
         return
     try:
-        parameters.bind(None, *wanted)
+        parameters.bind(None, *arguments)
     except TypeError as error:
         raise InvalidPlugin(
-            f"plugin {plugin!r}: {name} is called with ({', '.join(wanted)}), but {error}; "
-            f"expected def {name}(self, {', '.join(wanted)})"
+            f"plugin {plugin!r}: {name} is called with ({', '.join(arguments)}), but {error}; "
+            f"expected def {name}(self, {', '.join(arguments)})"
         ) from None

@@ -1,6 +1,7 @@
-"""Cluster events, and the hints by which plugins say which of them can help a pod that they turned down.
+"""Cluster events, and the queueing hints that plugins register for them.
 
-Mirrors ClusterEvent, ActionType and QueueingHintFn of k8s.io/kube-scheduler/framework/types.go.
+A hint decides whether an event may make a pod schedulable that the plugin rejected. Mirrors ClusterEvent, ActionType
+and QueueingHintFn of k8s.io/kube-scheduler/framework/types.go.
 """
 
 from __future__ import annotations
@@ -14,20 +15,20 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Action(IntFlag):
-    """What happened to an object; several may have happened at once."""
+    """What happened to an object. Members can be combined."""
 
     ADD = auto()
     DELETE = auto()
     UPDATE_NODE_ALLOCATABLE = auto()
     UPDATE_NODE_LABEL = auto()
     UPDATE_NODE_TAINT = auto()
-    """Taints, or whether the node is cordoned."""
+    """The node's taints, or `spec.unschedulable`."""
     UPDATE_NODE_CONDITION = auto()
     UPDATE_NODE_ANNOTATION = auto()
     UPDATE_NODE_DECLARED_FEATURE = auto()
     UPDATE_POD_LABEL = auto()
     UPDATE_POD_SCALE_DOWN = auto()
-    """Any resource request went down."""
+    """A resource request was reduced."""
     UPDATE_POD_TOLERATION = auto()
     UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
     UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
@@ -50,15 +51,15 @@ class Action(IntFlag):
 POD = "Pod"
 NODE = "Node"
 ANY = "*"
-"""The resource of an event that concerns every pod, such as the periodic flush."""
+"""The resource of an event that concerns every pod, such as UnschedulableTimeout."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterEvent:
-    """Something that happened to an object of a kind.
+    """Something that happened to an object.
 
-    `resource` is the kind's name for Kubernetes' own (`Pod`, `Node`, `PersistentVolumeClaim`, ...), or
-    `plural.version.group` for custom resources. `label` is what metrics and logs call it.
+    `resource` is the kind (`Pod`, `Node`, `PersistentVolumeClaim`, ...), or `plural.version.group` for a custom
+    resource. `label` names the event in metrics and logs.
     """
 
     resource: str
@@ -66,37 +67,38 @@ class ClusterEvent:
     label: str = ""
 
     def matches(self, happened: ClusterEvent) -> bool:
-        """Whether an event that happened is one of those that this one, as registered, stands for.
+        """Return whether this event, as registered by a plugin, covers an event that happened.
 
-        An update of which nothing particular is known (UPDATE) is none of the particular updates, and an event that
-        concerns every pod is matched by ALL_EVENTS alone. Mirrors MatchClusterEvents.
+        A general update (UPDATE) is not covered by more specific ones such as UPDATE_NODE_LABEL. An event for all
+        resources is covered only by ALL_EVENTS. Mirrors MatchClusterEvents.
         """
         return self.resource in {ANY, happened.resource} and happened.action in self.action
 
 
 class Hint(Enum):
-    """What a hint says of an event."""
+    """The result of a hint."""
 
     QUEUE = "Queue"
-    """The pod may fit now: look again."""
+    """The pod may be schedulable now: requeue it."""
     SKIP = "QueueSkip"
-    """The event does not help this pod."""
+    """The event does not make the pod schedulable."""
 
 
 HintFunction = Callable[[PodInfo, Any, Any], Hint]
-"""(pod that waits, old object or None, new object or None) -> hint. Pods come as PodInfo, others as their models.
+"""`(pod, old, new)` -> Hint. `pod`: the unschedulable pod; `old`, `new`: the object before and after the event, or
+None.
 
-A hint that raises counts as QUEUE.
+Pods are passed as PodInfo, other objects as API types. A hint that raises counts as QUEUE.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class EventHint:
-    """An event that a plugin registers, and the hint to ask when it happens; without one it always helps."""
+    """An event that a plugin registers, and the hint to call when it happens. Without a hint, it always requeues."""
 
     event: ClusterEvent
     hint: HintFunction | None = None
 
 
 ALL_EVENTS = ClusterEvent(ANY, Action.ALL)
-"""What a plugin registers that says nothing of events: anything may help."""
+"""Registered for plugins without `events`: every event requeues their pods."""

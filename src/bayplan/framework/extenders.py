@@ -1,7 +1,7 @@
-"""What is asked of those outside, HTTP extenders above all, between the stages of a cycle: questions and answers.
+"""The requests that a scheduling cycle sends to extenders between its stages, and their replies.
 
-A cycle yields a question and is resumed with its answer, or has an ExtenderError thrown in. Until then the cluster that
-the question speaks of stands still. Mirrors the Extender interface (k8s.io/kube-scheduler/framework/extender.go).
+The cycle yields a request, and is resumed with the reply, or with an ExtenderError thrown in. The cluster state does
+not change in between. Mirrors the Extender interface (k8s.io/kube-scheduler/framework/extender.go).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from bayplan.framework.interface import Candidate
 from bayplan.framework.status import Status
 
 EXTENDER = "Extender"
-"""The name under which extenders turn pods down. Any event may help such a pod."""
+"""The plugin name of rejections by extenders. Every event requeues such a pod."""
 
 
 class ExtenderError(Exception):
-    """Somebody outside gave no answer, or one that makes no sense, and must not be passed over."""
+    """An extender that is not ignorable did not reply, or its reply is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderFilter:
-    """Which of these nodes may the pod have? Answered with `Filtered`."""
+    """Asks which of the nodes are feasible for the pod. The reply is a `Filtered`."""
 
     pod: PodInfo
     nodes: Nodes
@@ -32,10 +32,10 @@ class ExtenderFilter:
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The names of the nodes that the pod may have, and why it may not have others.
+    """The names of the feasible nodes (`left`), and the statuses of rejected ones (`refused`).
 
-    A node with neither was dropped without a word. What is said of a node that was not asked about replaces what the
-    filters said of it.
+    A node in neither was dropped without a reason. The status of a node that was not in the request replaces the
+    verdict of the filters.
     """
 
     left: Collection[str]
@@ -44,7 +44,7 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderScore:
-    """What is to be added to the scores of these nodes? Answered with numbers by node name, weights applied (int64)."""
+    """Asks for scores of the nodes. The reply maps node names to weighted scores (within int64) to be added."""
 
     pod: PodInfo
     nodes: Nodes
@@ -52,9 +52,9 @@ class ExtenderScore:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderPreempt:
-    """Which of these candidates may be preempted on, and whom does it cost there? Answered with candidates.
+    """Asks which of the candidates are feasible for preemption. The reply is a tuple of candidates.
 
-    `nodes`: all nodes, for the answer may name other victims, and other nodes.
+    `nodes`: all nodes; the reply may name other victims and other nodes.
     """
 
     pod: PodInfo

@@ -1,11 +1,12 @@
-"""Plugins that are one function: `@filter_plugin` and `@score_plugin`.
+"""Plugins made from one function: `@filter_plugin` and `@score_plugin`.
 
     @filter_plugin
     def tier(pod, node):
         if node.labels.get("tier") == "control":
-            return "node is reserved for the control plane"   # a reason means: not here
+            return "node is reserved for the control plane"  # a string rejects the node
 
-A function whose second argument is called `nodes` is asked about all of them at once. It can still be called as before.
+If the second parameter is called `nodes`, the function is called once with all nodes. The decorated function can still
+be called like the original.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ Sign = Callable[[PodInfo], Hashable]
 
 
 class InvalidPlugin(TypeError):
-    """A plugin that cannot be one; the message names it, the method, the argument, and what would be right."""
+    """An invalid plugin. The message names the plugin and the method, and says what is expected."""
 
 
 class FunctionPlugin(Plugin):
-    """A plugin made of one function; it is called like the function, too."""
+    """A plugin made from one function. Calling the plugin calls the function."""
 
     kind: ClassVar[str]
 
     weight: int = 1
-    """Of its score, if it scores."""
+    """The weight of its scores, if it is a score plugin."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         self.function = function
-        self.name = name  # type: ignore[misc] # its class serves many plugins
+        self.name = name  # type: ignore[misc] # a ClassVar of Plugin; this class makes many plugins
         self.__doc__ = function.__doc__
 
     def __call__(self, pod: PodInfo, node: Any) -> Any:
-        """What the function says."""
+        """Call the function."""
         return self.function(pod, node)
 
     def __repr__(self) -> str:
@@ -51,34 +52,34 @@ class FunctionPlugin(Plugin):
 
 
 class FunctionFilter(FunctionPlugin):
-    """Made by `filter_plugin` of a function `(pod, node)`."""
+    """The plugin that `filter_plugin` makes from a function `(pod, node)`."""
 
     kind = "filter plugin"
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Answer:
-        """What the function says: None to pass, a reason, or a Status."""
+        """Return the function's result: None if the node is feasible, a reason, or a Status."""
         answer: Answer = self.function(pod, node)
         return answer
 
 
 class FunctionFilterNodes(FunctionPlugin):
-    """Made by `filter_plugin` of a function `(pod, nodes)`."""
+    """The plugin that `filter_plugin` makes from a function `(pod, nodes)`."""
 
     kind = "filter plugin"
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """What the function says: None where all nodes pass, or Rejections."""
+        """Return the function's result: None if all nodes are feasible, or Rejections."""
         rejections: Rejections | None = self.function(pod, nodes)
         return rejections
 
 
 class FunctionScore(FunctionPlugin):
-    """Made by `score_plugin` of a function `(pod, node)`."""
+    """The plugin that `score_plugin` makes from a function `(pod, node)`."""
 
     kind = "score plugin"
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """What the function says: 0 to 100. Raises TypeError for anything but an integer."""
+        """Return the function's result, from 0 to 100. Raises TypeError if it is no integer."""
         score = self.function(pod, node)
         if not isinstance(score, int):
             raise TypeError(f"scored node {node.name} {score!r}, expected an integer from 0 to 100")
@@ -86,12 +87,12 @@ class FunctionScore(FunctionPlugin):
 
 
 class FunctionScoreNodes(FunctionPlugin):
-    """Made by `score_plugin` of a function `(pod, nodes)`."""
+    """The plugin that `score_plugin` makes from a function `(pod, nodes)`."""
 
     kind = "score plugin"
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """What the function says: an array of integers from 0 to 100, one a node."""
+        """Return the function's result: integers from 0 to 100, shape (len(nodes),)."""
         scores: Int64 = self.function(pod, nodes)
         return scores
 
@@ -103,17 +104,23 @@ def filter_plugin(*, name: str = "", sign: Sign | None = None) -> Callable[[Filt
 def filter_plugin(
     function: FilterFunction | None = None, /, *, name: str = "", sign: Sign | None = None
 ) -> FunctionPlugin | Callable[[FilterFunction], FunctionPlugin]:
-    """Make a filter of a function `(pod, node)` that returns None to pass, or the reason why not.
+    """Make a filter plugin from a function `(pod, node)` that returns None if the node is feasible, or else a reason.
 
-    A function `(pod, nodes)` returns None where all of them pass, or `Rejections`. The plugin is called like the
-    function, or `name`. `sign` gives all that the function reads of a pod, as one hashable value: its answers are then
-    kept for other pods of the same sign, which is right only where they rest on the pod and the node alone. Raises
-    InvalidPlugin for a function that cannot be called so.
+    A function `(pod, nodes)` returns None if all nodes are feasible, or else `Rejections`.
+
+    Args:
+        function: the function. Without it, a decorator is returned.
+        name: the plugin's name; defaults to the function's name.
+        sign: returns everything that the function reads from a pod, as one hashable value. Pods with equal values share
+            the function's results, so these must depend only on the pod and the node.
+
+    Raises:
+        InvalidPlugin: the function is not callable with two positional arguments.
     """
 
     def decorate(function: FilterFunction) -> FunctionPlugin:
-        form = FunctionFilterNodes if _asked_at_once(function, name, FunctionFilter.kind) else FunctionFilter
-        return _signing(form, sign)(function, name or _name_of(function))
+        form = FunctionFilterNodes if _takes_all_nodes(function, name, FunctionFilter.kind) else FunctionFilter
+        return _with_sign(form, sign)(function, name or _name_of(function))
 
     return decorate if function is None else decorate(function)
 
@@ -127,29 +134,35 @@ def score_plugin(
 def score_plugin(
     function: ScoreFunction | None = None, /, *, name: str = "", weight: int = 1, sign: Sign | None = None
 ) -> FunctionPlugin | Callable[[ScoreFunction], FunctionPlugin]:
-    """Make a score of a function `(pod, node)` that returns 0 (worst) to 100 (best).
+    """Make a score plugin from a function `(pod, node)` that returns an integer from 0 (worst) to 100 (best).
 
-    A function `(pod, nodes)` returns an array of such integers, one a node. `weight` is that of the score; `name` and
-    `sign` are as those of `filter_plugin`. Raises InvalidPlugin for a function that cannot be called so.
+    A function `(pod, nodes)` returns an array of such integers, shape (len(nodes),).
+
+    Args:
+        function: the function. Without it, a decorator is returned.
+        name: the plugin's name; defaults to the function's name.
+        weight: the weight of the scores, 1 or more.
+        sign: as for `filter_plugin`.
+
+    Raises:
+        InvalidPlugin: the function is not callable with two positional arguments, or the weight is invalid.
     """
 
     def decorate(function: ScoreFunction) -> FunctionPlugin:
-        form = FunctionScoreNodes if _asked_at_once(function, name, FunctionScore.kind) else FunctionScore
-        plugin = _signing(form, sign)(function, name or _name_of(function))
+        form = FunctionScoreNodes if _takes_all_nodes(function, name, FunctionScore.kind) else FunctionScore
+        plugin = _with_sign(form, sign)(function, name or _name_of(function))
         if not isinstance(weight, int) or weight < 1:
-            raise InvalidPlugin(
-                f"score plugin {plugin.name!r}: its weight is {weight!r}, expected an integer from 1 on"
-            )
+            raise InvalidPlugin(f"score plugin {plugin.name!r}: weight is {weight!r}, expected a positive integer")
         plugin.weight = weight
         return plugin
 
     return decorate if function is None else decorate(function)
 
 
-def _signing(form: type[FunctionPlugin], sign: Sign | None) -> type[FunctionPlugin]:
-    """The form with a method `sign`, if there is something to say: its class tells what a plugin takes part in.
+def _with_sign(form: type[FunctionPlugin], sign: Sign | None) -> type[FunctionPlugin]:
+    """Return a subclass with a method `sign`, because extension points are looked up by class.
 
-    None is something that a pod may be read to have, and no sign that cannot be told.
+    The value is wrapped in a tuple: None from the user's function is an ordinary value.
     """
     return form if sign is None else type(form.__name__, (form,), {"sign": lambda _, pod: (sign(pod),)})
 
@@ -158,13 +171,13 @@ def _name_of(function: object) -> str:
     return getattr(function, "__name__", "") or type(function).__name__
 
 
-def _asked_at_once(function: object, name: str, kind: str) -> bool:
-    """Whether a function is asked about all nodes at once. Raises InvalidPlugin for one that cannot be asked."""
+def _takes_all_nodes(function: object, name: str, kind: str) -> bool:
+    """Whether a function takes all nodes at once. Raises InvalidPlugin if it cannot be called as a plugin."""
     name = name or _name_of(function)
     if not callable(function):
         raise InvalidPlugin(f"{kind} {name!r}: expected a function (pod, node), got {type(function).__name__}")
     if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
-        raise InvalidPlugin(f"{kind} {name!r}: expected a plain function (pod, node), which answers at once")
+        raise InvalidPlugin(f"{kind} {name!r}: expected a plain function (pod, node), not a coroutine or a generator")
     signature = inspect.signature(function)
     try:
         signature.bind(None, None)

@@ -1,6 +1,7 @@
-"""The handle: what a plugin may ask of the scheduler that runs it, and have it do.
+"""The handle: gives plugins access to the scheduler's state and services.
 
-A plugin gets it by an argument `handle` of its `__init__`. Mirrors fwk.Handle (k8s.io/kube-scheduler/framework).
+A plugin whose `__init__` has a parameter `handle` receives it there. Mirrors fwk.Handle
+(k8s.io/kube-scheduler/framework).
 """
 
 from __future__ import annotations
@@ -20,79 +21,86 @@ Verb = Callable[..., Awaitable[Any]]
 
 
 class Handle(Protocol):
-    """What there is for plugins. All of it is for the event loop's thread only.
+    """The services that the scheduler offers to plugins. Use them in the event loop's thread only.
 
-    While a plugin is being asked about a pod, what it sees through its handle stands still.
+    The state that a plugin reads through its handle does not change during an attempt.
     """
 
     @property
     def nodes(self) -> Nodes:
-        """All nodes with their pods, assumed ones included, as they are now."""
+        """All nodes with their pods, assumed pods included. Reflects the current state, not a snapshot."""
 
     @property
     def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
+        """The pods that are nominated to nodes."""
 
     def objects(self, kind: Kind | str) -> ObjectStore:
-        """The known objects of a kind by `namespace/name` (or `name`); the same store at every call.
+        """Return the store of a kind's objects, keyed by `namespace/name` (or `name`); the same store for each call.
 
-        A custom kind may be given as `plural.version.group`. To be asked for in `__init__`, for that is what makes the
-        scheduler watch the kind. The pods of the store are PodInfos; those that are done are not among them. Raises
-        ValueError for what is no kind, and RuntimeError for a kind that is asked for later and not watched.
+        Call it in `__init__`: the scheduler then watches the kind. A custom resource is named as
+        `plural.version.group`. The store of pods holds `PodInfo` values, and no terminated pods. Raises ValueError if
+        there is no such kind, and RuntimeError if it is called after `__init__` for a kind that is not watched.
         """
 
     def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
+        """Return whether the pod with this UID still waits for its victims to be evicted."""
 
     @property
     def client(self) -> ApiClient | None:
-        """The API server; None where there is none, as in a simulation."""
+        """A client for the API server; None if there is no server, as in a simulation."""
 
     @property
     def waiting_pods(self) -> WaitingPods:
         """The pods that wait in Permit."""
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
-        """Wait until `done` says so, which is asked at once and after every change of the stores.
+        """Wait until `done()` returns true. It is called at once and after every change of the stores.
 
-        False when so many seconds have passed. What `done` raises passes. Where nothing changes, as in a simulation,
-        the first answer is the last.
+        Returns False after `seconds`. Exceptions that `done` raises are propagated. In a simulation, where nothing
+        changes, `done` is called once.
         """
 
     def now(self) -> datetime:
-        """The time by the scheduler's clock, in UTC."""
+        """Return the time of the scheduler's clock, in UTC."""
+
+    def monotonic(self) -> float:
+        """Return the seconds of the scheduler's monotonic clock, for durations and deadlines."""
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        """Have pods tried soon, whatever they wait for. Those that are not waiting are left alone."""
+        """Move pods to the active queue, whatever they wait for. Pods that are not pending are ignored."""
 
     @property
     def measurements(self) -> Measurements:
-        """Where to count and time what metrics are to tell of the plugin."""
+        """Counters and durations that the plugin adds to the scheduler's metrics."""
 
     def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Have `work()` done beside everything else, in a task of the scheduler's own. Never waits.
+        """Run `work()` in a background task and return at once.
 
-        For what has to be written at a point that cannot wait, as PostFilter and Unreserve. An exception is logged with
-        the name. A scheduler that stops gives time to what has been started; in a simulation nothing comes of it.
+        Use it to write to the API server from methods that are not `async`, such as `post_filter` and `unreserve`. An
+        exception is logged with `name`. A scheduler that shuts down lets started tasks finish for a while. A simulation
+        does not run `work`.
         """
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
-        """Write an event about a pod, in the name of its scheduler. `event_type` is Normal or Warning. Never waits."""
+        """Record an event about a pod and return at once. `event_type` is Normal or Warning.
+
+        The event names the pod's scheduler as its reporting controller.
+        """
 
 
 class ApiClient(Protocol):
-    """The verbs of `bayplan.client.Client`, where they are documented.
+    """The verbs of `bayplan.client.Client`, which documents them.
 
-    For PreBind, Bind and `background`, and for what is given to `start`.
+    Use them in PreBind, Bind and `background`, and in tasks passed to `Handle.start`.
     """
 
     @property
     def get(self) -> Verb:
-        """An object."""
+        """Read an object."""
 
     @property
     def list(self) -> Verb:
-        """A page of objects."""
+        """List objects, one page per call."""
 
     @property
     def create(self) -> Verb:
@@ -104,7 +112,7 @@ class ApiClient(Protocol):
 
     @property
     def patch(self) -> Verb:
-        """Change a part of an object."""
+        """Change parts of an object."""
 
     @property
     def delete(self) -> Verb:
@@ -120,24 +128,24 @@ class WaitingPod(Protocol):
 
     @property
     def pod(self) -> PodInfo:
-        """The pod, on the node that it was assumed on."""
+        """The pod, with the node that it is assumed on."""
 
     @property
     def pending_plugins(self) -> list[str]:
-        """The plugins that have not allowed it yet."""
+        """The names of the plugins that have not allowed the pod yet."""
 
     def allow(self, plugin: str) -> None:
-        """One plugin has nothing against it any more; when all have said so, the pod is bound."""
+        """Allow the pod on behalf of a plugin. The pod is bound when all pending plugins have allowed it."""
 
     def reject(self, plugin: str, message: str) -> None:
-        """Turn it down in the name of a plugin."""
+        """Reject the pod on behalf of a plugin."""
 
 
 class WaitingPods(Protocol):
-    """All pods that wait in Permit."""
+    """The pods that wait in Permit."""
 
     def get(self, uid: str) -> WaitingPod | None:
-        """One of them."""
+        """Return the waiting pod with this UID; None if there is none."""
 
     def __iter__(self) -> Iterator[WaitingPod]: ...
 

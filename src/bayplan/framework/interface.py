@@ -1,10 +1,11 @@
-"""The extension points: what a plugin may implement, and what it is called with.
+"""The extension points of the scheduling framework, one protocol each, and the types of their arguments and results.
 
-A plugin is a class with the methods of the points it takes part in; it need not derive from anything but `Plugin`.
-Methods that look at nodes exist in two forms, per node and whole table (arrays in, arrays out); a plugin implements
-either, or both where single nodes are asked about often: then they must agree. Mirrors
-k8s.io/kube-scheduler/framework/interface.go, with Python's manners: None means success, and a string where a Status is
-expected means "not here, for this reason".
+A plugin is a subclass of `Plugin` that implements the methods of one or more extension points. Filter and Score each
+have two forms: one node at a time (`filter`, `score`), and all nodes at once (`filter_nodes`, `score_nodes`: arrays in,
+arrays out). A plugin implements one of them, or both; if both, their results must agree. Where a method returns a
+`Status`, it may also return None for success, or a string for "unschedulable, for this reason".
+
+Mirrors k8s.io/kube-scheduler/framework/interface.go.
 """
 
 from __future__ import annotations
@@ -24,30 +25,32 @@ from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 MAX_NODE_SCORE = 100
-"""Scores are 0 to 100 after normalisation, before weights."""
+"""Scores are from 0 to this value after normalization, before weights are applied."""
 
 Answer = Status | str | None
 """A Status; None for success; a string for "unschedulable, for this reason"."""
 
 
 class Plugin:
-    """What all plugins have. `name` is what configuration, messages and metrics call the plugin."""
+    """The base class of all plugins. `name` identifies the plugin in configuration, messages and metrics."""
 
     name: ClassVar[str]
     reads_pods: ClassVar[bool] = True
-    """Whether its verdicts and scores look at the pods of a node; False for one that reads the node itself only."""
+    """Whether the plugin's verdicts and scores depend on the pods of a node. Set it to False if the plugin reads only
+    the node object."""
     only_standing: ClassVar[bool] = False
-    """Whether `filter_nodes` is asked only about nodes that all filters before left standing: for one that
-    takes long."""
+    """Whether `filter_nodes` is called only with nodes that passed all earlier filters. Set it to True if the plugin's
+    filter is expensive."""
     arguments: ClassVar[type[Any] | None] = None
-    """The type of the plugin's arguments (a msgspec Struct or dataclass), or None where it takes none."""
+    """The type of the plugin's arguments (a msgspec Struct or a dataclass); None if the plugin takes no arguments."""
 
 
 @dataclass(slots=True)
 class CycleState:
-    """What plugins remember of one pod between the points of one cycle. Mirrors fwk.CycleState.
+    """Data that plugins keep for one pod between the extension points of one attempt. Mirrors fwk.CycleState.
 
-    `data` is keyed by plugin name, or by whatever else plugins agree on. `call` is how the cycle calls its plugins.
+    `data` is keyed by plugin name, or by any other key that plugins agree on. `skip_filter` and `skip_score` hold the
+    names of the plugins whose PreFilter or PreScore returned SKIP. `call` is the function that calls plugin methods.
     """
 
     data: dict[Hashable, Any] = field(default_factory=dict)
@@ -56,30 +59,31 @@ class CycleState:
     call: Caller = field(default=call, repr=False, compare=False)
 
     def clone(self) -> CycleState:
-        """A copy for a what-if: values that have a `clone` method are cloned, others are shared."""
+        """Return a copy for a what-if. Values with a `clone` method are cloned; all others are shared."""
         data = {key: value.clone() if hasattr(value, "clone") else value for key, value in self.data.items()}
         return CycleState(data, set(self.skip_filter), set(self.skip_score), self.call)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeNames:
-    """A PreFilter's answer: only these nodes come into question."""
+    """Returned by PreFilter: only these nodes are candidates."""
 
     names: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A Permit's answer: not before somebody allows it, for so many seconds at most."""
+    """Returned by Permit: the pod waits until the plugin allows or rejects it, or until `seconds` have passed."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What a PostFilter made of a pod that fits nowhere.
+    """The result of PostFilter for a pod that no node is feasible for.
 
-    `nominated_node`: the node that the pod may have once `victims` are gone; "" clears a nomination, None leaves it.
+    `nominated_node`: the node that the pod fits on once `victims` are gone; "" clears the pod's nomination, None keeps
+    it.
     """
 
     status: Status
@@ -89,13 +93,19 @@ class PostFilterResult:
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Pods that are placed together or not at all: `needed` of the `members`, in the order in which to try them.
+    """A group of pods of which enough are placed together, or none.
 
-    `placed`: how many more of the gang are on nodes already, or about to be; `nodes`: the names of these nodes, where
-    the plugin knows them. Of a gang that needs no more members, each may be placed by itself. `together`: whether
-    members wait where too few of them are at hand; else each is decided by itself, and they meet in Permit.
-    `pod_group`: `namespace/name` of the gang's own PodGroup of Kubernetes, if it has one. `no_preemption`: why no
-    member may preempt by itself, if none may; then no member is decided by itself either.
+    Attributes:
+        name: identifies the gang among all gangs of its plugin.
+        members: the pending pods of the gang, in the order in which they are attempted.
+        needed: how many of `members` have to be placed. If 0, each member may be placed on its own.
+        placed: how many further pods of the gang are on nodes already, or about to be bound.
+        nodes: the names of the nodes of these pods, if the plugin knows them.
+        together: if there are fewer than `needed` members, True leaves them pending; False attempts each one on its
+            own, and they wait for each other in Permit.
+        pod_group: `namespace/name` of the Kubernetes PodGroup that the gang belongs to; "" if there is none.
+        no_preemption: if not empty, the reason why members must not preempt on their own. Members are not attempted on
+            their own then.
     """
 
     name: str
@@ -109,11 +119,11 @@ class Gang:
 
 
 PLACED_WITH = "placed with"
-"""Where a CycleState has the Gang that the pod is decided with, if it is decided with one."""
+"""Key in `CycleState.data`: the Gang that the pod is placed with. Not set for a pod that is placed on its own."""
 
 
 class GangOutcome(Enum):
-    """What came of a gang's turn."""
+    """The outcome of a gang's attempt."""
 
     PLACED = "placed"
     REFUSED = "refused"
@@ -122,7 +132,7 @@ class GangOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Nodes among which all of a gang is to be: as many as `nodes`, which are called `name`."""
+    """A node set that a whole gang must fit in. `name` identifies it in messages."""
 
     name: str
     nodes: Nodes
@@ -130,9 +140,9 @@ class Placement:
 
 @dataclass(frozen=True, slots=True)
 class GangVictims:
-    """Who has to go for a gang, the most important one first, on behalf of one of its members.
+    """The pods to evict for a gang, most important first. `preemptor` is the member that they are evicted for.
 
-    `pod_group_uid`: of the PodGroup that they are told to go for.
+    `pod_group_uid`: the UID of the PodGroup that the victims' conditions name as the preemptor; "" names the pod.
     """
 
     preemptor: PodInfo
@@ -141,15 +151,16 @@ class GangVictims:
 
 
 GangTrial = Generator[Collection[PodInfo], bool, GangVictims | Status]
-"""Asks whether a gang would fit if these pods, and no others, were gone; says in the end who has to go, or why nobody.
+"""A generator that looks for victims of a gang. It yields pods, and receives whether the gang would fit if exactly
+these pods were gone. It returns the victims to evict, or a Status that says why there are none.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A node that a pod could have if `victims` were gone, the most important of which comes first.
+    """A node that would be feasible for a pod if `victims` were evicted. Victims are sorted, most important first.
 
-    `violations`: how many of the victims a disruption budget protects.
+    `violations`: how many evictions of victims would violate a PodDisruptionBudget.
     """
 
     node_name: str
@@ -159,10 +170,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """A PostFilter's answer where somebody outside may have a say in a preemption.
+    """Returned by PostFilter when extenders may be consulted about a preemption.
 
-    The candidates are shown to extenders, if there are any that want to see them, and `choose` is called with those
-    that they leave, none perhaps. `nodes` are all nodes, among which extenders may look for others.
+    The candidates are sent to the extenders that support preemption. `choose` is then called with the candidates that
+    remain, which may be none. `nodes`: all nodes; an extender may name others than those of the candidates.
     """
 
     candidates: tuple[Candidate, ...]
@@ -171,43 +182,50 @@ class Shortlist:
 
 
 class WhatIf(Protocol):
-    """What a PostFilter may ask: whether nodes would take the pod if they were different.
-
-    `rng` is where everything random of the cycle comes from, so that a decision can be repeated.
-    """
+    """Passed to PostFilter: runs the profile's filters on hypothetical nodes."""
 
     @property
     def rng(self) -> random.Random:
-        """The cycle's random generator."""
+        """The random generator of the attempt. Use no other, so that an attempt can be repeated."""
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-        """What the profile's filters say of nodes under their what-ifs, with and without pods nominated there."""
+        """Run the profile's filters on nodes with their what-ifs, with and without the pods nominated to them."""
 
 
 @runtime_checkable
 class PreEnqueue(Protocol):
-    """Whether a pod may enter the queue at all."""
+    """Called before a pod enters the active queue. A pod that is rejected here is gated: it is not attempted."""
 
     def pre_enqueue(self, pod: PodInfo) -> Answer: ...
 
 
 @runtime_checkable
 class QueueSort(Protocol):
-    """The order of the queue: the pod with the smallest key comes first. `queued_at`: when it was queued, seconds."""
+    """Orders the pods in the queue: the pod with the smallest key comes first. Exactly one plugin may be enabled.
+
+    `queued_at`: when the pod was queued, in seconds on a monotonic clock.
+    """
 
     def sort_key(self, pod: PodInfo, queued_at: float) -> Any: ...
 
 
 @runtime_checkable
 class PreFilter(Protocol):
-    """Looks at the pod once, before any node: may turn it down, narrow the nodes, or skip its own Filter."""
+    """Called once per attempt, before Filter.
+
+    A plugin may precompute data for its Filter here, reject the pod, limit the candidate nodes (`NodeNames`), or return
+    SKIP: its Filter is then not called in this attempt.
+    """
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer | NodeNames: ...
 
 
 @runtime_checkable
 class PreFilterExtensions(Protocol):
-    """Brings what a PreFilter remembered up to date when a pod is added to or taken from a node in thought."""
+    """Updates the data that PreFilter computed when a what-if adds a pod to a node, or removes one.
+
+    `cycle` is a clone. A plugin needs these methods only if its PreFilter reads the pods of nodes.
+    """
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> Answer: ...
 
@@ -216,21 +234,21 @@ class PreFilterExtensions(Protocol):
 
 @runtime_checkable
 class Filter(Protocol):
-    """Whether a node takes the pod, one node at a time."""
+    """Decides whether a node is feasible for the pod."""
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Answer: ...
 
 
 @runtime_checkable
 class FilterNodes(Protocol):
-    """Which nodes take the pod, all at once. None: all do."""
+    """Decides which of all nodes are feasible for the pod. Returning None means all of them."""
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None: ...
 
 
 @runtime_checkable
 class PostFilter(Protocol):
-    """Called when no node takes the pod: may make room."""
+    """Called when no node is feasible for the pod. A plugin may make room for it, as preemption does."""
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
@@ -239,35 +257,48 @@ class PostFilter(Protocol):
 
 @runtime_checkable
 class PreScore(Protocol):
-    """Looks at the feasible nodes once, before they are scored; may skip its own Score."""
+    """Called once per attempt with the feasible nodes, before Score. If it returns SKIP, its Score is not called."""
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer: ...
 
 
 @runtime_checkable
 class Score(Protocol):
-    """How good a node is, one node at a time."""
+    """Ranks a feasible node: the higher the score, the better.
+
+    Without NormalizeScores, scores are integers from 0 to MAX_NODE_SCORE.
+    """
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int: ...
 
 
 @runtime_checkable
 class ScoreNodes(Protocol):
-    """How good the nodes are, all at once: int64, one a node. Rows that are not feasible may hold anything."""
+    """Ranks all nodes at once. Returns an int64 array of shape (len(nodes),).
+
+    Without NormalizeScores, scores are from 0 to MAX_NODE_SCORE. The scores of infeasible nodes are ignored.
+    """
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64: ...
 
 
 @runtime_checkable
 class NormalizeScores(Protocol):
-    """Brings the raw scores of all feasible nodes into 0 to 100."""
+    """Converts the plugin's raw scores of all feasible nodes to scores from 0 to MAX_NODE_SCORE.
+
+    `scores`: int64, shape (len(nodes),). Returns a new array of the same shape and dtype.
+    """
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64: ...
 
 
 @runtime_checkable
 class Reserve(Protocol):
-    """Sets aside what the pod will need on its node, and gives it back when it comes to nothing."""
+    """Called when a node has been selected for the pod, before Permit.
+
+    `reserve` claims the resources that the pod will use on the node. `unreserve` releases them if the pod is rejected
+    later or its binding fails; it must be idempotent, and it is also called if `reserve` rejected the pod.
+    """
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer: ...
 
@@ -276,16 +307,16 @@ class Reserve(Protocol):
 
 @runtime_checkable
 class Permit(Protocol):
-    """Lets a pod go on to its binding, turns it down, or lets it wait."""
+    """Called before binding. Approves the pod, rejects it, or makes it wait (`Wait`)."""
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait: ...
 
 
 @runtime_checkable
 class GangOf(Protocol):
-    """Which gang a pod is to be placed with, now; None for a pod that is decided on its own.
+    """Returns the gang that a pod is placed with; None for a pod that is placed on its own.
 
-    For plugins that also have a Permit, which is what keeps the members from being bound one without the others.
+    The plugin also implements Permit, so that no member is bound before enough of them are reserved.
     """
 
     def gang_of(self, pod: PodInfo) -> Gang | None: ...
@@ -293,16 +324,16 @@ class GangOf(Protocol):
 
 @runtime_checkable
 class GangDecided(Protocol):
-    """Told what came of the turn of a gang that the plugin has named, and why. Never waits."""
+    """Notifies the plugin that named a gang of the outcome of the gang's attempt. `message` explains it."""
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None: ...
 
 
 @runtime_checkable
 class GangPostFilter(Protocol):
-    """May make room for a gang as a whole; None for a gang whose members may preempt, each by itself.
+    """Makes room for a gang as a whole. Returning None lets the members preempt on their own.
 
-    Where it answers with a trial, that is begun only if the gang fits nowhere.
+    The trial is started only if the gang does not fit.
     """
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None: ...
@@ -310,9 +341,9 @@ class GangPostFilter(Protocol):
 
 @runtime_checkable
 class PlacementGenerate(Protocol):
-    """The placements that a gang may have, each tried by itself; None for a gang that may be anywhere.
+    """Names the node sets that a gang may be placed in; each of them is tried. None means that all nodes may be used.
 
-    A status turns the gang down, or is an error.
+    A Status rejects the gang, or reports an error.
     """
 
     def generate_placements(self, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None: ...
@@ -320,67 +351,76 @@ class PlacementGenerate(Protocol):
 
 @runtime_checkable
 class PlacementScore(Protocol):
-    """How good a placement is in which these members of a gang have found nodes."""
+    """Ranks a placement that the gang fits in. `placed`: the members that have found a node in it."""
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int: ...
 
 
 @runtime_checkable
 class NormalizePlacementScores(Protocol):
-    """Brings the raw scores of all placements that the gang fits into, int64, to 0 to 100."""
+    """Converts the raw scores of all placements that the gang fits in to scores from 0 to MAX_NODE_SCORE.
+
+    `scores`: int64, shape (placements,). Returns a new array of the same shape and dtype.
+    """
 
     def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64: ...
 
 
 @runtime_checkable
 class PreBind(Protocol):
-    """Work to be done before the pod is bound. May be asynchronous."""
+    """Does work that has to be finished before the pod is bound, such as provisioning a volume. May be `async`."""
 
     def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Awaitable[Answer]: ...
 
 
 @runtime_checkable
 class PreBindPreFlight(Protocol):
-    """Whether PreBind will have work to do: SKIP if not. A pod whose PreBind works is nominated to its node first."""
+    """Called before PreBind. Returns SKIP if the plugin's PreBind will have nothing to do for the pod.
+
+    Unless all PreBind plugins skip, the pod's nominated node is written to the API server before PreBind runs.
+    """
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer: ...
 
 
 @runtime_checkable
 class Bind(Protocol):
-    """Binds the pod; SKIP leaves it to the next Bind plugin. May be asynchronous."""
+    """Binds the pod to the node. SKIP leaves it to the next Bind plugin. May be `async`."""
 
     def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Awaitable[Answer]: ...
 
 
 @runtime_checkable
 class PostBind(Protocol):
-    """Told when a pod was bound."""
+    """Called after the pod has been bound."""
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None: ...
 
 
 @runtime_checkable
 class Background(Protocol):
-    """Work beside all decisions, from when the cluster is known until the scheduler stops."""
+    """A background task. It starts when the scheduler's caches have synced, and is cancelled at shutdown."""
 
     async def background(self) -> None: ...
 
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Which events may help a pod that the plugin turned down. A plugin without it is asked after every event."""
+    """Names the events that may make a pod schedulable that the plugin rejected.
+
+    Without this method, every event requeues such a pod.
+    """
 
     def events(self) -> Iterable[EventHint]: ...
 
 
 @runtime_checkable
 class Sign(Protocol):
-    """All that the plugin reads of a pod, as one hashable value; None where it cannot be told.
+    """Returns everything that the plugin reads from a pod, as one hashable value (the pod's signature).
 
-    Two pods with equal signatures from every plugin of a profile get equal verdicts and raw scores on equal nodes, so
-    these may be shared between pods and computed for single nodes. What a plugin that signs remembers in PreFilter and
-    PreScore therefore rests on the pod alone, and what it makes of raw scores when it normalises on these alone.
+    Pods with equal signatures share the plugin's verdicts and raw scores, and these may be recomputed for single nodes.
+    Therefore the data that such a plugin stores in PreFilter and PreScore must depend only on the pod, and
+    `normalize_scores` only on the raw scores. None means that the plugin's results for this pod are not shared.
     """
 
     def sign(self, pod: PodInfo) -> Hashable: ...
@@ -388,10 +428,10 @@ class Sign(Protocol):
 
 @runtime_checkable
 class RestsOn(Protocol):
-    """What the answers of a plugin that signs rest on beside the pod and each node itself: versions of other things.
+    """Returns the cache key for inputs other than the pod and the node, such as the version of an object store.
 
-    When the value changes, nothing that was computed before is used any more. None: what it says of this pod is not
-    shared with others.
+    For plugins that implement Sign. When the key changes, cached results are discarded. None means that the plugin's
+    results for this pod are not shared.
     """
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable: ...

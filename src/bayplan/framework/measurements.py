@@ -1,4 +1,4 @@
-"""What plugins count and time of their own, beside what is measured of every plugin."""
+"""Metrics that plugins define, in addition to those that the scheduler keeps for every plugin."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from typing import Protocol
 
 
 class Measurements(Protocol):
-    """Where plugins note it. Metrics show it under the names that plugins give.
+    """The metrics of plugins. They are created at first use, and served under the given names.
 
-    A metric has the same labels at every call. Raises ValueError for other labels, and for names that are none or are
-    the scheduler's own.
+    Every call for a metric has to use the same labels. The methods raise ValueError for different labels, for invalid
+    names, and for names of the scheduler's own metrics.
     """
 
     def count(self, metric: str, /, **labels: str) -> None:
-        """One more of something. The names of counters end in `_total`."""
+        """Increment a counter. Its name ends in `_total`."""
 
     def observe(self, metric: str, seconds: float, /, **labels: str) -> None:
-        """Something took so long. The names of durations end in `_seconds`."""
+        """Add a duration to a histogram. Its name ends in `_seconds`."""
 
 
 class Unmeasured:
-    """Measurements that nobody looks at."""
+    """Measurements that are discarded."""
 
     def count(self, metric: str, /, **labels: str) -> None:
-        """Forgotten."""
+        """Do nothing."""
 
     def observe(self, metric: str, seconds: float, /, **labels: str) -> None:
-        """Forgotten."""
+        """Do nothing."""

@@ -1,4 +1,4 @@
-"""The usual ways to bring raw scores into 0 to 100. Mirrors plugins/helper/normalize_score.go and shape_score.go."""
+"""Common ways to scale raw scores to 0 to 100. Mirrors plugins/helper/normalize_score.go and shape_score.go."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from bayplan.cluster.columns import Int64
 from bayplan.framework.interface import MAX_NODE_SCORE
 
 MAX_SHAPE_SCORE = 10
-"""The highest score of a point of a shape."""
+"""The highest score of a point of a utilization shape."""
 
 
 def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
-    """Raw scores (not negative) scaled so that the highest becomes 100; with `reverse`, so that zero does."""
+    """Scale non-negative raw scores so that the highest becomes 100; with `reverse`, so that 0 becomes 100.
+
+    `scores`: int64, any shape. Returns int64 of the same shape.
+    """
     highest = int(scores.max(initial=0))
     if highest == 0:
         return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
@@ -23,15 +26,16 @@ def scale_to_best(scores: Int64, *, reverse: bool = False) -> Int64:
 
 
 def utilization_curve(points: Sequence[tuple[int, int]]) -> Int64:
-    """The broken line through points (utilization in percent, score 0 to 10), as a score 0 to 100 at every percentage.
+    """Interpolate linearly between points (utilization in percent, score from 0 to 10).
 
-    int64, shape (101,). `points` are in order, at least one. Mirrors helper/shape_score.go.
+    `points`: at least one, sorted by utilization. Returns int64, shape (101,): the score from 0 to 100 at every
+    percentage. Mirrors helper/shape_score.go.
     """
     scaled = [(utilization, score * (MAX_NODE_SCORE // MAX_SHAPE_SCORE)) for utilization, score in points]
-    return np.array([_on_line(scaled, percentage) for percentage in range(101)], dtype=np.int64)
+    return np.array([_interpolate(scaled, percentage) for percentage in range(101)], dtype=np.int64)
 
 
-def _on_line(points: Sequence[tuple[int, int]], at: int) -> int:
+def _interpolate(points: Sequence[tuple[int, int]], at: int) -> int:
     for index, (utilization, score) in enumerate(points):
         if at <= utilization:
             if index == 0:

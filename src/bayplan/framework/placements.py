@@ -1,4 +1,4 @@
-"""Placements of gangs: has a profile's plugins name them, and choose among those that a gang fits into.
+"""Placements of gangs: generates them with a profile's plugins, and selects the best of those that a gang fits in.
 
 Mirrors RunPlacementGeneratePlugins and RunPlacementScorePlugins (pkg/scheduler/framework/runtime/framework.go), and
 findBestPlacement (pkg/scheduler/schedule_one_podgroup.go).
@@ -25,9 +25,9 @@ NO_PLACEMENTS = Status.unschedulable("no feasible placements found")
 
 
 def generate_placements(profile: Profile, gang: Gang, nodes: Nodes) -> Sequence[Placement] | Status | None:
-    """The placements to try, at least one; None where the gang may be anywhere, and a refusal where it may be nowhere.
+    """Return the placements to try, at least one; None if the gang may use all nodes; a Status that rejects the gang.
 
-    Raises PluginError. A profile has one such plugin at most that counts: the first.
+    Only the first PlacementGenerate plugin of the profile is called. Raises PluginError.
     """
     for plugin in profile.at(Point.PLACEMENT_GENERATE):
         found = call(plugin, "PlacementGenerate", plugin.generate_placements, gang, nodes)
@@ -36,7 +36,7 @@ def generate_placements(profile: Profile, gang: Gang, nodes: Nodes) -> Sequence[
                 raise PluginError(plugin.name, "PlacementGenerate", found.message or str(found.code))
             return found.by(plugin.name)
         if found is not None and not all(isinstance(each, Placement) for each in found):
-            raise PluginError(plugin.name, "PlacementGenerate", f"answered {found!r}, expected Placements")
+            raise PluginError(plugin.name, "PlacementGenerate", f"returned {found!r}, expected Placements")
         return NO_PLACEMENTS.by(plugin.name) if found is not None and not found else found
     return None
 
@@ -44,9 +44,9 @@ def generate_placements(profile: Profile, gang: Gang, nodes: Nodes) -> Sequence[
 def best_placement(
     profile: Profile, gang: Gang, fitting: Sequence[tuple[Placement, Sequence[PodInfo]]], rng: random.Random
 ) -> int:
-    """Which of the placements has the highest score; among equal ones, any.
+    """Return the index of the placement with the highest score; ties are broken at random.
 
-    `fitting`: placements, with the members that have found a node there. Raises PluginError.
+    `fitting`: the placements that the gang fits in, with the members that have found a node there. Raises PluginError.
     """
     total: Int64 = np.zeros(len(fitting), dtype=np.int64)
     for plugin in profile.at(Point.PLACEMENT_SCORE):

@@ -1,7 +1,6 @@
-"""Profile: the plugins of one scheduler name, by extension point, in their order.
+"""Profile: the enabled plugins of one scheduler name, in order, by extension point.
 
-Mirrors frameworkImpl's lists (pkg/scheduler/framework/runtime/framework.go). Which plugins these are is decided by
-the configuration; what they are asked is decided by the runner.
+Mirrors the plugin lists of frameworkImpl (pkg/scheduler/framework/runtime/framework.go).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from bayplan.framework.events import ALL_EVENTS, EventHint
 
 
 class Point(Enum):
-    """The extension points, with their names in configuration files."""
+    """The extension points. Their values are their names in configuration files."""
 
     PRE_ENQUEUE = "preEnqueue"
     QUEUE_SORT = "queueSort"
@@ -53,7 +52,7 @@ FORMS: Mapping[Point, tuple[type[Any], ...]] = {
     Point.PLACEMENT_GENERATE: (interface.PlacementGenerate,),
     Point.PLACEMENT_SCORE: (interface.PlacementScore,),
 }
-"""What a plugin has to implement (one of) to take part in a point."""
+"""The protocols of each extension point. A plugin of the point implements at least one of them."""
 
 REJECTING = (
     Point.PRE_ENQUEUE,
@@ -63,52 +62,56 @@ REJECTING = (
     Point.PERMIT,
     Point.PLACEMENT_GENERATE,
 )
-"""The points at which a pod can be turned down and then waits for the plugin's events."""
+"""The extension points that can reject a pod. The pod then waits for the events of the plugin that rejected it."""
 
 
 def takes_part(plugin: Any, point: Point) -> bool:
-    """Whether a plugin implements a point."""
+    """Return whether a plugin implements an extension point."""
     return any(implements(plugin, form) for form in FORMS[point])
 
 
 def implements(plugin: object, form: type[Any]) -> bool:
-    """Whether a plugin has the methods of one of the protocols of `interface`."""
+    """Return whether a plugin has the methods of one of the protocols of `interface`."""
     return _subclass(type(plugin), form)
 
 
 _subclass: Callable[[Any, Any], bool] = lru_cache(maxsize=4096)(issubclass)
-"""By class, and remembered: looking for the methods of a protocol anew would cost more than many a plugin."""
+"""Cached by class: `issubclass` on a protocol takes longer than many plugin methods."""
 
 
 Signature = tuple[tuple[str, Hashable], ...]
-"""A value for each of some plugins, by name."""
+"""(plugin name, value) pairs."""
 
 
 @dataclass(slots=True)
 class Profile:
-    """The effective plugins of one scheduler name.
+    """The enabled plugins of one scheduler name.
 
-    `plugins`: for every point the plugins that are asked there, in order. `weights`: of the plugins that score nodes,
-    by name; `placement_weights`: of those that score placements.
+    Attributes:
+        plugins: for each extension point, its plugins in order.
+        weights: the weights of Score plugins, by name.
+        percentage_of_nodes_to_score: the share of nodes, in percent, among which a feasible one is selected; 0 picks a
+            share that shrinks with the size of the cluster. See `scheduling.sampling`.
+        placement_weights: the weights of PlacementScore plugins, by name.
+        looks_at_each_node: whether a Filter or Score plugin without `sign` has only the per-node form.
     """
 
     scheduler_name: str
     plugins: Mapping[Point, Sequence[Any]]
     weights: Mapping[str, int] = field(default_factory=dict)
     percentage_of_nodes_to_score: int = 0
-    """How many of the nodes are enough to choose from; 0: fewer, the more there are. See scheduling.sampling."""
     placement_weights: Mapping[str, int] = field(default_factory=dict)
     looks_at_each_node: bool = field(init=False)
-    """Whether a plugin that signs no pods has to be asked node by node."""
-    _signs: Sequence[Any] | None = field(init=False)
-    """The plugins that a decision rests on, if all of them sign pods."""
-    _rest_on: Sequence[Any] = field(init=False)
+    _signing: Sequence[Any] | None = field(init=False)
+    """The plugins that verdicts and scores depend on, if all of them implement Sign; else None."""
+    _resting: Sequence[Any] = field(init=False)
+    """Those of them that implement RestsOn."""
 
     def __post_init__(self) -> None:
         points = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
         deciding = list({id(plugin): plugin for point in points for plugin in self.at(point)}.values())
-        self._signs = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
-        self._rest_on = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
+        self._signing = deciding if all(implements(plugin, interface.Sign) for plugin in deciding) else None
+        self._resting = [plugin for plugin in deciding if implements(plugin, interface.RestsOn)]
         self.looks_at_each_node = any(
             not implements(plugin, whole_form) and not implements(plugin, interface.Sign)
             for point, whole_form in ((Point.FILTER, interface.FilterNodes), (Point.SCORE, interface.ScoreNodes))
@@ -116,15 +119,15 @@ class Profile:
         )
 
     def at(self, point: Point) -> Sequence[Any]:
-        """The plugins asked at a point."""
+        """Return the plugins of an extension point, in order."""
         return self.plugins.get(point, ())
 
     def every(self) -> Iterable[Any]:
-        """Each plugin once."""
+        """Return each plugin once."""
         return {id(plugin): plugin for plugins in self.plugins.values() for plugin in plugins}.values()
 
     def events(self) -> dict[str, tuple[EventHint, ...]]:
-        """The events that may help a pod, by the plugin that turned it down."""
+        """Return the registered events by plugin name, for the plugins that can reject pods."""
         rejecting = {id(plugin): plugin for point in REJECTING for plugin in self.at(point)}.values()
         return {
             plugin.name: tuple(plugin.events())
@@ -134,25 +137,26 @@ class Profile:
         }
 
     def sign(self, pod: PodInfo) -> Signature | None:
-        """What each plugin reads of a pod, by name; None as a value where the plugin cannot tell.
+        """Return the pod's signature of each plugin; None if a plugin of the profile does not implement Sign.
 
-        None where a plugin of the profile does not sign at all.
+        A plugin's value is None if its results for this pod cannot be shared.
         """
-        if self._signs is None:
+        if self._signing is None:
             return None
-        return tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signs])
+        return tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
-        """What the answers of plugins rest on beside the pod and each node itself, by name.
+        """Return each plugin's cache key for inputs other than the pod and the node.
 
-        None as a value where the plugin's answers cannot be shared.
+        A plugin's value is None if its results for this pod cannot be shared.
         """
-        return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._rest_on])
+        return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
-        """What pods can share of the profile where these plugins cannot share, and what has to be asked for each pod.
+        """Split the profile into the plugins whose results pods can share, and those that run for each pod.
 
-        A node's verdict is the first refusal, so that filters are shared up to the first of these plugins only.
+        `apart`: the names of the plugins whose results cannot be shared. Filters from the first of these on run for
+        each pod, because a node's verdict is the first rejection in order.
         """
         filters = self.at(Point.FILTER)
         first = next((index for index, plugin in enumerate(filters) if plugin.name in apart), len(filters))

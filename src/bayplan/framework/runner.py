@@ -1,7 +1,8 @@
-"""The runner: calls a profile's plugins at one point and brings their answers together.
+"""The runner: calls a profile's plugins at one extension point and combines their results.
 
-The order, the early ends and the texts are upstream's (pkg/scheduler/framework/runtime/framework.go). Every call goes
-through the cycle's `call`, so that a plugin which raises or answers nonsense becomes a PluginError with its name.
+The order of calls, the conditions for stopping early and the messages mirror
+pkg/scheduler/framework/runtime/framework.go. A plugin that raises, or that returns an invalid value, results in a
+PluginError with its name.
 """
 
 from __future__ import annotations
@@ -34,12 +35,15 @@ from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 _SUCCESS = Status(Code.SUCCESS)
 
 FEW_NODES = 2
-"""Up to so many nodes are asked about one by one, where a plugin can do both."""
+"""A plugin with both forms is called in its per-node form for up to this many nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreFilterOutcome:
-    """What all PreFilters together said: a refusal, or the nodes that come into question (None: all)."""
+    """The combined result of PreFilter: a rejection, or the names of the candidate nodes (None: all nodes).
+
+    `narrowed_by`: the plugins that returned NodeNames.
+    """
 
     refusal: Status | None
     names: frozenset[str] | None
@@ -47,7 +51,7 @@ class PreFilterOutcome:
 
 
 def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> PreFilterOutcome:
-    """Ask every PreFilter. An unresolvable refusal ends it at once; after an unschedulable one the others go on."""
+    """Run the PreFilter plugins. An unresolvable rejection ends it at once, an unschedulable one doesn't."""
     names: frozenset[str] | None = None
     narrowed_by: set[str] = set()
     refusal: Status | None = None
@@ -57,9 +61,9 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
             narrowed_by.add(plugin.name)
             names = answer.names if names is None else names & answer.names
             if not names:
-                return PreFilterOutcome(_nothing_left(narrowed_by), names, frozenset(narrowed_by))
+                return PreFilterOutcome(_no_candidates(narrowed_by), names, frozenset(narrowed_by))
             continue
-        status = _status(answer, plugin, "PreFilter")
+        status = status_of(answer, plugin, "PreFilter")
         if status.code is Code.SKIP:
             cycle.skip_filter.add(plugin.name)
         elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -67,12 +71,12 @@ def run_pre_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
         elif status.code is Code.UNSCHEDULABLE:
             refusal = status
         elif status.code is not Code.SUCCESS:
-            raise PluginError(plugin.name, "PreFilter", status.message or str(status.code))
+            raise _failure(status, "PreFilter")
     return PreFilterOutcome(refusal, names, frozenset(narrowed_by))
 
 
 def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-    """Ask the filters in order about the nodes that still stand."""
+    """Run the filters in order. Verdicts on nodes that an earlier filter rejected are ignored."""
     verdicts = Verdicts(nodes)
     for plugin in profile.at(Point.FILTER):
         if plugin.name in cycle.skip_filter:
@@ -96,20 +100,23 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
 
 
 def filter_node(plugins: Iterable[Any], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-    """The first refusal of plugins that are all asked in their per-node form; None where the node stands."""
+    """Run the per-node form of filters on one node. Returns the first rejection; None if the node is feasible."""
     for plugin in plugins:
         answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, node)
         if answer is not None:
-            status = _status(answer, plugin, "Filter")
+            status = status_of(answer, plugin, "Filter")
             if status.rejected:
                 return status
             if status.code is not Code.SUCCESS:
-                raise PluginError(plugin.name, "Filter", status.message or str(status.code))
+                raise _failure(status, "Filter")
     return None
 
 
 def score_node(plugins: Iterable[tuple[Any, int]], cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-    """The weighted sum of plugins (with their weights) that do not normalise, all asked in their per-node form."""
+    """Return the weighted sum of one node's scores.
+
+    `plugins`: Score plugins without NormalizeScores, with their weights. They are called in their per-node form.
+    """
     total = 0
     for plugin, weight in plugins:
         score = cycle.call(plugin, "Score", plugin.score, cycle, pod, node)
@@ -128,10 +135,11 @@ def run_post_filter(
     *,
     ask_extenders: bool = False,
 ) -> Generator[ExtenderPreempt, Answer, PostFilterResult | None]:
-    """Ask the PostFilters until one succeeds, fails or finds the case unresolvable; None where there are none.
+    """Run the PostFilter plugins until one does not return UNSCHEDULABLE.
 
-    The status says which plugin it was. A failure only means that no room was made. With `ask_extenders`, candidates
-    for a preemption are yielded for others to look at before one of them is chosen.
+    Returns its result, with the plugin's name in the status; the combined rejections if there is no such plugin; None
+    if the profile has no PostFilter plugins. An error only means that no room was made for the pod. With
+    `ask_extenders`, candidates for preemption are first yielded, and the reply replaces them.
     """
     refusals: list[PostFilterResult] = []
     for plugin in profile.at(Point.POST_FILTER):
@@ -139,7 +147,7 @@ def run_post_filter(
         if isinstance(result, Shortlist):
             result = yield from _choose(plugin, cycle, pod, result, ask_extenders=ask_extenders)
         if not isinstance(result, PostFilterResult):
-            raise PluginError(plugin.name, "PostFilter", f"answered {result!r}, expected a PostFilterResult")
+            raise PluginError(plugin.name, "PostFilter", f"returned {result!r}, expected a PostFilterResult")
         result = replace(result, status=result.status.by(plugin.name))
         if result.status.code is not Code.UNSCHEDULABLE:
             return result
@@ -156,7 +164,7 @@ def run_post_filter(
 def _choose(
     plugin: Any, cycle: CycleState, pod: PodInfo, shortlist: Shortlist, *, ask_extenders: bool
 ) -> Generator[ExtenderPreempt, Answer, Any]:
-    """What the plugin makes of the candidates that extenders leave."""
+    """Let the plugin choose among the candidates that the extenders accept."""
     left = shortlist.candidates
     if ask_extenders:
         try:
@@ -169,17 +177,17 @@ def _choose(
 
 
 def run_pre_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-    """Tell every PreScore of the feasible nodes."""
+    """Run the PreScore plugins. `nodes`: the feasible nodes."""
     for plugin in profile.at(Point.PRE_SCORE):
-        status = _status(cycle.call(plugin, "PreScore", plugin.pre_score, cycle, pod, nodes), plugin, "PreScore")
+        status = status_of(cycle.call(plugin, "PreScore", plugin.pre_score, cycle, pod, nodes), plugin, "PreScore")
         if status.code is Code.SKIP:
             cycle.skip_score.add(plugin.name)
         elif status.code is not Code.SUCCESS:
-            raise PluginError(plugin.name, "PreScore", status.message or str(status.code))
+            raise _failure(status, "PreScore")
 
 
 def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> dict[str, Int64]:
-    """Every scoring plugin's weighted score of every node, all of which are feasible."""
+    """Return the weighted scores of the feasible nodes, by plugin: int64, shape (len(nodes),)."""
     scores: dict[str, Int64] = {}
     for plugin in profile.at(Point.SCORE):
         if plugin.name not in cycle.skip_score:
@@ -189,7 +197,10 @@ def run_score(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -
 
 
 def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasible: Bool | None = None) -> Int64:
-    """One plugin's scores before normalisation. `feasible`: which nodes matter (None: all); others may get anything."""
+    """Return one plugin's scores before normalization: int64, shape (len(nodes),).
+
+    `feasible`: bool, shape (len(nodes),); which nodes to score (None: all). The scores of other nodes are arbitrary.
+    """
     if _whole_table(plugin, interface.ScoreNodes, interface.Score, nodes):
         raw = cycle.call(plugin, "Score", plugin.score_nodes, cycle, pod, nodes)
         if not isinstance(raw, np.ndarray) or raw.shape != (len(nodes),) or raw.dtype.kind not in "iu":
@@ -205,59 +216,56 @@ def raw_scores(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Nodes, feasi
 
 
 def normalized(plugin: Any, cycle: CycleState, pod: PodInfo, raw: Int64, nodes: Nodes) -> Int64:
-    """One plugin's scores, 0 to 100, of nodes that are all feasible."""
+    """Return one plugin's scores from 0 to 100. `nodes`: the feasible nodes, which `raw` are the scores of."""
     if implements(plugin, interface.NormalizeScores):
         raw = cycle.call(plugin, "NormalizeScore", plugin.normalize_scores, cycle, pod, raw, nodes)
     return checked(raw, plugin, len(nodes))
 
 
 def run_reserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Let every Reserve set aside what the pod needs, up to the first refusal, which the caller undoes."""
+    """Run the Reserve plugins up to the first that does not succeed. The caller then has to call `run_unreserve`."""
     for plugin in profile.at(Point.RESERVE):
         answer = cycle.call(plugin, "Reserve", plugin.reserve, cycle, pod, node_name)
         if answer is not None:
-            status = _status(answer, plugin, "Reserve")
+            status = status_of(answer, plugin, "Reserve")
             if status.code is not Code.SUCCESS:
                 return status
     return _SUCCESS
 
 
 def run_unreserve(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
-    """Give back what was set aside, in reverse order. Every plugin is called, whatever another one raises."""
-    errors = []
-    for plugin in reversed(profile.at(Point.RESERVE)):
-        try:
-            cycle.call(plugin, "Unreserve", plugin.unreserve, cycle, pod, node_name)
-        except PluginError as error:
-            errors.append(error)
-    return errors
+    """Call `unreserve` of all Reserve plugins, in reverse order. Returns their errors."""
+    return _call_all(reversed(profile.at(Point.RESERVE)), "Unreserve", "unreserve", cycle, pod, node_name)
 
 
 def run_permit(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> tuple[Status, dict[str, float]]:
-    """Ask every Permit. Returns the first refusal, or WAIT with the seconds that each plugin wants to wait at most."""
+    """Run the Permit plugins up to the first rejection, and return it.
+
+    Otherwise returns SUCCESS, or WAIT with the timeout of each plugin that the pod waits for, in seconds.
+    """
     waits: dict[str, float] = {}
     for plugin in profile.at(Point.PERMIT):
         answer = cycle.call(plugin, "Permit", plugin.permit, cycle, pod, node_name)
         if isinstance(answer, Wait):
             waits[plugin.name] = answer.seconds
             continue
-        status = _status(answer, plugin, "Permit")
+        status = status_of(answer, plugin, "Permit")
         if status.code is not Code.SUCCESS:
             return status, {}
     return Status(Code.WAIT if waits else Code.SUCCESS), waits
 
 
 async def run_pre_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Let every PreBind do its work, one after the other, up to the first that does not succeed."""
+    """Run the PreBind plugins one after the other, up to the first that does not succeed."""
     for plugin in profile.at(Point.PRE_BIND):
         status = await _finished(cycle, plugin, "PreBind", plugin.pre_bind, pod, node_name)
         if status.code is not Code.SUCCESS:
             return status
-    return Status(Code.SUCCESS)
+    return _SUCCESS
 
 
 def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> bool:
-    """Whether any PreBind will have work to do. A PreBind that does not say is taken to have."""
+    """Return whether any PreBind plugin has work to do. One without `pre_bind_pre_flight` is assumed to have."""
     works = False
     for plugin in profile.at(Point.PRE_BIND):
         if not implements(plugin, interface.PreBindPreFlight):
@@ -266,15 +274,15 @@ def run_pre_bind_pre_flight(profile: Profile, cycle: CycleState, pod: PodInfo, n
         answer = cycle.call(plugin, "PreBindPreFlight", plugin.pre_bind_pre_flight, cycle, pod, node_name)
         if answer is SKIP:
             continue
-        status = _status(answer, plugin, "PreBindPreFlight")
+        status = status_of(answer, plugin, "PreBindPreFlight")
         if status.code not in {Code.SUCCESS, Code.SKIP}:
-            raise PluginError(plugin.name, "PreBindPreFlight", status.message or str(status.code))
+            raise _failure(status, "PreBindPreFlight")
         works = works or status.code is Code.SUCCESS
     return works
 
 
 async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-    """Ask the Bind plugins until one does not skip. Raises PluginError where all skip: nobody bound the pod."""
+    """Run the Bind plugins until one does not skip. Raises PluginError if all of them skip."""
     for plugin in profile.at(Point.BIND):
         status = await _finished(cycle, plugin, "Bind", plugin.bind, pod, node_name)
         if status.code is not Code.SKIP:
@@ -283,25 +291,47 @@ async def run_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name:
 
 
 def run_post_bind(profile: Profile, cycle: CycleState, pod: PodInfo, node_name: str) -> list[PluginError]:
-    """Tell every PostBind. The pod is bound whatever they raise, so errors are returned."""
+    """Run the PostBind plugins. Returns their errors, because the pod is bound already."""
+    return _call_all(profile.at(Point.POST_BIND), "PostBind", "post_bind", cycle, pod, node_name)
+
+
+def status_of(answer: object, plugin: Any, point: str) -> Status:
+    """Convert a plugin's return value to a Status with the plugin's name.
+
+    None is success, a string is the reason of an unschedulable Status. Raises PluginError for any other type.
+    """
+    if answer is None:
+        return Status(Code.SUCCESS, plugin=plugin.name)
+    if isinstance(answer, str):
+        return Status(Code.UNSCHEDULABLE, (answer,), plugin.name)
+    if isinstance(answer, Status):
+        return answer.by(plugin.name)
+    raise PluginError(plugin.name, point, f"returned {answer!r}; expected None, a reason (str) or a Status")
+
+
+def _call_all(
+    plugins: Iterable[Any], point: str, method: str, cycle: CycleState, pod: PodInfo, node_name: str
+) -> list[PluginError]:
+    """Call a method of all plugins, even if some of them fail. Returns the errors."""
     errors = []
-    for plugin in profile.at(Point.POST_BIND):
+    for plugin in plugins:
         try:
-            cycle.call(plugin, "PostBind", plugin.post_bind, cycle, pod, node_name)
+            cycle.call(plugin, point, getattr(plugin, method), cycle, pod, node_name)
         except PluginError as error:
             errors.append(error)
     return errors
 
 
-def status_of(answer: object, plugin: Any, point: str) -> Status:
-    """An answer as a Status with the plugin's name: None is success, a string is a reason. Raises PluginError."""
-    return _status(answer, plugin, point)
+def _failure(status: Status, point: str) -> PluginError:
+    """The error for a Status that reports one, or that is not allowed at the extension point."""
+    return PluginError(status.plugin, point, status.message or str(status.code))
 
 
 async def _finished(cycle: CycleState, plugin: Any, point: str, method: Callable[..., Any], *arguments: Any) -> Status:
-    """The answer of a method that may be asynchronous.
+    """Call a method that may be asynchronous, and return its Status.
 
-    What an awaited method raises passes, with a note of the plugin: errors of the API client are for the caller.
+    Exceptions of an awaited method are propagated with a note that names the plugin: the caller handles errors of the
+    API client.
     """
     answer = cycle.call(plugin, point, method, cycle, *arguments)
     if isawaitable(answer):
@@ -310,11 +340,11 @@ async def _finished(cycle: CycleState, plugin: Any, point: str, method: Callable
         except Exception as error:
             error.add_note(f"in {point} of plugin {plugin.name}")
             raise
-    return _status(answer, plugin, point)
+    return status_of(answer, plugin, point)
 
 
 def _whole_table(plugin: Any, whole_form: type[Any], node_form: type[Any], nodes: Nodes) -> bool:
-    """Which form to call of a plugin that may have both: arrays only pay from a few nodes on."""
+    """Whether to call a plugin with all nodes at once. For very few nodes, the per-node form is faster."""
     return implements(plugin, whole_form) and (len(nodes) > FEW_NODES or not implements(plugin, node_form))
 
 
@@ -323,33 +353,23 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
         answer = cycle.call(plugin, "Filter", plugin.filter, cycle, pod, nodes.info(position))
         if answer is None:
             continue
-        status = _status(answer, plugin, "Filter")
+        status = status_of(answer, plugin, "Filter")
         if status.code is Code.ERROR or status.rejected:
             verdicts.set(position, status)
         elif status.code is not Code.SUCCESS:
-            raise PluginError(plugin.name, "Filter", f"answered {status.code}, expected success or a refusal")
-
-
-def _status(answer: object, plugin: Any, point: str) -> Status:
-    if answer is None:
-        return Status(Code.SUCCESS, plugin=plugin.name)
-    if isinstance(answer, str):
-        return Status(Code.UNSCHEDULABLE, (answer,), plugin.name)
-    if isinstance(answer, Status):
-        return answer.by(plugin.name)
-    raise PluginError(plugin.name, point, f"answered {answer!r}; expected None, a reason (str) or a Status")
+            raise PluginError(plugin.name, "Filter", f"returned {status.code}, expected success or a rejection")
 
 
 def checked(scores: Any, plugin: Any, count: int) -> Int64:
-    """Scores after normalisation, as they must be. Raises PluginError."""
+    """Return normalized scores as int64, shape (count,). Raises PluginError if they are invalid."""
     if not isinstance(scores, np.ndarray) or scores.shape != (count,) or scores.dtype.kind not in "iu":
         raise PluginError(plugin.name, "NormalizeScore", f"expected an array of {count} integers, got {_shape(scores)}")
     checked_scores: Int64 = scores.astype(np.int64, copy=False)
-    if checked_scores.view(np.uint64).max(initial=0) > MAX_NODE_SCORE:  # as unsigned, a negative score is a huge one
+    if checked_scores.view(np.uint64).max(initial=0) > MAX_NODE_SCORE:  # negative scores are huge when unsigned
         raise PluginError(
             plugin.name,
             "Score",
-            f"scores must be 0 to {MAX_NODE_SCORE} after normalisation, got {scores.min()} to {scores.max()}",
+            f"scores must be 0 to {MAX_NODE_SCORE} after normalization, got {scores.min()} to {scores.max()}",
         )
     return checked_scores
 
@@ -358,7 +378,7 @@ def _shape(value: object) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
-def _nothing_left(plugins: Iterable[str]) -> Status:
+def _no_candidates(plugins: Iterable[str]) -> Status:
     names: Sequence[str] = sorted(plugins)
     if len(names) == 1:
         return Status.unresolvable(f"node(s) didn't satisfy plugin {names[0]}")

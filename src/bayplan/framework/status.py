@@ -1,30 +1,31 @@
-"""Status: what an extension point answers.
+"""Status: the result of an extension point.
 
-Mirrors fwk.Status (k8s.io/kube-scheduler/framework/interface.go). "No" is a value; a bug is an exception.
+A rejection is a value; a bug is an exception. Mirrors fwk.Status (k8s.io/kube-scheduler/framework/interface.go).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class Code(IntEnum):
-    """The kinds of answer, with upstream's names."""
+    """The codes of a Status. Their names are upstream's."""
 
     SUCCESS = 0
     ERROR = 1
-    """Something is broken: the attempt fails and is repeated after a backoff."""
+    """An internal error: the attempt fails, and the pod is retried after its backoff."""
     UNSCHEDULABLE = 2
-    """Not now; removing other pods might help."""
+    """The pod is rejected; preempting other pods might help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    """Not now, and removing pods would not help."""
+    """The pod is rejected; preempting other pods would not help."""
     WAIT = 4
-    """Permit only: not yet."""
+    """Permit only: the pod has to wait."""
     SKIP = 5
-    """The plugin has nothing to say about this pod: its later points need not be asked."""
+    """The plugin does not apply to this pod. Its coupled extension points are skipped, or the next plugin is called."""
     PENDING = 6
-    """The pod waits for something that the plugin knows to come."""
+    """The pod waits for an event that the plugin expects. The event requeues it without backoff."""
 
     def __str__(self) -> str:
         return "".join(part.capitalize() for part in self.name.split("_"))
@@ -32,7 +33,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An answer with its reasons, and the plugin that gave it (filled in by the runner)."""
+    """A code with its reasons. `plugin`: the plugin that returned it, which the runner fills in."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -40,40 +41,46 @@ class Status:
 
     @classmethod
     def unschedulable(cls, *reasons: str) -> Status:
-        """Not on this node (or not now); preempting other pods might help."""
+        """Reject the node or the pod; preempting other pods might help."""
         return cls(Code.UNSCHEDULABLE, reasons)
 
     @classmethod
     def unresolvable(cls, *reasons: str) -> Status:
-        """Not on this node (or not now), and preempting other pods would not help."""
+        """Reject the node or the pod; preempting other pods would not help."""
         return cls(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
     @classmethod
     def error(cls, *reasons: str) -> Status:
-        """Something is broken."""
+        """Report an internal error."""
         return cls(Code.ERROR, reasons)
 
     @property
     def message(self) -> str:
-        """The reasons in one text."""
+        """The reasons, joined."""
         return ", ".join(self.reasons)
 
     @property
     def rejected(self) -> bool:
-        """Whether the pod was turned down, as opposed to accepted or failed."""
+        """Whether the code is a rejection: neither success nor an error."""
         return self.code in {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING}
 
     def by(self, plugin: str) -> Status:
-        """The same answer, given by a plugin."""
+        """Return a copy with the plugin's name."""
         return Status(self.code, self.reasons, plugin)
 
 
+def aggregate(messages: Iterable[str]) -> str:
+    """Join error messages as Go's utilerrors.Aggregate does: without duplicates, in brackets if there are several."""
+    distinct = list(dict.fromkeys(messages))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
 SKIP = Status(Code.SKIP)
-"""The answer of a plugin that has nothing to say about a pod."""
+"""Returned by a plugin that does not apply to a pod."""
 
 
 class PluginError(Exception):
-    """A plugin raised, or answered something that its extension point does not know."""
+    """A plugin raised an exception, or returned a value that is not allowed at the extension point."""
 
     def __init__(self, plugin: str, point: str, problem: str) -> None:
         super().__init__(f"plugin {plugin} failed in {point}: {problem}")

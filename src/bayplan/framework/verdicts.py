@@ -1,6 +1,6 @@
-"""Verdicts: what the filters said of every node, as a column.
+"""Verdicts: the results of the filters for all nodes, as a column.
 
-One small integer a node points into a short table of statuses, because nodes are many and distinct answers are few.
+Each node has an integer code, an index into a table of statuses: there are many nodes, but few distinct statuses.
 """
 
 from __future__ import annotations
@@ -13,34 +13,43 @@ import numpy as np
 
 from bayplan.cluster.columns import Bool, Int32, Rows
 from bayplan.cluster.nodes import Nodes
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import Code, PluginError, Status
 
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """A whole-table filter's answer. `index`: int, one a node; 0 passes, i means `statuses[i - 1]`."""
+    """The result of `filter_nodes`.
+
+    `index`: integers, shape (nodes,); 0 if the node is feasible, i if it is rejected with `statuses[i - 1]`.
+    """
 
     index: Int32
     statuses: Sequence[Status]
 
     @classmethod
     def where(cls, mask: Bool, answer: Status | str) -> Rejections:
-        """The same answer for every node of the mask; a string is the reason why the nodes are unschedulable."""
+        """Reject the nodes of the mask (bool, shape (nodes,)), all with the same status.
+
+        A string is the reason of an unschedulable Status.
+        """
         status = Status.unschedulable(answer) if isinstance(answer, str) else answer
         return cls(mask.astype(np.int32), (status,))
 
     def among(self, number: int, positions: Rows) -> Rejections:
-        """The same answers where the nodes stand at some positions among others, which pass."""
+        """Return the rejections for a selection of `number` nodes.
+
+        The nodes of these rejections are at `positions` of that selection; its other nodes are feasible.
+        """
         index = np.zeros(number, dtype=np.int32)
         index[positions] = self.index
         return Rejections(index, self.statuses)
 
 
 class Verdicts:
-    """The verdict of every node of a selection.
+    """The verdict on each node of a selection.
 
-    `codes`: int32, one a node; 0 for a node that still stands (or whose row is not live), else an index into `table`.
-    `standing`: bool, one a node. The first plugin to turn a node down is the one that counts.
+    `codes`: int32, shape (len(nodes),); 0 if the node is feasible or its row is not live, else an index into `table`.
+    `standing`: bool, shape (len(nodes),); whether the node is still feasible.
     """
 
     __slots__ = ("codes", "nodes", "standing", "table")
@@ -52,7 +61,7 @@ class Verdicts:
         self.table: list[Status] = [Status(Code.SUCCESS)]
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
-        """Turn nodes down that still stand. An answer about any other node is ignored, errors included."""
+        """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""
         rejected = self.standing & (rejections.index > 0)
         if not rejected.any():
             return
@@ -61,81 +70,80 @@ class Verdicts:
         self.standing ^= rejected
 
     def set(self, position: int, status: Status) -> None:
-        """Turn one node down, whatever was said of it before."""
+        """Replace the verdict on one node by a rejection or an error."""
         self.codes[position] = len(self.table)
         self.table.append(status)
         self.standing[position] = False
 
     def settle(self, position: int, status: Status | None) -> bool:
-        """Say anew what became of one node, None for one that stands. Returns whether it stood before and now does not,
-        or the other way round.
-        """
-        stood = bool(self.standing[position])
-        if status is None:
-            code = 0
-        elif status in self.table:
-            code = self.table.index(status)
-        else:
-            code = len(self.table)
-            self.table.append(status)
-        self.codes[position] = code
+        """Replace the verdict on one node; None if it is feasible. Returns whether its feasibility has changed."""
+        was_feasible = bool(self.standing[position])
+        self.codes[position] = 0 if status is None else self._code_of(status)
         self.standing[position] = status is None
-        return stood is not (status is None)
+        return was_feasible is not (status is None)
 
     def replace(self, positions: Rows, others: Verdicts) -> None:
-        """Take over what was said anew of the nodes at some positions; `others` are those, in that order."""
-        codes = np.zeros(len(others.table), dtype=np.int32)
-        for code, status in enumerate(others.table[1:], start=1):
-            if status not in self.table:
-                self.table.append(status)
-            codes[code] = self.table.index(status)
+        """Replace the verdicts on the nodes at `positions` by `others`, in the same order."""
+        codes = np.array([0, *map(self._code_of, others.table[1:])], dtype=np.int32)
         self.codes[positions] = codes[others.codes]
         self.standing[positions] = others.standing
 
     def among(self, nodes: Nodes) -> Verdicts:
-        """What was said of some nodes; these verdicts are about all rows."""
+        """Return the verdicts on some of the nodes. These verdicts have to be about all rows of the table."""
         part = Verdicts(nodes)
         part.codes, part.standing = self.codes[nodes.rows], self.standing[nodes.rows]
         part.table = self.table
         return part
 
     def copy(self) -> Verdicts:
-        """The same verdicts, to be changed on their own."""
+        """Return an independent copy."""
         copied = Verdicts(self.nodes)
         copied.codes, copied.standing, copied.table = self.codes.copy(), self.standing.copy(), self.table.copy()
         return copied
 
     def feasible(self) -> Rows:
-        """The positions of the nodes that still stand."""
+        """Return the positions of the feasible nodes."""
         return np.flatnonzero(self.standing)
 
     def of(self, position: int) -> Status:
-        """What was said of a node."""
+        """Return the status of one node."""
         return self.table[int(self.codes[position])]
 
     def counts(self) -> list[tuple[Status, int]]:
-        """Every answer that turned a node down, with the number of nodes."""
+        """Return each status other than success with the number of its nodes."""
         if len(self.table) == 1:
             return []
         count = np.bincount(self.codes, minlength=len(self.table))
         return [(status, int(number)) for status, number in zip(self.table[1:], count[1:], strict=True) if number]
 
     def error(self) -> Status | None:
-        """The first answer that is an error, if any node got one."""
+        """Return the first status that reports an error; None if no node has one."""
         errors = [code for code, status in enumerate(self.table) if status.code is Code.ERROR]
         return next((self.table[code] for code in errors if (self.codes == code).any()), None)
 
+    def raise_error(self) -> None:
+        """Raise PluginError if a node's status is an error: it is unknown whether the pod would fit there."""
+        error = self.error()
+        if error is not None:
+            raise PluginError(error.plugin, "Filter", error.message)
+
     def rejected(self) -> Iterator[tuple[int, Status]]:
-        """Every node that was turned down, by position, with its answer."""
+        """Yield the position and the status of each node that has a status other than success."""
         for position in np.flatnonzero(self.codes).tolist():
             yield position, self.of(position)
+
+    def _code_of(self, status: Status) -> int:
+        """Return the code of a status, which is added to the table if it is new."""
+        if status not in self.table:
+            self.table.append(status)
+        return self.table.index(status)
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why no node, or not every node, takes a pod. Mirrors framework.Diagnosis.
+    """Why a pod does not fit on some or all nodes. Mirrors framework.Diagnosis.
 
-    `verdicts` covers the nodes that were looked at, out of `total`; all others have the status `absent`.
+    `verdicts` covers the nodes that the filters were run on, out of `total`; all others have the status `absent`.
     """
 
     total: int
@@ -148,14 +156,14 @@ class Diagnosis:
     pending_plugins: frozenset[str] = frozenset()
 
     def status_of(self, node_name: str) -> Status:
-        """What was said of a node; of one that does not exist, that nothing helps."""
+        """Return the status of a node. A node that does not exist is unresolvable."""
         position = self.verdicts.nodes.position(node_name) if self.verdicts is not None else None
         if self.verdicts is not None and position is not None:
             return self.verdicts.of(position)
         return self.absent or Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
     def explain(self) -> str:
-        """The text of the PodScheduled condition and of the FailedScheduling event. Mirrors FitError.Error."""
+        """Return the message of the PodScheduled condition and the FailedScheduling event. Mirrors FitError.Error."""
         text = f"0/{self.total} nodes are available:"
         if self.pre_filter_message:
             text += f" {self.pre_filter_message}."
@@ -167,12 +175,12 @@ class Diagnosis:
 
     def _reasons(self) -> Counter[str]:
         reasons: Counter[str] = Counter()
-        looked_at = 0
+        rejected = 0
         for status, number in self.verdicts.counts() if self.verdicts else ():
-            looked_at += number
+            rejected += number
             for reason in status.reasons:
                 reasons[reason] += number
-        if self.absent is not None and looked_at < self.total:
+        if self.absent is not None and rejected < self.total:
             for reason in self.absent.reasons:
-                reasons[reason] += self.total - looked_at
+                reasons[reason] += self.total - rejected
         return reasons

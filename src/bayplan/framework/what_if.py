@@ -1,4 +1,4 @@
-"""What a profile's filters say of nodes as they might be: with pods added to them or taken from them in thought.
+"""Runs a profile's filters on hypothetical nodes, which have pods added or removed.
 
 Mirrors RunFilterPluginsWithNominatedPods (pkg/scheduler/framework/runtime/framework.go).
 """
@@ -32,7 +32,7 @@ class ProfileWhatIf:
     rng: random.Random
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-        """What the filters say of nodes under their what-ifs, with and without the pods nominated there."""
+        """Run the filters on nodes with their what-ifs, with and without the pods nominated to them."""
         verdicts = filter_changed(self.profile, cycle, pod, nodes)
         filter_nominated(self.profile, self.nominations, cycle, pod, verdicts)
         return verdicts
@@ -41,10 +41,10 @@ class ProfileWhatIf:
 def filter_nominated(
     profile: Profile, nominations: Nominations, cycle: CycleState, pod: PodInfo, verdicts: Verdicts
 ) -> None:
-    """Look again at the nodes that other pods are nominated to, as if those pods were there.
+    """Run the filters again on nodes that other pods are nominated to, as if those pods were running there.
 
-    Such a node has to pass with and without them: a pod must not take the room that preemption made for a pod of equal
-    or higher priority. What is said with the pods there comes first.
+    Such a node has to be feasible with and without the nominated pods: a pod must not take the room that preemption
+    made for a pod of equal or higher priority. A rejection with the nominated pods replaces the verdict without them.
     """
     nodes = verdicts.nodes
     changes: dict[int, PodChanges] = {}
@@ -63,17 +63,17 @@ def filter_nominated(
 
 
 def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Verdicts:
-    """Ask the filters about nodes that may carry what-ifs.
+    """Run the filters on nodes that may carry what-ifs.
 
-    Plugins that look at the node's pods through `nodes` need nothing more. Those that remember what they saw in
-    PreFilter have to be told of every change, so that with them each changed node is asked about on its own.
+    Plugins that read pods from `nodes` see the what-ifs there. The data that a plugin with PreFilterExtensions computed
+    in PreFilter has to be updated for each changed pod; with such plugins, each changed node is filtered separately.
     """
-    told = [
+    extended = [
         plugin
         for plugin in profile.at(Point.PRE_FILTER)
         if implements(plugin, interface.PreFilterExtensions) and plugin.name not in cycle.skip_filter
     ]
-    if not told or not nodes.changes:
+    if not extended or not nodes.changes:
         return run_filter(profile, cycle, pod, nodes)
     verdicts = Verdicts(nodes)
     unchanged = np.setdiff1d(np.arange(len(nodes)), list(nodes.changes))
@@ -82,16 +82,16 @@ def filter_changed(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nod
         alone = np.array([position])
         row = nodes.at(alone)
         changed = cycle.clone()
-        problem = _tell(told, changed, pod, row)
-        if problem is not None:
-            verdicts.set(position, problem)
+        error = _update_cycle(extended, changed, pod, row)
+        if error is not None:
+            verdicts.set(position, error)
         else:
             verdicts.replace(alone, run_filter(profile, changed, pod, row))
     return verdicts
 
 
-def _tell(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:
-    """Tell plugins of the changes of one node. Returns what one of them objects to, if one does."""
+def _update_cycle(plugins: Sequence[Any], cycle: CycleState, pod: PodInfo, row: Nodes) -> Status | None:
+    """Call `add_pod` and `remove_pod` for the changed pods of one node. Returns the first error, or None."""
     node = row.info(0)
     for other, sign in row.changes[0].signed():
         point = "AddPod" if sign > 0 else "RemovePod"

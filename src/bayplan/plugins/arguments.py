@@ -1,7 +1,6 @@
-"""The arguments of the in-tree plugins, as `pluginConfig` carries them, with their defaults.
+"""The argument types of the in-tree plugins, as used in `pluginConfig`, with their defaults and validation.
 
 Mirrors k8s.io/kube-scheduler/config/v1/types_pluginargs.go and apis/config/validation/validation_pluginargs.go.
-Every type has `faults`, which says what is wrong with its values, with paths below the arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SCORING_STRATEGIES = (LEAST_ALLOCATED, MOST_ALLOCATED, REQUESTED_TO_CAPACITY_RAT
 
 
 class ResourceSpec(msgspec.Struct):
-    """A resource to score, and its weight (1 to 100; 0 means 1)."""
+    """A resource to score, and its weight (1 to 100; 0 is replaced by 1)."""
 
     name: str
     weight: int = 1
@@ -38,20 +37,20 @@ def _cpu_and_memory() -> list[ResourceSpec]:
 
 
 class UtilizationShapePoint(msgspec.Struct):
-    """A point of a shape: `score` (0 to 10) at `utilization` (percent)."""
+    """A point of a utilization shape: the `score` (0 to 10) at a `utilization` (0 to 100 percent)."""
 
     utilization: int
     score: int
 
 
 class RequestedToCapacityRatioParam(msgspec.Struct):
-    """The shape of a RequestedToCapacityRatio strategy."""
+    """The parameters of the RequestedToCapacityRatio strategy."""
 
     shape: list[UtilizationShapePoint] = []
 
 
 class ScoringStrategy(msgspec.Struct):
-    """How NodeResourcesFit scores."""
+    """The scoring strategy of NodeResourcesFit."""
 
     type: str = ""
     resources: list[ResourceSpec] = msgspec.field(default_factory=_cpu_and_memory)
@@ -66,13 +65,13 @@ def _least_allocated() -> ScoringStrategy:
 
 
 class PluginArgs(msgspec.Struct, kw_only=True):
-    """What all arguments have."""
+    """The base class of all arguments."""
 
     apiVersion: str = ""
     kind: str = ""
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors, with paths relative to the arguments."""
         yield from ()
 
 
@@ -84,7 +83,7 @@ class NodeResourcesFitArgs(PluginArgs, kw_only=True):
     scoringStrategy: ScoringStrategy = msgspec.field(default_factory=_least_allocated)
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         for index, name in enumerate(self.ignoredResources):
             yield from _name_faults(f"ignoredResources[{index}]", name)
         for index, group in enumerate(self.ignoredResourceGroups):
@@ -118,7 +117,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, kw_only=True):
         self.resources = self.resources or _cpu_and_memory()
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         seen: set[str] = set()
         for index, resource in enumerate(self.resources):
             if resource.name in seen:
@@ -129,12 +128,12 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, kw_only=True):
 
 
 class NodeAffinityArgs(PluginArgs, kw_only=True):
-    """Arguments of NodeAffinity: an affinity that is added to that of every pod."""
+    """Arguments of NodeAffinity. `addedAffinity` applies to all pods, in addition to their own node affinity."""
 
     addedAffinity: core_v1.NodeAffinity | None = None
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         if self.addedAffinity is None:
             return
         required = self.addedAffinity.requiredDuringSchedulingIgnoredDuringExecution
@@ -153,7 +152,7 @@ class DefaultPreemptionArgs(PluginArgs, kw_only=True):
     minCandidateNodesAbsolute: int = 100
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         percentage, absolute = self.minCandidateNodesPercentage, self.minCandidateNodesAbsolute
         if not 0 <= percentage <= 100:
             yield field_errors.invalid("minCandidateNodesPercentage", percentage, "not in valid range [0, 100]")
@@ -172,7 +171,7 @@ class InterPodAffinityArgs(PluginArgs, kw_only=True):
     ignorePreferredTermsOfExistingPods: bool = False
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         if not 0 <= self.hardPodAffinityWeight <= 100:
             problem = "not in valid range [0, 100]"
             yield field_errors.invalid("hardPodAffinityWeight", self.hardPodAffinityWeight, problem)
@@ -188,7 +187,7 @@ class PodTopologySpreadArgs(PluginArgs, kw_only=True):
         self.defaultingType = self.defaultingType or "System"
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         if self.defaultingType not in {"System", "List"}:
             yield field_errors.not_supported("defaultingType", self.defaultingType, ("System", "List"))
         elif self.defaultingType == "System" and self.defaultConstraints:
@@ -209,7 +208,7 @@ class VolumeBindingArgs(PluginArgs, kw_only=True):
     shape: list[UtilizationShapePoint] | None = None
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         if self.bindTimeoutSeconds < 0:
             problem = "invalid BindTimeoutSeconds, should not be a negative value"
             yield field_errors.invalid("bindTimeoutSeconds", self.bindTimeoutSeconds, problem)
@@ -218,13 +217,13 @@ class VolumeBindingArgs(PluginArgs, kw_only=True):
 
 
 class DynamicResourcesArgs(PluginArgs, kw_only=True):
-    """Arguments of DynamicResources; durations as in `10s`."""
+    """Arguments of DynamicResources. Durations are written as in Go: `10s`, `10m0s`."""
 
     filterTimeout: str = "10s"
     bindingTimeout: str = "10m0s"
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         for name, least in (("filterTimeout", 0), ("bindingTimeout", 1)):
             text = getattr(self, name)
             try:

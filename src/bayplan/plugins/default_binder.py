@@ -1,4 +1,4 @@
-"""DefaultBinder: writes the binding."""
+"""DefaultBinder: binds pods through the API server."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class DefaultBinder(Plugin):
         self._handle = handle
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Bind the pod through the API. Raises what the API client raises: what became of it is for the caller."""
+        """Create the pod's binding. Propagates the exceptions of the API client."""
         client = self._handle.client
         if client is None:
-            return Status.error("nothing is written here: there is no API server")
+            return Status.error("cannot bind the pod: there is no API server")
         await client.bind(pod.namespace, pod.name, node_name, uid=pod.metadata.uid)
         return None

@@ -1,4 +1,4 @@
-"""ImageLocality: nodes that have the pod's images already are liked more, big images more than small ones."""
+"""ImageLocality: prefers nodes that already have the pod's container images."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 
 _MB = 1024 * 1024
-_LEAST = 23 * _MB
-"""Bytes up to which images count nothing."""
-_MOST_A_CONTAINER = 1000 * _MB
-"""Bytes from which on they count no more, times the number of containers."""
+_MIN_THRESHOLD = 23 * _MB
+"""The sum of image sizes, in bytes, up to which the score is 0."""
+_MAX_CONTAINER_THRESHOLD = 1000 * _MB
+"""The sum of image sizes, in bytes per container, from which on the score is 100."""
 
 
 class ImageLocality(Plugin):
@@ -26,34 +26,34 @@ class ImageLocality(Plugin):
     reads_pods = False
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """0 to 100 by the bytes of the images that the node has, each scaled by how many of the nodes have it."""
+        """Score by the sum of the sizes of the pod's images on the node, each scaled by the share of nodes with it."""
         table, spec = nodes.table, pod.spec
         sums: Int64 | None = None
         for image in _images(spec) if table.images else ():
             column = table.images.get(image)
             if column is None:
                 continue
-            worth = int(column.size * (column.nodes / table.live_count))
-            present = column.present[nodes.rows] * np.int64(worth)
+            scaled_size = int(column.size * (column.nodes / table.live_count))
+            present = column.present[nodes.rows] * np.int64(scaled_size)
             sums = present if sums is None else sums + present
         if sums is None:
             return np.zeros(len(nodes), dtype=np.int64)
-        most = _MOST_A_CONTAINER * (len(spec.containers or ()) + len(spec.initContainers or ()))
-        return MAX_NODE_SCORE * (np.clip(sums, _LEAST, most) - _LEAST) // (most - _LEAST)
+        most = _MAX_CONTAINER_THRESHOLD * (len(spec.containers or ()) + len(spec.initContainers or ()))
+        return MAX_NODE_SCORE * (np.clip(sums, _MIN_THRESHOLD, most) - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> int:
-        """Which nodes have which image, and how many nodes there are: an image's worth depends on all of them."""
+        """The images of all nodes, and their number, which scale the sizes."""
         return nodes.table.images_version
 
     def sign(self, pod: PodInfo) -> tuple[str, ...]:
-        """The images, in any order but as often as they are named, and the number of containers."""
+        """The sorted images, with duplicates, and the number of containers."""
         spec = pod.spec
         containers = len(spec.containers or ()) + len(spec.initContainers or ())
         return (*sorted(_images(spec)), str(containers))
 
 
 def _images(spec: PodSpec) -> Iterator[str]:
-    """The images of all containers and image volumes, as container runtimes name them."""
+    """Yield the normalized names of the images of all containers and image volumes."""
     for container in (*(spec.initContainers or ()), *(spec.containers or ())):
         yield _normalized(container.image or "")
     for volume in spec.volumes or ():
@@ -62,5 +62,5 @@ def _images(spec: PodSpec) -> Iterator[str]:
 
 
 def _normalized(image: str) -> str:
-    """A name without a tag means the latest."""
+    """Add the tag `latest` to an image name without a tag."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,6 +1,4 @@
-"""NodeAffinity: nodes must match the pod's node selector and required affinity, and are liked more where they match
-preferred terms. Arguments may add an affinity to that of every pod.
-"""
+"""NodeAffinity: filters nodes by the pod's node selector and required affinity, and scores them by preferred terms."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.interface import CycleState, NodeNames, Plugin
 from bayplan.framework.normalization import scale_to_best
-from bayplan.framework.status import SKIP, Status
+from bayplan.framework.status import SKIP, Status, aggregate
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeAffinityArgs
 
@@ -51,7 +49,7 @@ class NodeAffinity(Plugin):
         self._preferred = parse_preferred_terms(added.preferredDuringSchedulingIgnoredDuringExecution)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | NodeNames | None:
-        """Skip a pod that asks for nothing; narrow the nodes where every term names some."""
+        """Skip a pod without requirements. If every required term names nodes, only these are candidates."""
         required = _required_terms(pod.spec)
         if required is None and self._enforced is None and not pod.spec.nodeSelector:
             return SKIP
@@ -63,7 +61,7 @@ class NodeAffinity(Plugin):
         return NodeNames(names) if names else CONFLICT
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Nodes that miss the enforced affinity are out first, then those that miss the pod's own."""
+        """Reject nodes by the added affinity first, then by the pod's own."""
         accepted = match_required(_affinity(pod).required, nodes)
         if self._enforced is None:
             return Rejections.where(~accepted, NO_MATCH) if not accepted.all() else None
@@ -72,30 +70,30 @@ class NodeAffinity(Plugin):
         return Rejections(index, (NO_MATCH_ENFORCED, NO_MATCH))
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod that prefers nothing; a preferred term that cannot be read fails the attempt."""
+        """Skip a pod without preferred terms. An invalid preferred term fails the attempt."""
         affinity = _affinity(pod)
         faults = [str(fault) for preferred in affinity.preferred for fault in preferred.term.errors]
         if faults:
-            return Status.error(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
-        return SKIP if not affinity.prefers and not self._preferred else None
+            return Status.error(aggregate(faults))
+        return SKIP if not affinity.has_preferred and not self._preferred else None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The sum of the weights of the preferred terms that match."""
+        """Sum the weights of the preferred terms that match."""
         scores = np.zeros(len(nodes), dtype=np.int64)
         for preferred in (*self._preferred, *_affinity(pod).preferred):
             scores += preferred.weight * match_term(preferred.term, nodes)
         return scores
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
-        """The more the better."""
+        """Scale the highest score to 100."""
         return scale_to_best(scores)
 
     def events(self) -> Iterable[EventHint]:
-        """A node may come, or get other labels."""
+        """Register new nodes, and changes of labels."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), self.after_node_change)
 
     def after_node_change(self, pod: PodInfo, old: core_v1.Node | None, new: core_v1.Node) -> Hint:
-        """A node that matches and is new, or did not match before, helps."""
+        """Requeue for a node that matches, and is new or did not match before."""
         if self._enforced is not None and not _matches(self._enforced, new):
             return Hint.SKIP
         required = _affinity(pod).required
@@ -104,7 +102,7 @@ class NodeAffinity(Plugin):
         return Hint.SKIP if old is not None and _matches(required, old) else Hint.QUEUE
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Node selector and node affinity."""
+        """The node selector and the node affinity."""
         spec = pod.spec
         selector = tuple(sorted(spec.nodeSelector.items())) if spec.nodeSelector else ()
         affinity = spec.affinity.nodeAffinity if spec.affinity else None
@@ -113,11 +111,11 @@ class NodeAffinity(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class _Affinity:
-    """A pod's node affinity, parsed. `prefers`: whether it has a list of preferred terms at all."""
+    """A pod's parsed node affinity. `has_preferred`: whether the list of preferred terms is present, even if empty."""
 
     required: RequiredNodeAffinity
     preferred: tuple[PreferredTerm, ...]
-    prefers: bool
+    has_preferred: bool
 
 
 def _affinity(pod: PodInfo) -> _Affinity:
@@ -141,7 +139,7 @@ def _required_terms(spec: core_v1.PodSpec) -> core_v1.NodeSelector | None:
 
 
 def _named_nodes(term: core_v1.NodeSelectorTerm) -> frozenset[str] | None:
-    """The nodes that a term names, which are those that all of its fields agree on; None where it names none."""
+    """Return the node names that a term's `matchFields` allow; None if they do not restrict names."""
     named: frozenset[str] | None = None
     for field in term.matchFields or ():
         if field.key == NAME_FIELD and field.operator == "In":

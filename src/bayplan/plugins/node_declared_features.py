@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: nodes must declare the features that a pod needs of them."""
+"""NodeDeclaredFeatures: filters out nodes that do not declare the features that a pod requires."""
 
 from __future__ import annotations
 
@@ -25,56 +25,56 @@ class NodeDeclaredFeatures(Plugin):
     reads_pods = False
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod that needs none."""
-        needed = needed_features(pod)
-        if not needed:
+        """Skip a pod that requires no features."""
+        required = required_features(pod)
+        if not required:
             return SKIP
-        cycle.data[self.name] = needed
+        cycle.data[self.name] = required
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Nodes that lack one are out. Hardly any pod needs any, so that they are no column."""
-        needed: frozenset[str] = cycle.data[self.name]
+        """Reject nodes that lack a feature. Few pods require features, so the table has no column for them."""
+        required: frozenset[str] = cycle.data[self.name]
         live = nodes.live
         lacking: Bool = np.zeros(len(nodes), dtype=np.bool_)
         for position in np.flatnonzero(live).tolist():
-            lacking[position] = not needed <= _declared(nodes.info(position).object)
+            lacking[position] = not required <= _declared(nodes.info(position).object)
         return Rejections.where(lacking, UNSATISFIED) if lacking.any() else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """The same for one node."""
-        needed: frozenset[str] = cycle.data[self.name]
-        return None if needed <= _declared(node.object) else UNSATISFIED
+        """Reject one node."""
+        required: frozenset[str] = cycle.data[self.name]
+        return None if required <= _declared(node.object) else UNSATISFIED
 
     def events(self) -> Iterable[EventHint]:
-        """A node may come or declare other features, or the pod need others."""
+        """Register changes of the features of nodes, and updates of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_DECLARED_FEATURE), after_node_change)
         yield EventHint(ClusterEvent(POD, Action.UPDATE), after_pod_update)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The features that the pod needs."""
-        return needed_features(pod)
+        """The features that the pod requires."""
+        return required_features(pod)
 
 
-def needed_features(pod: PodInfo) -> frozenset[str]:
-    """The features that a pod needs of its node to be scheduled there."""
+def required_features(pod: PodInfo) -> frozenset[str]:
+    """Return the features that a node has to declare for the pod to be scheduled there."""
     found: frozenset[str] | None = pod.cache.get(NodeDeclaredFeatures)
     if found is None:
         spec = pod.spec
-        found = frozenset(name for name, needs in _FEATURES.items() if needs(spec))
+        found = frozenset(name for name, requires in _FEATURES.items() if requires(spec))
         pod.cache[NodeDeclaredFeatures] = found
     return found
 
 
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """A node helps that is new or declares other features."""
+    """Requeue for a node that is new, or declares other features than before."""
     same = old is not None and _listed(old) == _listed(new)
     return Hint.SKIP if same else Hint.QUEUE
 
 
 def after_pod_update(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
-    """The pod helps itself when it needs other features."""
-    if pod.uid != new.uid or needed_features(old) == needed_features(new):
+    """Requeue the pod itself if it requires other features than before."""
+    if pod.uid != new.uid or required_features(old) == required_features(new):
         return Hint.SKIP
     return Hint.QUEUE
 
@@ -95,7 +95,7 @@ _FEATURES: dict[str, Callable[[PodSpec], bool]] = {
     "RestartAllContainersOnContainerExits": _restarts_all_containers,
     "UserNamespacesHostNetworkSupport": _has_user_namespace_on_host_network,
 }
-"""The features that matter to scheduling. The others that nodes of 1.36 declare matter to updates of running pods."""
+"""The features that affect scheduling. Other features of nodes in 1.36 affect only updates of running pods."""
 
 
 def _listed(node: Node) -> list[str]:

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes there and nowhere else."""
+"""NodeName: filters out all nodes other than the one in the pod's `spec.nodeName`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class NodeName(Plugin):
     reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Every node but the named one is out."""
+        """Reject all nodes but the named one."""
         if not pod.node_name:
             return None
         others = np.ones(len(nodes), dtype=np.bool_)
@@ -33,9 +33,9 @@ class NodeName(Plugin):
         return Rejections.where(others, OTHER_NODE)
 
     def events(self) -> Iterable[EventHint]:
-        """The node may come."""
+        """Register new nodes."""
         yield EventHint(ClusterEvent(NODE, Action.ADD))
 
     def sign(self, pod: PodInfo) -> str:
-        """The node's name."""
+        """The node name."""
         return pod.node_name

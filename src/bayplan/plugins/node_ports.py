@@ -1,4 +1,4 @@
-"""NodePorts: nodes where a host port of the pod is taken are out."""
+"""NodePorts: filters out nodes on which a host port of the pod is in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NodePorts(Plugin):
         return None if pod.host_ports else SKIP
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Nodes where one of the ports is taken are out."""
+        """Reject nodes on which one of the ports is in use."""
         taken: Bool | None = None
         for port in pod.host_ports:
             conflicts = nodes.port_conflicts(port)
@@ -34,7 +34,7 @@ class NodePorts(Plugin):
         return Rejections.where(taken, NO_FREE_PORTS) if taken is not None and taken.any() else None
 
     def events(self) -> Iterable[EventHint]:
-        """A pod that has one of the ports may go, or a node may come."""
+        """Register deletions of pods, and new nodes."""
         yield EventHint(ClusterEvent(POD, Action.DELETE), after_pod_deletion)
         yield EventHint(ClusterEvent(NODE, Action.ADD))
 
@@ -44,7 +44,7 @@ class NodePorts(Plugin):
 
 
 def after_pod_deletion(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
-    """A pod helps that was on a node, or was to be, and had a port that clashes."""
+    """Requeue for a pod that used a conflicting port on its node or nominated node."""
     if not (old.node_name or old.nominated_node_name):
         return Hint.SKIP
     freed = any(clash(wanted, port) for wanted in pod.host_ports for port in old.host_ports)

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate it."""
+"""NodeUnschedulable: filters out cordoned nodes, unless the pod tolerates them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bayplan.framework.verdicts import Rejections
 CORDONED = Status.unresolvable("node(s) were unschedulable")
 
 _CORDON: Taint = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-"""The taint that a cordoned node is taken to have, whether or not it has it."""
+"""A pod that tolerates this taint tolerates cordoned nodes, whether or not they have the taint."""
 
 
 class NodeUnschedulable(Plugin):
@@ -27,30 +27,30 @@ class NodeUnschedulable(Plugin):
     reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Cordoned nodes are out, unless the pod tolerates the taint that stands for it."""
+        """Reject cordoned nodes, unless the pod tolerates them."""
         cordoned = nodes.unschedulable
         if not cordoned.any() or tolerate(pod.tolerations, _CORDON):
             return None
         return Rejections.where(cordoned, CORDONED)
 
     def events(self) -> Iterable[EventHint]:
-        """A node may become schedulable, or the pod may come to tolerate it."""
+        """Register new nodes, nodes that are uncordoned, and new tolerations of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
         yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change)
 
     def sign(self, pod: PodInfo) -> Tolerations:
-        """The tolerations."""
+        """The pod's tolerations."""
         return pod.tolerations
 
 
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """A node that is schedulable and is new, or was cordoned, helps."""
+    """Requeue for a node that is schedulable, and is new or was cordoned."""
     was_cordoned = old is None or _cordoned(old)
     return Hint.QUEUE if was_cordoned and not _cordoned(new) else Hint.SKIP
 
 
 def after_toleration_change(pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
-    """Only the pod itself is helped, and only if it tolerates cordoned nodes now."""
+    """Requeue the pod itself if it tolerates cordoned nodes now."""
     return Hint.QUEUE if new.uid == pod.uid and tolerate(new.tolerations, _CORDON) else Hint.SKIP
 
 

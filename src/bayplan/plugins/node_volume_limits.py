@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: a node attaches so many volumes of a CSI driver, and not more."""
+"""NodeVolumeLimits: filters out nodes that cannot attach more volumes of a CSI driver."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ TOO_MANY = Status.unschedulable("node(s) exceed max volume count")
 NO_LIMIT = 2**62
 
 _Attached = Mapping[tuple[str, str], None]
-"""Volumes by driver and handle, each once."""
+"""A set of volumes, as (driver, handle) keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What the CSINodes say, one a row of the table.
+    """The limits of all CSINodes, by row of the node table.
 
-    `known`: whether the node has one. `limited`: whether any driver has a limit there. `by_driver`: how many volumes
-    the node attaches, NO_LIMIT where the driver has none.
+    `known`: whether the node has a CSINode. `limited`: whether any driver has a limit on it. `by_driver`: the maximum
+    number of attached volumes; NO_LIMIT if the driver has no limit on the node.
     """
 
     known: Bool
@@ -64,16 +64,16 @@ class NodeVolumeLimits(Plugin):
         self._attached_to: tuple[int, Mapping[str, list[VolumeAttachment]]] | None = None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod without volumes that could count."""
+        """Skip a pod without volumes that may count."""
         return None if any(map(_may_count, pod.volumes)) else SKIP
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Count the new volumes of each driver, and on nodes with limits those that are there."""
+        """Reject nodes on which the attached and the new volumes of a driver would exceed its limit."""
         limits = self._limits_of(nodes)
         known = limits.known[nodes.rows]
         index = np.zeros(len(nodes), dtype=np.int32)
         statuses: list[Status] = [TOO_MANY]
-        # Whether volumes of former plugins count as those of their drivers depends on the node having a CSINode.
+        # In-tree volumes count for their CSI drivers only on nodes with a CSINode.
         if not known.all() and isinstance(plain := self._new_volumes(pod, migrated=False), Status):
             statuses.append(plain)
             index[~known] = len(statuses)
@@ -86,7 +86,7 @@ class NodeVolumeLimits(Plugin):
         return Rejections(index, statuses)
 
     def events(self) -> Iterable[EventHint]:
-        """Limits may rise, and volumes be detached."""
+        """Register higher limits, detached volumes, and new claims."""
         yield EventHint(ClusterEvent(CSI_NODE.kind, Action.ADD))
         yield EventHint(ClusterEvent(CSI_NODE.kind, Action.UPDATE), self.after_csi_node_update)
         yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
@@ -94,26 +94,26 @@ class NodeVolumeLimits(Plugin):
         yield EventHint(ClusterEvent(VOLUME_ATTACHMENT.kind, Action.DELETE), self.after_detach)
 
     def after_csi_node_update(self, pod: PodInfo, old: CSINode, new: CSINode) -> Hint:
-        """A limit that rose helps."""
+        """Requeue if a limit was raised."""
         before = _driver_limits(old)
         return (
             Hint.QUEUE if any(limit > before.get(name, 0) for name, limit in _driver_limits(new).items()) else Hint.SKIP
         )
 
     def after_pod_delete(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
-        """A pod with volumes, on a node or nominated to one, helps."""
+        """Requeue for a pod with volumes that was on a node or nominated to one."""
         placed = old.node_name or old.nominated_node_name
         return Hint.QUEUE if placed and any(map(_may_count, old.volumes)) else Hint.SKIP
 
     def after_claim_add(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
-        """A claim of the pod helps."""
+        """Requeue the pods that use the claim, also by ephemeral volumes."""
         metadata = new.metadata
         if metadata is None or metadata.namespace != pod.namespace:
             return Hint.SKIP
         return Hint.QUEUE if metadata.name in {claim_name(pod.name, each) for each in pod.volumes} else Hint.SKIP
 
     def after_detach(self, pod: PodInfo, old: VolumeAttachment, new: VolumeAttachment | None) -> Hint:
-        """A volume of a claim, or of the driver of one of the pod's disks, helps."""
+        """Requeue a pod with claims, or with a disk of the attachment's driver."""
         for volume in pod.volumes:
             if volume.persistentVolumeClaim is not None:
                 return Hint.QUEUE
@@ -123,13 +123,16 @@ class NodeVolumeLimits(Plugin):
         return Hint.SKIP
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Which volumes are attached changes with every pod that has some, so that pods with volumes stay apart."""
+        """Results for pods with volumes are not shared: each of these pods changes the attached volumes."""
         return None if pod.volumes else ()
 
-    # What a pod brings
+    # Volumes of pods
 
     def _new_volumes(self, pod: PodInfo, *, migrated: bool) -> _Attached | Status:
-        """The volumes of the pod that is to be placed, or why they cannot be told."""
+        """Return the volumes of a pending pod, or a Status if they cannot be determined.
+
+        `migrated`: whether in-tree volumes count for their CSI drivers.
+        """
         volumes: dict[tuple[str, str], None] = {}
         for volume in pod.volumes:
             found = self._attachable(pod, volume, migrated=migrated)
@@ -140,7 +143,7 @@ class NodeVolumeLimits(Plugin):
         return volumes
 
     def _volumes_of(self, others: Iterable[PodInfo]) -> _Attached | Status:
-        """The volumes of pods on a node with a CSINode. Claims that are gone do not count."""
+        """Return the volumes of pods on a node with a CSINode. Deleted claims are not counted."""
         volumes: dict[tuple[str, str], None] = {}
         for pod in others:
             for volume in pod.volumes:
@@ -154,7 +157,7 @@ class NodeVolumeLimits(Plugin):
         return volumes
 
     def _attachable(self, pod: PodInfo, volume: Volume, *, migrated: bool) -> tuple[str, str] | Status | None:
-        """Driver and handle of a volume; None for one that does not count. Mirrors filterAttachableVolumes."""
+        """Return driver and handle of a volume; None if it does not count. Mirrors filterAttachableVolumes."""
         name = claim_name(pod.name, volume)
         if name is None:
             return _inline(volume) if migrated else None
@@ -185,7 +188,7 @@ class NodeVolumeLimits(Plugin):
         return (driver, handle) if driver and handle else None
 
     def _of_class(self, claim: PersistentVolumeClaim, key: str, *, migrated: bool) -> tuple[str, str] | None:
-        """A volume that is not there yet counts as one of its class's driver, once a claim."""
+        """An unbound claim counts as one volume of the driver of its storage class."""
         storage_class = self._classes.get(class_of_claim(claim))
         if storage_class is None:
             return None
@@ -195,40 +198,40 @@ class NodeVolumeLimits(Plugin):
             if not plugin.migrated or not migrated:
                 return None
             driver = plugin.driver
-        return (driver, f"\0{key}") if driver else None  # no handle begins like this
+        return (driver, f"\0{key}") if driver else None  # no real handle begins with a null byte
 
-    # What is on nodes
+    # Volumes on nodes
 
     def _count(self, wanted: _Attached, limits: _Limits, nodes: Nodes, index: Int32, statuses: list[Status]) -> None:
         by_driver = Counter(driver for driver, _ in wanted)
-        rooms = {driver: limits.by_driver[driver][nodes.rows] for driver in by_driver if driver in limits.by_driver}
-        for driver, room in rooms.items():
-            index[by_driver[driver] > room] = 1
+        maxima = {driver: limits.by_driver[driver][nodes.rows] for driver in by_driver if driver in limits.by_driver}
+        for driver, maximum in maxima.items():
+            index[by_driver[driver] > maximum] = 1
         slack = np.full(len(nodes), NO_LIMIT, dtype=np.int64)
-        for driver, room in rooms.items():
-            np.minimum(slack, room - by_driver[driver], out=slack)
+        for driver, maximum in maxima.items():
+            np.minimum(slack, maximum - by_driver[driver], out=slack)
         attachments = self._attachments_by_node()
         for position, others in self._occupied(nodes, attachments, limits.limited[nodes.rows]):
-            there = attachments.get(nodes.name(position), ()) if attachments else ()
-            if _at_most(others) + len(there) <= slack[position]:
-                continue  # whatever driver they are of
+            on_node = attachments.get(nodes.name(position), ()) if attachments else ()
+            if _at_most(others) + len(on_node) <= slack[position]:
+                continue  # within the limits, whatever their drivers are
             attached = self._volumes_of(others)
             if isinstance(attached, Status):
                 statuses.append(attached)
                 index[position] = len(statuses)
                 continue
             present = Counter(driver for driver, _ in attached)
-            present.update(driver for driver, _ in self._attached_by(there).keys() - attached.keys())
+            present.update(driver for driver, _ in self._attached_by(on_node).keys() - attached.keys())
             new = Counter(driver for driver, _ in wanted.keys() - attached.keys())
-            over = any(
-                present[driver] + count > rooms[driver][position] for driver, count in new.items() if driver in rooms
+            exceeds = any(
+                present[driver] + count > maxima[driver][position] for driver, count in new.items() if driver in maxima
             )
-            index[position] = int(over)
+            index[position] = int(exceeds)
 
     def _occupied(
         self, nodes: Nodes, attachments: Mapping[str, list[VolumeAttachment]], limited: Bool
     ) -> Iterable[tuple[int, Sequence[PodInfo]]]:
-        """The nodes with limits on which volumes are, or pods with volumes."""
+        """Yield the positions of nodes with limits that have attached volumes or pods with volumes, with these pods."""
         occupied: dict[int, Sequence[PodInfo]] = dict(nodes.pods_with_volumes())
         for name in attachments:
             position = nodes.position(name)
@@ -273,7 +276,10 @@ class NodeVolumeLimits(Plugin):
 
 
 def _at_most(others: Iterable[PodInfo]) -> int:
-    """How many volumes pods can have; more than NO_LIMIT where one is not of a claim, for that may be an error."""
+    """Return an upper bound of the number of volumes of pods.
+
+    It exceeds NO_LIMIT if a volume has no claim, because such a volume may result in an error.
+    """
     count = 0
     for pod in others:
         for volume in pod.volumes:

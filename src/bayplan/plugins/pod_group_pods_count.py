@@ -1,4 +1,4 @@
-"""PodGroupPodsCount: of the placements that a gang fits into, those are better that take more of its pods.
+"""PodGroupPodsCount: prefers placements in which more pods of a gang fit.
 
 Mirrors plugins/podgrouppodscount/podgroup_pods_count.go.
 """
@@ -13,15 +13,15 @@ from bayplan.framework.interface import MAX_NODE_SCORE, Gang, Placement, Plugin
 
 
 class PodGroupPodsCount(Plugin):
-    """Counts the pods that are on nodes already too, so that one pod more or less matters less in a large group."""
+    """Counts the pods of the gang that are on nodes already, too."""
 
     name = "PodGroupPodsCount"
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
-        """How many pods the group would have on nodes."""
+        """Return how many pods of the gang would be on nodes."""
         return gang.placed + len(placed)
 
     def normalize_placement_scores(self, gang: Gang, scores: Int64) -> Int64:
-        """In per cent of the most; a gang that fits has pods in each placement."""
+        """Scale the highest score to 100. Scores are positive, because the gang fits in each placement."""
         normalized: Int64 = scores * MAX_NODE_SCORE // scores.max()
         return normalized

@@ -1,4 +1,4 @@
-"""PrioritySort: pods of higher priority first, of equal priority those that have waited longer."""
+"""PrioritySort: sorts pods by priority, then by the time at which they were queued."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class PrioritySort(Plugin):
     name = "PrioritySort"
 
     def sort_key(self, pod: PodInfo, queued_at: float) -> tuple[int, float]:
-        """Smallest first: the negative priority, then the time."""
+        """Return the negative priority, then the time: the smallest key is popped first."""
         return -pod.priority, queued_at

@@ -1,6 +1,6 @@
-"""The in-tree plugins in the order in which they are asked by default, with their weights and the reason for the place.
+"""The in-tree plugins in their default order, with their default weights.
 
-The order is part of what users see: a filter stops at the first plugin that turns a node down. Mirrors
+The order is visible to users: a node's message is that of the first plugin that rejects it. Mirrors
 apis/config/v1/default_plugins.go and plugins/registry.go.
 """
 
@@ -40,40 +40,40 @@ from bayplan.plugins.volume_zone import VolumeZone
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An in-tree plugin, and how it is in the default configuration, if it is in it."""
+    """An in-tree plugin with its default weight and its argument type."""
 
     name: str
     factory: type[Any]
     weight: int = 0
-    """The default weight of its score; 0 leaves it at 1, should it score."""
+    """The default weight of its scores; 0 stands for 1."""
     arguments: type[arguments.PluginArgs] | None = None
 
 
 DEFAULT_PLUGINS: tuple[Entry, ...] = (
-    # Gates come before everything: a gated pod does not even queue.
+    # Gates first: a gated pod is not queued.
     Entry("SchedulingGates", SchedulingGates),
     Entry("PrioritySort", PrioritySort),
-    # Then what a glance at the node settles: it is closed, it is another one, it keeps pods off, it is the wrong kind.
+    # Then cheap checks of the node object alone.
     Entry("NodeUnschedulable", NodeUnschedulable),
     Entry("NodeName", NodeName),
-    # Taints weigh most in scores: they are the administrator's word, affinity is the user's.
+    # Taints have the highest weight: administrators set them, while users set affinity.
     Entry("TaintToleration", TaintToleration, weight=3),
     Entry("NodeAffinity", NodeAffinity, weight=2, arguments=arguments.NodeAffinityArgs),
-    # Then what depends on the pods that are there, cheap before dear.
+    # Then checks that depend on the pods of the node.
     Entry("NodePorts", NodePorts),
     Entry("NodeResourcesFit", NodeResourcesFit, weight=1, arguments=arguments.NodeResourcesFitArgs),
-    # Volumes: what is in use, how many, whether they can be had there, and whether they are in the node's zone.
+    # Then volumes: conflicts, limits, binding, zones.
     Entry("VolumeRestrictions", VolumeRestrictions),
     Entry("NodeVolumeLimits", NodeVolumeLimits),
     Entry("VolumeBinding", VolumeBinding, arguments=arguments.VolumeBindingArgs),
     Entry("VolumeZone", VolumeZone),
-    # Then what has to look at pods on other nodes too.
+    # Then checks that depend on the pods of all nodes.
     Entry("PodTopologySpread", PodTopologySpread, weight=2, arguments=arguments.PodTopologySpreadArgs),
     Entry("InterPodAffinity", InterPodAffinity, weight=2, arguments=arguments.InterPodAffinityArgs),
-    # Before preemption: giving up an idle claim is better than evicting a pod.
+    # Its PostFilter runs before preemption: deallocating an unused claim is better than evicting a pod.
     Entry("DynamicResources", DynamicResources, weight=2, arguments=arguments.DynamicResourcesArgs),
     Entry("DefaultPreemption", DefaultPreemption, arguments=arguments.DefaultPreemptionArgs),
-    # These only score, so that their place decides nothing but the order in listings.
+    # These only score or bind, so their order does not matter.
     Entry(
         "NodeResourcesBalancedAllocation",
         NodeResourcesBalancedAllocation,
@@ -82,19 +82,19 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     ),
     Entry("ImageLocality", ImageLocality, weight=1),
     Entry("DefaultBinder", DefaultBinder),
-    # Appended by its feature gate, so that it comes last.
+    # Last, because upstream appends it by its feature gate.
     Entry("NodeDeclaredFeatures", NodeDeclaredFeatures),
 )
 
 OTHER_PLUGINS: tuple[Entry, ...] = (
-    # Of the scheduler-plugins project: pods of a group together or not at all.
+    # From the scheduler-plugins project.
     Entry("Coscheduling", Coscheduling, arguments=CoschedulingArgs),
-    # Alpha: in the default configuration by its feature gate only. Who names it has it, as upstream, without the gate.
+    # Alpha: feature gates add these to the default configuration. As upstream, a configuration may name them without.
     Entry("GangScheduling", GangScheduling),
     Entry("TopologyPlacementGenerator", TopologyPlacementGenerator),
     Entry("PodGroupPodsCount", PodGroupPodsCount, weight=1),
     Entry("WorkloadAwarePreemption", WorkloadAwarePreemption),
 )
-"""In-tree plugins that the default configuration leaves out."""
+"""In-tree plugins that are not in the default configuration."""
 
 PLUGINS: dict[str, Entry] = {entry.name: entry for entry in (*DEFAULT_PLUGINS, *OTHER_PLUGINS)}

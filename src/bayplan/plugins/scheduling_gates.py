@@ -1,11 +1,12 @@
-"""SchedulingGates: a pod with scheduling gates does not enter the queue."""
+"""SchedulingGates: gates pods with scheduling gates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.events import POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.events import POD, Action, ClusterEvent, EventHint
+from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import Plugin
 from bayplan.framework.status import Status
 
@@ -16,16 +17,11 @@ class SchedulingGates(Plugin):
     name = "SchedulingGates"
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Turn a gated pod away."""
+        """Gate a pod that has scheduling gates."""
         if not pod.scheduling_gates:
             return None
         return Status.unresolvable(f"waiting for scheduling gates: [{' '.join(pod.scheduling_gates)}]")
 
     def events(self) -> Iterable[EventHint]:
-        """The pod's own gates are gone."""
-        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED), after_gates_eliminated)
-
-
-def after_gates_eliminated(pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
-    """Only the pod itself is helped."""
-    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
+        """Register the removal of the pod's gates."""
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED), after_own_update)

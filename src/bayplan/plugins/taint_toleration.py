@@ -1,4 +1,4 @@
-"""TaintToleration: nodes with taints take only pods that tolerate them, and are liked less if they prefer others."""
+"""TaintToleration: filters out nodes with taints that the pod does not tolerate, and prefers nodes with fewer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
+from bayplan.framework.hints import after_own_update
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.normalization import scale_to_best
 from bayplan.framework.status import Status
@@ -27,7 +28,7 @@ class TaintToleration(Plugin):
     reads_pods = False
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate are out."""
+        """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
         if not nodes.tainted:
             return None
         tolerations = pod.tolerations
@@ -35,41 +36,36 @@ class TaintToleration(Plugin):
         return Rejections.where(untolerated, UNTOLERATED) if untolerated.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-        """Remember the tolerations that count for PreferNoSchedule."""
+        """Store the tolerations that apply to PreferNoSchedule."""
         cycle.data[self.name] = tuple(
             toleration for toleration in pod.tolerations if toleration.effect in {"", PREFER_NO_SCHEDULE}
         )
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """How many PreferNoSchedule taints of the node the pod does not tolerate."""
-        tolerations: Tolerations = cycle.data[self.name]  # a profile without its PreScore fails, tainted or not
+        """Count the PreferNoSchedule taints of the node that the pod does not tolerate."""
+        tolerations: Tolerations = cycle.data[self.name]  # read first: a profile without its PreScore always fails
         if not nodes.tainted:
             return np.zeros(len(nodes), dtype=np.int64)
         return nodes.taints_counted(lambda taints: _count_untolerated(tolerations, taints))
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
-        """The fewer the better."""
+        """Give the fewest taints the highest score."""
         return scale_to_best(scores, reverse=True)
 
     def events(self) -> Iterable[EventHint]:
-        """A node may lose a taint, or the pod may come to tolerate it."""
+        """Register new nodes, changes of taints, and new tolerations of the pod."""
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_TAINT), after_node_change)
-        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_toleration_change)
+        yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_TOLERATION), after_own_update)
 
     def sign(self, pod: PodInfo) -> Tolerations:
-        """The tolerations."""
+        """The pod's tolerations."""
         return pod.tolerations
 
 
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """A node that is tolerated and is new, or was not tolerated before, helps."""
+    """Requeue for a node that the pod tolerates, and that is new or was not tolerated before."""
     was_untolerated = old is None or not _tolerated(pod, old)
     return Hint.QUEUE if was_untolerated and _tolerated(pod, new) else Hint.SKIP
-
-
-def after_toleration_change(pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
-    """Only the pod itself is helped."""
-    return Hint.QUEUE if new.uid == pod.uid else Hint.SKIP
 
 
 def _count_untolerated(tolerations: Tolerations, taints: Iterable[Taint]) -> int:

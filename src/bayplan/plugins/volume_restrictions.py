@@ -1,10 +1,9 @@
-"""VolumeRestrictions: disks that one node cannot mount for two pods, and claims that only one pod may use."""
+"""VolumeRestrictions: filters out nodes by disks that are mounted there already, and by claims in exclusive use."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from lightkube.models.core_v1 import PersistentVolumeClaim, RBDVolumeSource, Volume
@@ -15,6 +14,7 @@ from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -27,7 +27,7 @@ CLAIM_CONFLICT = Status.unschedulable(
 
 @dataclass(slots=True)
 class _Exclusive:
-    """The claims of the pod that only one pod may use, by name, and how often others do."""
+    """The pod's ReadWriteOncePod claims, by name, and how often other pods use them."""
 
     claims: frozenset[str]
     used: int
@@ -36,7 +36,7 @@ class _Exclusive:
         return _Exclusive(self.claims, self.used)
 
     def count(self, other: PodInfo, sign: int) -> None:
-        """A pod is thought to come or go. Its namespace is not looked at, as upstream does not."""
+        """Count a pod that a what-if adds (sign 1) or removes (-1). As upstream, its namespace is ignored."""
         self.used += sign * sum(name in self.claims for name in _claim_names(other.volumes))
 
 
@@ -49,7 +49,7 @@ class VolumeRestrictions(Plugin):
         self._claims = handle.objects(PERSISTENT_VOLUME_CLAIM)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Every claim has to exist, for it says who may use it. Skip a pod that gets in nobody's way."""
+        """Reject a pod with a missing claim. Skip a pod without disks and without claims in exclusive use."""
         if not pod.volumes:
             return SKIP
         exclusive = set()
@@ -67,15 +67,15 @@ class VolumeRestrictions(Plugin):
         return None
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, node: NodeInfo) -> None:
-        """Count the claims of a pod that is thought to be there."""
+        """Count the claims of a hypothetical pod."""
         cycle.data[self.name].count(added, 1)
 
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, node: NodeInfo) -> None:
-        """Count the claims of a pod that is thought to be gone."""
+        """Stop counting the claims of a pod that is hypothetically gone."""
         cycle.data[self.name].count(removed, -1)
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Disks first, which are in the way on single nodes; a claim that is in use is so everywhere."""
+        """Reject nodes with conflicting disks, and all nodes if a claim is in exclusive use."""
         used = cycle.data[self.name].used > 0
         index = np.full(len(nodes), 2 if used else 0, dtype=np.int32)
         disks = _disks(pod.volumes)
@@ -86,27 +86,20 @@ class VolumeRestrictions(Plugin):
         return Rejections(index, (DISK_CONFLICT, CLAIM_CONFLICT))
 
     def events(self) -> Iterable[EventHint]:
-        """A pod may go, a node come, and a claim be made."""
+        """Register deletions of pods, new nodes, and new claims."""
         yield EventHint(ClusterEvent(POD, Action.DELETE), self.after_pod_delete)
         yield EventHint(ClusterEvent(NODE, Action.ADD))
-        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), self.after_claim_add)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD), after_claim_change)
 
     def after_pod_delete(self, pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
-        """A pod that had one of the disks or claims helps."""
+        """Requeue for a pod that used one of the disks or claims."""
         if old.namespace != pod.namespace:
             return Hint.SKIP
         shares = not set(_claim_names(old.volumes)).isdisjoint(_claim_names(pod.volumes))
         return Hint.QUEUE if shares or _clash(_disks(pod.volumes), old.volumes) else Hint.SKIP
 
-    def after_claim_add(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
-        """A claim of the pod helps."""
-        metadata = new.metadata
-        if metadata is None or metadata.namespace != pod.namespace:
-            return Hint.SKIP
-        return Hint.QUEUE if metadata.name in _claim_names(pod.volumes) else Hint.SKIP
-
     def sign(self, pod: PodInfo) -> Hashable:
-        """Who else uses a claim changes with every pod, so that pods with volumes stay apart."""
+        """Results for pods with volumes are not shared: each of these pods changes which claims are in use."""
         return None if pod.volumes else ()
 
 
@@ -115,7 +108,7 @@ def _claim_names(volumes: Iterable[Volume]) -> list[str]:
 
 
 def _disks(volumes: Iterable[Volume]) -> list[Volume]:
-    """The volumes that a node may be unable to mount twice."""
+    """Return the volumes that a node may be unable to mount for two pods."""
     return [
         volume
         for volume in volumes
@@ -131,14 +124,14 @@ def _clash(disks: Sequence[Volume], others: Sequence[Volume]) -> bool:
 
 
 def _same_disk(one: Volume, other: Volume) -> bool:
-    """Whether two pods cannot have these volumes on one node. Mirrors isVolumeConflict."""
+    """Whether two pods on one node cannot use these volumes. Mirrors isVolumeConflict."""
     gce, gce_there = one.gcePersistentDisk, other.gcePersistentDisk
     aws, aws_there = one.awsElasticBlockStore, other.awsElasticBlockStore
     iscsi, iscsi_there = one.iscsi, other.iscsi
     rbd, rbd_there = one.rbd, other.rbd
     return (
         (gce and gce_there and gce.pdName == gce_there.pdName and not (gce.readOnly and gce_there.readOnly))
-        # Not even for reading.
+        # Not even read-only.
         or (aws and aws_there and aws.volumeID == aws_there.volumeID)
         or (iscsi and iscsi_there and iscsi.iqn == iscsi_there.iqn and not (iscsi.readOnly and iscsi_there.readOnly))
         or (rbd and rbd_there and _same_image(rbd, rbd_there) and not (rbd.readOnly and rbd_there.readOnly))

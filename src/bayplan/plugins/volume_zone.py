@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes to the zones and regions that the labels of its volumes name."""
+"""VolumeZone: filters out nodes outside the zones and regions of the pod's volumes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import NODE, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
+from bayplan.framework.hints import after_claim_change
 from bayplan.framework.interface import CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -30,14 +31,14 @@ _SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 @dataclass(frozen=True, slots=True)
 class _Topology:
-    """What a volume asks of its node: one of these values of a label."""
+    """A requirement of a volume: a node label, and its allowed values."""
 
     label: str
     values: frozenset[str]
 
 
 class VolumeZone(Plugin):
-    """Mirrors plugins/volumezone/volume_zone.go. Looks at bound claims; ephemeral volumes are left to VolumeBinding."""
+    """Checks bound claims; VolumeBinding checks ephemeral volumes. Mirrors plugins/volumezone/volume_zone.go."""
 
     name = "VolumeZone"
     reads_pods = False
@@ -48,7 +49,7 @@ class VolumeZone(Plugin):
         self._classes = handle.objects(STORAGE_CLASS)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Find what the volumes ask for; skip a pod whose volumes ask for nothing."""
+        """Collect the requirements of the volumes; skip a pod without any."""
         topologies: list[_Topology] = []
         for volume in pod.volumes:
             if volume.persistentVolumeClaim is None:
@@ -64,48 +65,38 @@ class VolumeZone(Plugin):
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """A node without any of the labels takes every volume: its cluster may have one zone only."""
-        somewhere = np.zeros(len(nodes), dtype=np.bool_)
+        """Reject nodes outside the volumes' zones. Nodes without any of the labels are feasible for all volumes."""
+        labeled = np.zeros(len(nodes), dtype=np.bool_)
         for label in LABELS:
-            somewhere |= nodes.has_label(label)
-        fits = ~somewhere
-        if fits.all():
+            labeled |= nodes.has_label(label)
+        if not labeled.any():
             return None
-        there = somewhere
+        matches: Bool = np.ones(len(nodes), dtype=np.bool_)
         for topology in cycle.data[self.name]:
-            there &= _matches(topology, nodes)
-        return Rejections.where(~(fits | there), NO_ZONE)
+            matches &= _matches(topology, nodes)
+        return Rejections.where(labeled & ~matches, NO_ZONE)
 
     def events(self) -> Iterable[EventHint]:
-        """Classes, nodes, claims and volumes may come or change."""
+        """Register changes of storage classes, nodes, claims and volumes."""
         yield EventHint(ClusterEvent(STORAGE_CLASS.kind, Action.ADD), self.after_class_add)
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL))
-        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD | Action.UPDATE), self.after_claim_change)
+        yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, Action.ADD | Action.UPDATE), after_claim_change)
         yield EventHint(ClusterEvent(PERSISTENT_VOLUME.kind, Action.ADD | Action.UPDATE), self.after_volume_change)
 
     def after_class_add(self, pod: PodInfo, old: Any, new: StorageClass) -> Hint:
-        """A class whose claims wait for their pods helps."""
+        """Requeue for a class with volume binding mode WaitForFirstConsumer."""
         return Hint.QUEUE if new.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER else Hint.SKIP
 
-    def after_claim_change(self, pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
-        """A claim of the pod helps."""
-        metadata = new.metadata
-        if metadata is None or metadata.namespace != pod.namespace:
-            return Hint.SKIP
-        claims = (volume.persistentVolumeClaim for volume in pod.volumes)
-        named = any(claim is not None and claim.claimName == metadata.name for claim in claims)
-        return Hint.QUEUE if named else Hint.SKIP
-
     def after_volume_change(self, pod: PodInfo, old: PersistentVolume | None, new: PersistentVolume) -> Hint:
-        """A volume that is new, or asks for something else, helps."""
+        """Requeue for a volume that is new, or whose requirements changed."""
         return Hint.QUEUE if old is None or _topologies(old) != _topologies(new) else Hint.SKIP
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Claims and volumes change with every pod that is bound to some, so that pods with volumes stay apart."""
+        """Results for pods with volumes are not shared: binding these pods changes claims and volumes."""
         return None if pod.volumes else ()
 
     def _volume_of(self, namespace: str, name: str) -> PersistentVolume | Status | None:
-        """The volume behind a claim; None where it waits for its pod."""
+        """Return the volume of a claim; None if the claim is bound only after its pod is scheduled."""
         if not name:
             return Status.unresolvable("PersistentVolumeClaim had no name")
         claim: PersistentVolumeClaim | None = self._claims.get(f"{namespace}/{name}")
@@ -128,14 +119,17 @@ class VolumeZone(Plugin):
 
 
 def _topologies(volume: PersistentVolume) -> list[_Topology]:
-    """What the labels of a volume ask for. One that cannot be read is ignored."""
+    """Return the requirements in the labels of a volume. Invalid labels are ignored."""
     labels = (volume.metadata.labels if volume.metadata else None) or {}
     found = ((label, zones(labels[label])) for label in LABELS if label in labels)
     return [_Topology(label, values) for label, values in found if values is not None]
 
 
 def _matches(topology: _Topology, nodes: Nodes) -> Bool:
-    """Which nodes have one of the values, under the label itself or, where they lack it, under its successor."""
+    """Return which nodes have one of the values. A missing beta label is replaced by its GA successor.
+
+    bool, shape (len(nodes),).
+    """
     label = topology.label
     matches = nodes.label_in(label, topology.values)
     successor = _SUCCESSOR.get(label)

@@ -1,9 +1,10 @@
-"""Which pod is looked at next: active, backoff, unschedulable and gated pods, in-flight events, nominations.
-A pure state machine: the time comes in as an argument.
+"""The scheduling queue: active, backoff, unschedulable, gated and in-flight pods.
+
+It is a pure state machine: the current time is an argument of its methods.
 """
 
 from bayplan.queue.hints import QueueProfile
-from bayplan.queue.queued_pod import Place, QueuedPod
-from bayplan.queue.scheduling_queue import PendingPods, SchedulingQueue
+from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
+from bayplan.queue.scheduling_queue import SchedulingQueue
 
 __all__ = ["PendingPods", "Place", "QueueProfile", "QueuedPod", "SchedulingQueue"]

@@ -1,4 +1,4 @@
-"""Backoff: how long a pod that failed has to wait, and the pods that wait so.
+"""Backoff: how long a pod waits after a failed attempt, and the queue of the pods that do.
 
 Mirrors pkg/scheduler/backend/queue/backoff_queue.go.
 """
@@ -18,11 +18,10 @@ _MOST_DOUBLINGS = 60
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The rule: `initial` seconds after the first failure, twice as long after each other one, at most `maximum`.
+    """Exponential backoff: `initial` seconds after the first failure, doubled after each further one, up to `maximum`.
 
-    Backoffs end together with the window in which the time is over: so pods that failed at about the same time come
-    back together, in the order of the queue instead of the order of their failures. A maximum of 0 switches backoff
-    off.
+    Expiration times are rounded up to the end of a window. Pods that failed at about the same time become active
+    together, in the order of the queue instead of the order of their failures. A maximum of 0 disables backoff.
     """
 
     initial: float = 1.0
@@ -30,17 +29,17 @@ class Backoff:
 
     @property
     def window(self) -> float:
-        """One second; shorter backoffs, which only tests have, would be lost in it."""
+        """The length of a window in seconds: 1, or `initial` if that is shorter."""
         return min(1.0, self.initial) or 1.0
 
     def duration(self, failures: int) -> float:
-        """How long to wait after so many failures, windows aside."""
+        """Return the backoff after a number of failures, in seconds, before rounding."""
         if failures == 0:
             return 0.0
         return min(self.initial * 2.0 ** min(failures - 1, _MOST_DOUBLINGS), self.maximum)
 
     def expiration(self, queued: QueuedPod) -> float:
-        """When the pod's backoff ends; minus infinity where it has none. Computed once an attempt."""
+        """Return when the pod's backoff expires; minus infinity if it has none. Computed once per attempt."""
         failures = queued.consecutive_errors or queued.unschedulable_count
         if failures == 0 or self.maximum == 0:
             return -math.inf
@@ -50,15 +49,16 @@ class Backoff:
         return queued.backoff_expiration
 
     def holds(self, queued: QueuedPod, now: float) -> bool:
-        """Whether the pod still has to wait."""
+        """Return whether the pod's backoff has not expired yet."""
         return now < self.expiration(queued)
 
 
 class BackoffQueue:
-    """The pods in backoff: those turned down, and, apart from them, those whose attempt failed by an error.
+    """The pods in backoff, in two heaps: pods that filters rejected, and pods whose attempt failed later.
 
-    The former may be taken early when there is nothing else to do. The latter may not: an error is often a server
-    that needs the time. Within one window, the former have the order of the active queue.
+    Rejected pods may be popped early if no pod is active. Failed ones may not: an error is often caused by an
+    overloaded server, and a pod that was rejected on its node would be placed and rejected again without end. Within
+    one window, rejected pods have the order of the active queue.
     """
 
     def __init__(self, backoff: Backoff, sort_key: Callable[[QueuedPod], Any]) -> None:
@@ -67,35 +67,35 @@ class BackoffQueue:
         self._backoff = backoff
 
     def add(self, queued: QueuedPod) -> None:
-        """Add a pod that is not in backoff."""
-        (self._rejected if queued.rejected else self._failed).push(queued)
+        """Add a pod. It must not be in the queue yet."""
+        (self._rejected if queued.rejected and not queued.undone else self._failed).push(queued)
 
     def update(self, queued: QueuedPod) -> None:
-        """Bring a pod that is in backoff to its place after a change."""
+        """Restore the order after a change of a pod in the queue."""
         self._heap_of(queued).update(queued)
 
     def remove(self, queued: QueuedPod) -> None:
-        """Take a pod out that is in backoff."""
+        """Remove a pod that is in the queue."""
         self._heap_of(queued).remove(queued)
 
     def pop_completed(self, now: float) -> Iterator[QueuedPod]:
-        """Take out all pods whose backoff is over."""
+        """Remove and yield the pods whose backoff has expired."""
         for heap in (self._rejected, self._failed):
             while (queued := heap.peek()) is not None and not self._backoff.holds(queued, now):
                 heap.pop()
                 yield queued
 
     def pop_early(self) -> QueuedPod | None:
-        """Take out the pod whose backoff ends first, over or not, among those that plugins turned down."""
+        """Remove and return the rejected pod whose backoff expires first, expired or not; None if there is none."""
         return self._rejected.pop()
 
     @property
     def can_pop_early(self) -> bool:
-        """Whether there is a pod that may be taken before its backoff is over."""
+        """Whether `pop_early` would return a pod."""
         return len(self._rejected) > 0
 
     def next_completion(self) -> float | None:
-        """When the first backoff will be over."""
+        """Return when the next backoff expires; None if the queue is empty."""
         first = [self._backoff.expiration(queued) for heap in (self._rejected, self._failed) if (queued := heap.peek())]
         return min(first, default=None)
 

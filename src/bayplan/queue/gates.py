@@ -1,4 +1,4 @@
-"""Gates: PreEnqueue plugins hold a pod back until it may be tried at all. Mirrors runPreEnqueuePlugins."""
+"""Runs the PreEnqueue plugins, which gate pods. Mirrors runPreEnqueuePlugins."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from bayplan.queue.queued_pod import QueuedPod
 logger = logging.getLogger(__name__)
 
 
-def held_back(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> bool:
-    """Ask the PreEnqueue plugins, the one that held the pod back the last time first, up to the first that says no.
+def run_pre_enqueue(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> bool:
+    """Run the PreEnqueue plugins until one rejects the pod, beginning with the one that gates it already.
 
-    Its name and its reason are written to the pod. A plugin that fails holds the pod back too.
+    Returns whether the pod is gated, and stores the plugin's name and message in `queued`. A plugin that fails gates
+    the pod too.
     """
     if queued.gated:
         plugins = sorted(plugins, key=lambda plugin: plugin.name != queued.gating_plugin)
     for plugin in plugins:
-        status = _ask(plugin, queued, call)
+        status = _status(plugin, queued, call)
         if status.code is not Code.SUCCESS:
             queued.unschedulable_plugins |= {plugin.name}
             queued.gating_plugin, queued.message = plugin.name, status.message
@@ -33,9 +34,9 @@ def held_back(queued: QueuedPod, plugins: Sequence[Any], call: Caller) -> bool:
     return False
 
 
-def _ask(plugin: Any, queued: QueuedPod, call: Caller) -> Status:
+def _status(plugin: Any, queued: QueuedPod, call: Caller) -> Status:
     try:
         return status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, queued.pod), plugin, "PreEnqueue")
     except PluginError as error:
-        logger.exception("pod %s is held back", about_pod(queued.pod))
+        logger.exception("pod %s stays gated: a PreEnqueue plugin failed", about_pod(queued.pod))
         return Status.error(str(error))

@@ -1,4 +1,4 @@
-"""Which events help which pods: what the plugins registered, asked for one pod and one event.
+"""Decides whether an event requeues a pod, by the events and hints that plugins registered.
 
 Mirrors isPodWorthRequeuing (pkg/scheduler/backend/queue/scheduling_queue.go) and buildQueueingHintMap
 (pkg/scheduler/scheduler.go).
@@ -25,11 +25,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class QueueProfile:
-    """What the queue needs of a profile.
+    """The parts of a profile that the queue uses.
 
-    `sort_key`: pod and `queued_at` to a key, the same function for all profiles of a queue; keys must be comparable.
-    `pre_enqueue`: the PreEnqueue plugins in order. `hints`: the registered events by plugin name; a name that is
-    missing counts as one that any event may help.
+    Attributes:
+        sort_key: maps a pod and its `queued_at` to a comparable key; the same function for all profiles of a queue.
+        pre_enqueue: the PreEnqueue plugins in order.
+        hints: the registered events, by plugin name. Every event requeues pods that an unknown plugin rejected.
     """
 
     sort_key: Callable[[PodInfo, float], Any]
@@ -38,10 +39,10 @@ class QueueProfile:
 
     @classmethod
     def of(cls, profile: Profile, any_event: Iterable[str] = ()) -> QueueProfile:
-        """The part of a profile that concerns the queue.
+        """Extract the queue's parts of a profile.
 
-        `any_event`: names that turn pods down without being plugins, such as an extender's. Raises ValueError for a
-        profile that has not exactly one QueueSort plugin.
+        `any_event`: names of rejectors that are not plugins, such as extenders; every event requeues their pods. Raises
+        ValueError if the profile does not have exactly one QueueSort plugin.
         """
         queue_sort = profile.at(Point.QUEUE_SORT)
         if len(queue_sort) != 1:
@@ -51,30 +52,30 @@ class QueueProfile:
 
 
 class Requeue(Enum):
-    """What an event does to a pod that waits."""
+    """The effect of an event on an unschedulable pod. Mirrors queueingStrategy."""
 
     SKIP = "skip"
-    """Nothing: the pod goes on waiting."""
+    """The pod stays unschedulable."""
     AFTER_BACKOFF = "after backoff"
-    """The pod is tried again, not before its backoff is over."""
+    """The pod becomes active once its backoff has expired."""
     IMMEDIATELY = "immediately"
-    """What the pod waited for has come: it is tried again at once."""
+    """The pod becomes active at once, because the event that it waited for has occurred."""
 
 
 _ALWAYS: Sequence[HintFunction | None] = (None,)
 
 
 AskHint = Callable[[HintFunction, str, PodInfo, ClusterEvent, Any, Any], object]
-"""(hint, plugin, pod, event, old, new) -> the hint's answer. Raises what the hint raises."""
+"""`(hint, plugin, pod, event, old, new)` -> the hint's return value. Propagates the hint's exceptions."""
 
 
 def ask_hint(hint: HintFunction, _plugin: str, pod: PodInfo, _event: ClusterEvent, old: object, new: object) -> object:
-    """Just ask."""
+    """Call a hint. This is the default of `AskHint`."""
     return hint(pod, old, new)
 
 
 class Hints:
-    """The hints of all profiles, found by event. `ask_hint` is how one is asked."""
+    """The hints of all profiles, by event. `ask_hint`: calls a hint, so that the service can time it."""
 
     def __init__(self, profiles: Mapping[str, QueueProfile], ask_hint: AskHint = ask_hint) -> None:
         self._ask_hint = ask_hint
@@ -86,17 +87,17 @@ class Hints:
         self._matching: dict[tuple[str, Action], dict[Rejector, list[HintFunction | None]]] = {}
 
     def interested(self, event: ClusterEvent) -> bool:
-        """Whether an event may help anybody."""
+        """Return whether any plugin has registered the event."""
         return _concerns_all(event) or bool(self._match(event))
 
     def helps(self, rejector: Rejector, event: ClusterEvent) -> bool:
-        """Whether an event may help a pod that this plugin turned down, without asking the hint."""
+        """Return whether the event may requeue pods that this plugin rejected. Does not call hints."""
         return _concerns_all(event) or rejector in self._match(event) or rejector not in self._registered
 
     def ask(self, queued: QueuedPod, event: ClusterEvent, old: object, new: object) -> Requeue:
-        """What an event does to a pod. `old` and `new`: the object before and after, None where there was none.
+        """Return the effect of an event on a pod. `old` and `new`: the object before and after the event, or None.
 
-        A pending plugin's hint counts for more than all others, because what it says came is what the pod waits for.
+        The hints of pending plugins take precedence.
         """
         if not queued.rejected:
             return Requeue.AFTER_BACKOFF
@@ -115,18 +116,18 @@ class Hints:
         return Requeue.SKIP
 
     def ask_all(self, queued: QueuedPod, events: Iterable[Happened]) -> Requeue:
-        """What all events together do to a pod."""
-        verdict = Requeue.SKIP
+        """Return the combined effect of several events on a pod."""
+        requeue = Requeue.SKIP
         for event, old, new in events:
             answer = self.ask(queued, event, old, new)
             if answer is not Requeue.SKIP:
-                verdict = answer
+                requeue = answer
                 if answer is Requeue.IMMEDIATELY or not queued.pending_plugins:
                     break
-        return verdict
+        return requeue
 
     def _match(self, event: ClusterEvent) -> dict[Rejector, list[HintFunction | None]]:
-        """The hints of all plugins that registered an event, found once for each event that happens."""
+        """Return the hints of all plugins that registered an event. Cached by resource and action."""
         key = (event.resource, event.action)
         matching = self._matching.get(key)
         if matching is None:
@@ -140,12 +141,12 @@ class Hints:
     def _queues(
         self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object
     ) -> bool:
-        """Ask one hint. One that fails must not leave the pod waiting for ever, so it counts as help."""
+        """Call a hint, and return whether it requeues the pod. It does if it fails, so that the pod is not stuck."""
         try:
             answer = self._ask_hint(hint, plugin, pod, event, old, new)
         except Exception:
             logger.exception(
-                "plugin %s: its hint about %s failed for pod %s, which is tried again",
+                "plugin %s: hint for %s failed for pod %s; requeueing the pod",
                 plugin,
                 event.label,
                 about_pod(pod),
@@ -153,7 +154,7 @@ class Hints:
             return True
         if not isinstance(answer, Hint):
             logger.error(
-                "plugin %s: its hint about %s answered %r, expected Hint.QUEUE or Hint.SKIP; pod %s is tried again",
+                "plugin %s: hint for %s returned %r, expected Hint.QUEUE or Hint.SKIP; requeueing pod %s",
                 plugin,
                 event.label,
                 answer,
@@ -163,9 +164,9 @@ class Hints:
 
 
 def _with_taints(hints: Iterable[EventHint]) -> list[EventHint]:
-    """A plugin that waits for new nodes also gets to hear of changed taints.
+    """Register changes of taints for a plugin that registered new nodes.
 
-    Upstream does so for nodes that come into the cluster tainted, and lose their taints when they are ready.
+    As upstream: many nodes are tainted when they join the cluster, and lose their taints when they are ready.
     """
     registered = list(hints)
     node_actions = [one.event.action for one in registered if one.event.resource == NODE]

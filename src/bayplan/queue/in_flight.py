@@ -1,7 +1,7 @@
-"""Pods in flight, and the events that happen meanwhile.
+"""Pods in flight, and the events that occur during their attempts.
 
-An attempt sees the cluster as it was when it began. What happens later may make the pod fit, so it is remembered and
-looked at when the pod comes back. Mirrors inFlightPods and inFlightEvents of
+An attempt sees the cluster as it was when it began. A later event may make the pod schedulable, so events are recorded
+and evaluated when the pod returns to the queue. Mirrors inFlightPods and inFlightEvents of
 pkg/scheduler/backend/queue/active_queue.go.
 """
 
@@ -13,19 +13,24 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.changes import ASSIGNED_POD_DELETE
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue.queued_pod import QueuedPod
 
-_FEW = 64
-"""So many events may be kept longer than anybody needs them."""
+_UNNEEDED_EVENTS = 64
+"""The number of unneeded events below which none are dropped."""
 
 
 class Happened(NamedTuple):
-    """An event with its object, before and after."""
+    """An event, with its object before and after."""
 
     event: ClusterEvent
     old: Any
     new: Any
+
+    def ends_nomination_of(self, uid: str) -> bool:
+        """Whether this is the end of a pod's own nomination, which helps other pods only."""
+        return self.event is ASSIGNED_POD_DELETE and getattr(self.old, "uid", None) == uid
 
 
 @dataclass(slots=True)
@@ -33,15 +38,14 @@ class _Attempt:
     queued: QueuedPod
     began_with: PodInfo
     latest: PodInfo | None
-    """The pod as it is known now; None once it is gone."""
+    """The latest version of the pod; None if it was deleted."""
 
 
 class InFlight:
-    """The pods being decided or bound, and one list of events for all of them.
+    """The pods that are being scheduled or bound, and one list of events for all of them.
 
-    Every event is kept once, at a position that only grows; a pod remembers the position at which its attempt began.
-    Attempts begin in the order of the positions, so the oldest pod that is still out tells which events nobody needs
-    any more.
+    Each event is stored once, at a position that only increases. A pod's attempt refers to the position at which it
+    began. Attempts begin in the order of positions, so events before the oldest attempt can be dropped.
     """
 
     def __init__(self) -> None:
@@ -49,39 +53,39 @@ class InFlight:
         self._starts: OrderedDict[str, int] = OrderedDict()
         self._events: list[Happened] = []
         self._first = 0
-        """The position of the first event kept."""
+        """The position of the first stored event."""
 
     def start(self, queued: QueuedPod) -> None:
-        """An attempt begins."""
+        """Begin an attempt."""
         pod = queued.pod
         self._attempts[pod.uid] = _Attempt(queued, pod, pod)
         self._starts[pod.uid] = self._first + len(self._events)
 
     def record(self, event: ClusterEvent, old: object, new: object) -> None:
-        """An event happened. Nothing is kept while no attempt is under way."""
+        """Store an event. Does nothing while no attempt needs events."""
         if self._starts:
             self._events.append(Happened(event, old, new))
 
     def events_since_start(self, uid: str) -> list[Happened] | None:
-        """What happened since a pod's attempt began; None for a pod for which events are not kept."""
+        """Return the events since a pod's attempt began; None if they are not recorded for it."""
         start = self._starts.get(uid)
         return None if start is None else self._events[start - self._first :]
 
     def stop_recording(self, uid: str) -> None:
-        """Nobody will ask for the events of this pod any more."""
+        """Stop recording events for a pod. Unknown pods are ignored."""
         if self._starts.pop(uid, None) is None:
             return
         oldest = next(iter(self._starts.values()), self._first + len(self._events))
         unneeded = oldest - self._first
-        # Dropped in large pieces, for dropping from the front of a list moves all the rest.
-        if unneeded == len(self._events) or unneeded > max(len(self._events) // 2, _FEW):
+        # Drop many at once, because deleting from the front of a list moves all other elements.
+        if unneeded == len(self._events) or unneeded > max(len(self._events) // 2, _UNNEEDED_EVENTS):
             del self._events[:unneeded]
             self._first = oldest
 
     def end(self, uid: str) -> QueuedPod | None:
-        """An attempt has ended. Returns the pod, as it is known now; None if it is unknown or gone.
+        """End an attempt. Returns the pod in its latest version; None if it is unknown or deleted.
 
-        A version that was written into the pod meanwhile is left there.
+        A version that the caller stored in the QueuedPod during the attempt is kept.
         """
         self.stop_recording(uid)
         attempt = self._attempts.pop(uid, None)
@@ -92,30 +96,25 @@ class InFlight:
         return attempt.queued
 
     def update(self, pod: PodInfo) -> None:
-        """A pod in flight has a new version. The attempt goes on with the old one; the new one is what comes back."""
+        """Store a new version of a pod in flight. Its attempt continues with the old one; `end` returns the new one."""
         self._attempts[pod.uid].latest = pod
 
     def forget(self, uid: str) -> None:
-        """A pod in flight is gone: it will not come back."""
+        """Record that a pod in flight was deleted: `end` will return None."""
         self._attempts[uid].latest = None
 
     def latest(self, uid: str) -> PodInfo | None:
-        """The latest version of a pod in flight; None if it is gone."""
+        """Return the latest version of a pod in flight; None if it was deleted."""
         return self._attempts[uid].latest
 
     def get(self, uid: str) -> QueuedPod | None:
-        """A pod in flight."""
+        """Return a pod in flight; None if it is unknown."""
         attempt = self._attempts.get(uid)
         return attempt.queued if attempt else None
 
     def event_labels(self) -> Counter[str]:
-        """How many events are kept, by label."""
+        """Return the number of stored events, by label."""
         return Counter(happened.event.label for happened in self._events)
-
-    @property
-    def event_count(self) -> int:
-        """How many events are kept."""
-        return len(self._events)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._attempts

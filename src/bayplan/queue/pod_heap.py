@@ -1,4 +1,4 @@
-"""PodHeap: queued pods in the order of a key, with removal by uid."""
+"""PodHeap: a priority queue of pods that supports removal."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _Entry = tuple[Any, int, QueuedPod]
 
 
 class PodHeap:
-    """A heap of pods, smallest key first; among equal keys the pod that came first.
+    """A heap of pods, smallest key first. Pods with equal keys are in the order in which they were pushed.
 
-    `key` maps a QueuedPod to something comparable. Removed pods leave a dead entry behind, which is dropped when it
-    comes to the top or when the dead outnumber the living: every operation is O(log n) over time.
+    `key` maps a QueuedPod to a comparable value. The entry of a removed pod is marked as stale. Stale entries are
+    dropped when they reach the top, or all at once when they outnumber the others. All operations take O(log n)
+    amortized time.
     """
 
     def __init__(self, key: Callable[[QueuedPod], Any]) -> None:
@@ -26,26 +27,26 @@ class PodHeap:
         self._sequence = count()
 
     def push(self, queued: QueuedPod) -> None:
-        """Add a pod that is not in the heap."""
+        """Add a pod. It must not be in the heap."""
         entry = (self._key(queued), next(self._sequence), queued)
         self._entries[queued.pod.uid] = entry
         heappush(self._heap, entry)
 
     def update(self, queued: QueuedPod) -> None:
-        """Bring a pod of the heap to its place after a change; it keeps it where its key is the same."""
+        """Restore the order after a change of a pod in the heap. With an equal key, it keeps its position."""
         if self._entries[queued.pod.uid][0] != self._key(queued):
             self.remove(queued)
             self.push(queued)
 
     def remove(self, queued: QueuedPod) -> None:
-        """Take a pod of the heap out of it."""
+        """Remove a pod that is in the heap."""
         del self._entries[queued.pod.uid]
         if len(self._heap) > 2 * len(self._entries) + 32:
             self._heap = list(self._entries.values())
             heapify(self._heap)
 
     def peek(self) -> QueuedPod | None:
-        """The first pod, left where it is."""
+        """Return the first pod without removing it; None if the heap is empty."""
         heap, entries = self._heap, self._entries
         while heap:
             entry = heap[0]
@@ -55,7 +56,7 @@ class PodHeap:
         return None
 
     def pop(self) -> QueuedPod | None:
-        """Take the first pod out."""
+        """Remove and return the first pod; None if the heap is empty."""
         heap, entries = self._heap, self._entries
         while heap:
             entry = heappop(heap)
@@ -73,5 +74,5 @@ class PodHeap:
         return queued.pod.uid in self._entries
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """All pods, in no particular order."""
+        """Iterate over all pods, in no particular order."""
         return (entry[2] for entry in self._entries.values())

@@ -1,4 +1,4 @@
-"""QueuedPod: a pod with what the queue remembers of its attempts. Mirrors QueuedPodInfo."""
+"""QueuedPod: a pod with the history of its attempts (mirrors QueuedPodInfo), and the places that it can be in."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayplan.cluster.pod_info import PodInfo
 
 
 class Place(Enum):
-    """Where in the queue a pod is. All values but the last are those of the `queue` label of upstream's metrics."""
+    """A pod's place in the queue. All values but the last are those of the `queue` label of upstream's metrics."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -18,59 +18,72 @@ class Place(Enum):
     IN_FLIGHT = "in-flight"
 
 
+@dataclass(frozen=True, slots=True)
+class PendingPods:
+    """The number of pods in each place."""
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+    in_flight: int
+
+
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """A pod that waits, or that is being decided. Times are seconds on the monotonic clock of the queue's caller.
+    """A pod that is pending or in flight. Times are in seconds, on the monotonic clock of the queue's caller.
 
-    When an attempt has failed, whoever made it clears the rejectors, writes who turned the pod down this time, and the
-    `message`, and hands the pod back with `add_unschedulable`; no plugin at all means that the attempt failed by an
-    error. Everything else is the queue's to write.
+    After a failed attempt, the caller of the queue clears the rejectors, sets the plugins that rejected the pod and the
+    `message`, and returns the pod with `add_unschedulable`. If no plugin is set, the attempt failed with an error. All
+    other fields are set by the queue.
     """
 
     pod: PodInfo
     queued_at: float
-    """When the pod came into the queue, or came back after its last attempt."""
+    """When the pod was added to the queue, or returned to it after its last attempt."""
     popped_at: float = 0.0
     """When the last attempt began."""
     attempts: int = 0
     initial_attempt_at: float | None = None
-    """When the pod could be tried for the first time."""
+    """When the pod became active for the first time."""
     unschedulable_count: int = 0
-    """How many attempts ended with the pod turned down."""
+    """The number of attempts that ended with a rejection."""
     consecutive_errors: int = 0
-    """How many of the last attempts, without a gap, ended with an error."""
+    """The number of errors since the last attempt that ended with a rejection."""
     backoff_expiration: float | None = None
-    """When the present backoff ends; None until somebody asks."""
+    """When the current backoff expires; None until it is computed."""
     unschedulable_plugins: frozenset[str] = frozenset()
-    """The plugins that turned the pod down in its last attempt, or hold it back now."""
+    """The plugins that rejected the pod in its last attempt, or that gate it."""
     pending_plugins: frozenset[str] = frozenset()
-    """The plugins that turned the pod down to wait for something that they know to come."""
+    """The plugins that rejected the pod with PENDING: they wait for a specific event."""
     gating_plugin: str = ""
-    """The PreEnqueue plugin that holds the pod back now."""
+    """The PreEnqueue plugin that gates the pod."""
     was_flushed: bool = False
-    """Whether the pod came back only because it had waited for so long: no event of what it waits for was seen."""
+    """Whether the pod was last requeued because of the timeout, and not by an event."""
+    undone: bool = False
+    """Whether the last attempt placed the pod, and Reserve, Permit or PreBind rejected it: it waits for its backoff."""
     message: str = ""
-    """Why the pod waits, for people."""
+    """Why the pod is pending, in human-readable form."""
     place: Place | None = None
-    """Where the pod is; None before it is anywhere, and after it left."""
+    """The pod's place; None before it enters the queue, and after it has left."""
 
     @property
     def uid(self) -> str:
-        """The pod's uid."""
+        """The pod's UID."""
         return self.pod.uid
 
     @property
     def gated(self) -> bool:
-        """Whether a PreEnqueue plugin holds the pod back."""
+        """Whether a PreEnqueue plugin gates the pod."""
         return bool(self.gating_plugin)
 
     @property
     def rejected(self) -> bool:
-        """Whether plugins turned the pod down, as opposed to an error."""
+        """Whether plugins rejected the pod in its last attempt; False after an error."""
         return bool(self.unschedulable_plugins or self.pending_plugins)
 
     def clear_rejectors(self) -> None:
-        """Forget who turned the pod down in the attempt before."""
+        """Clear the plugins that rejected or gate the pod."""
         self.unschedulable_plugins = frozenset()
         self.pending_plugins = frozenset()
         self.gating_plugin = ""

@@ -1,4 +1,4 @@
-"""The scheduling queue: which pod is looked at next, and what the others wait for.
+"""The scheduling queue: selects the next pod to schedule, and tracks what the other pods wait for.
 
 Mirrors pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from bayplan.cluster.nominations import Nominations
@@ -18,11 +17,11 @@ from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent
 from bayplan.log_fields import about_pod
 from bayplan.queue.backoff import Backoff, BackoffQueue
-from bayplan.queue.gates import held_back
+from bayplan.queue.gates import run_pre_enqueue
 from bayplan.queue.hints import AskHint, Hints, QueueProfile, Requeue, ask_hint
 from bayplan.queue.in_flight import InFlight
 from bayplan.queue.pod_heap import PodHeap
-from bayplan.queue.queued_pod import Place, QueuedPod
+from bayplan.queue.queued_pod import PendingPods, Place, QueuedPod
 from bayplan.queue.unschedulable import UnschedulablePods
 
 logger = logging.getLogger(__name__)
@@ -32,50 +31,49 @@ BACKOFF_COMPLETE = "BackoffComplete"
 POPPED_FROM_BACKOFF = "PopFromBackoffQ"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingPods:
-    """How many pods are where."""
-
-    active: int
-    backoff: int
-    unschedulable: int
-    gated: int
-    in_flight: int
-
-
 class SchedulingQueue:
-    """All pods that are not on a node yet.
+    """The pods that are not bound yet.
 
     A pod is in one place at a time::
 
-            +-------+  PreEnqueue says no, on the way to active or backoff
-            | gated | <- - - - - - - - - - - - - - - - - - - - - - - - - -
+            +-------+  PreEnqueue rejects the pod before it becomes active or enters backoff
+            | gated | <- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -
             +-------+
-                | an event of the gating plugin, an update, activate: and PreEnqueue says yes
+                | an event of the gating plugin, an update, or activate; and PreEnqueue succeeds
                 v
         add  +--------+               pop                +-----------+   done
-        ---> | active | -------------------------------> | in flight | -------> bound, or gone
+        ---> | active | -------------------------------> | in flight | -------> bound or deleted
              +--------+                                  +-----------+
               ^     ^                                     ^   |   |
-              |     | time             pop, while nothing |   |   | add_unschedulable:
-              |     |                  is active          |   |   | turned down by plugins
+              |     | backoff expired    pop, if no other |   |   | add_unschedulable:
+              |     |                    pod is active    |   |   | rejected by plugins
               |  +---------+ -----------------------------+   |   |
               |  | backoff | <--------------------------------+   |
-              |  +---------+   add_unschedulable: an error, or    |
-              |     ^          an event meanwhile that helps      |
+              |  +---------+   add_unschedulable: error, or an    |
+              |     ^          event during the attempt           |
               |     |                                             v
-              |     |  an event that helps              +---------------+
+              |     |  event, backoff not expired       +---------------+
               |     +---------------------------------- | unschedulable |
               |                                         +---------------+
-              |  the same with the backoff over, or of a pending  |
-              |  plugin; activate; 5 minutes without any          |
+              |  event, backoff expired; event of a pending       |
+              |  plugin; activate; 5 minutes without an event     |
               +---------------------------------------------------+
 
-    A pure state machine: it reads no clock and starts nothing. `now`, in seconds, never goes back. Pods that are
-    bound, finished, or of a scheduler name without a profile are none of its business and are dropped. What a pod is
-    nominated to is kept up to date in `nominations`, which the queue shares with the cluster state.
-    `incoming` counts by place and cause how often pods came to a place. The backoffs and the timeout are in seconds.
-    `caller` says who calls the PreEnqueue plugins for a pod, `ask_hint` is how hints are asked.
+    The queue is a pure state machine: it reads no clock and starts no task. The caller passes the time as `now`, in
+    seconds, which must not decrease. Pods that are bound or terminated, or whose scheduler name has no profile, are
+    ignored.
+
+    Args:
+        profiles: by scheduler name.
+        nominations: nominated pods; shared with the cluster state, and updated by the queue.
+        initial_backoff: in seconds.
+        max_backoff: in seconds.
+        unschedulable_timeout: seconds after which an unschedulable pod is requeued without an event.
+        caller: returns the function that calls the PreEnqueue plugins for a pod.
+        ask_hint: calls a hint.
+
+    Attributes:
+        incoming: how often pods entered a place, by place and cause.
     """
 
     def __init__(
@@ -90,7 +88,7 @@ class SchedulingQueue:
         ask_hint: AskHint = ask_hint,
     ) -> None:
         if not profiles:
-            raise ValueError("a scheduling queue needs a profile at least")
+            raise ValueError("a scheduling queue needs at least one profile")
         self.nominations = nominations
         self.incoming: Counter[tuple[Place, str]] = Counter()
         self._profiles = profiles
@@ -105,19 +103,19 @@ class SchedulingQueue:
         self._in_flight = InFlight()
         self._waiting: dict[str, QueuedPod] = {}
 
-    # What the server tells
+    # Events from the API server
 
     def add(self, pod: PodInfo, now: float) -> None:
-        """A pod without a node appeared."""
+        """Add a pod without a node. A pod that is known already is updated."""
         if pod.uid in self._waiting or pod.uid in self._in_flight:
             self.update(None, pod, now)
         elif self._is_ours(pod):
             self._add_new(pod, changes.UNSCHEDULED_POD_ADD, now)
 
     def update(self, old: PodInfo | None, new: PodInfo, now: float) -> None:
-        """A pod without a node changed; one that is not known is added.
+        """Update a pod without a node. An unknown pod is added.
 
-        A pod that is assumed or bound must not be given, or it would be decided again.
+        The caller must not pass pods that are assumed or bound, because they would be scheduled again.
         """
         if not self._is_ours(new):
             self._drop(new, now)
@@ -138,14 +136,14 @@ class SchedulingQueue:
             self._nomination_ended(old, now)
 
     def delete(self, pod: PodInfo, now: float) -> None:
-        """A pod is gone from the cluster. If it was nominated, others may have the place that was kept for it."""
+        """Remove a deleted pod. If it was nominated, other pods may use the room that was kept for it."""
         nominated = pod.nominated_node_name or self.nominations.node_of(pod.uid)
         self.remove(pod.uid)
         if nominated:
             self._nomination_ended(pod, now)
 
     def remove(self, uid: str) -> None:
-        """A pod needs no decision any more: somebody bound it. Unknown pods are ignored."""
+        """Remove a pod that was bound. Unknown pods are ignored."""
         self.nominations.remove(uid)
         if uid in self._in_flight:
             self._in_flight.forget(uid)
@@ -160,10 +158,10 @@ class SchedulingQueue:
         now: float,
         only: Callable[[PodInfo], bool] | None = None,
     ) -> int:
-        """Something happened to an object: the pods that it may help are tried again. Returns how many came forward.
+        """Requeue the pods that an event may make schedulable. Returns how many became active or entered backoff.
 
-        `old` and `new`: the object before and after, None where there was none. `only`: a condition on the pods.
-        Remembered for the pods in flight. Mirrors MoveAllToActiveOrBackoffQueue.
+        The event is also recorded for the pods in flight. `old` and `new`: the object before and after the event, or
+        None. `only`: if given, pods that do not satisfy it are not requeued. Mirrors MoveAllToActiveOrBackoffQueue.
         """
         moved = 0
         for queued in self._unschedulable.waiting_for(lambda rejector: self._hints.helps(rejector, event)):
@@ -175,12 +173,12 @@ class SchedulingQueue:
             self._in_flight.record(event, old, new)
         return moved
 
-    # What the scheduler does
+    # Operations of the scheduler
 
     def pop(self, now: float) -> QueuedPod | None:
-        """Take the next pod to decide; None if there is none before `next_wakeup`.
+        """Remove and return the next pod to schedule; None if there is none before `next_wakeup`.
 
-        The pod is in flight until `done` or `add_unschedulable`, one of which must follow.
+        The pod is in flight until the caller calls `done` or `add_unschedulable`.
         """
         self.flush(now)
         queued = self._active.pop()
@@ -194,9 +192,9 @@ class SchedulingQueue:
         return queued
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
-        """Take a pod out of its turn, whatever it waits for; it is in flight then, as after `pop`.
+        """Remove and return a specific pod, whatever it waits for. It is in flight then, as after `pop`.
 
-        None for one that is unknown, in flight, or held back by a PreEnqueue plugin.
+        Returns None if the pod is unknown, in flight, or gated.
         """
         queued = self._waiting.get(uid)
         if queued is None:
@@ -208,23 +206,23 @@ class SchedulingQueue:
         return queued
 
     def stop_recording(self, uid: str) -> None:
-        """A pod in flight will not be turned down by a plugin any more: events need not be remembered for it.
+        """Stop recording events for a pod in flight that has passed Permit: no plugin can reject it any more.
 
-        To be called once a pod is through Permit. If its binding fails, `add_unschedulable` is still right.
+        If its binding fails, the caller still calls `add_unschedulable`.
         """
         self._in_flight.stop_recording(uid)
 
     def done(self, uid: str) -> None:
-        """A pod in flight needs no further decision. Unknown pods are ignored."""
+        """End the attempt of a pod that is bound or deleted. Unknown pods are ignored."""
         queued = self._in_flight.end(uid)
         if queued is not None:
             queued.place = None
 
     def add_unschedulable(self, queued: QueuedPod, now: float) -> Place | None:
-        """Give a pod back after a failed attempt. Returns where it is now; None if it has gone meanwhile.
+        """Return a pod to the queue after a failed attempt. Returns its new place; None if it was deleted.
 
-        Without plugins that turned it down, the attempt failed by an error. The pod goes on with the version that the
-        caller wrote into it, or else with the latest that the queue was told of. Mirrors AddUnschedulableIfNotPresent.
+        If no plugin rejected the pod, the attempt failed with an error. The pod continues with the version that the
+        caller stored in it, or else with the latest version. Mirrors AddUnschedulableIfNotPresent.
         """
         uid = queued.uid
         if uid in self._waiting:
@@ -245,14 +243,21 @@ class SchedulingQueue:
         if events is None or not queued.rejected:
             requeue = Requeue.AFTER_BACKOFF
         else:
-            requeue = self._hints.ask_all(queued, events)
+            requeue = self._hints.ask_all(queued, [each for each in events if not each.ends_nomination_of(uid)])
         self._requeue(queued, requeue, ATTEMPT_FAILED, now)
         return queued.place
 
-    def activate(self, pods: Iterable[PodInfo], now: float) -> int:
-        """A plugin wants pods to be tried at once, whatever they wait for. Returns how many became active.
+    def release(self, queued: QueuedPod, now: float) -> None:
+        """Return a pod in flight that was not attempted to the active queue; the attempt does not count."""
+        if self._in_flight.end(queued.uid) is not None:
+            queued.attempts -= 1
+            queued.place = None
+            self._to_active(queued, changes.FORCE_ACTIVATE.label, now)
 
-        Pods in flight are tried again when they come back. Unknown pods are ignored.
+    def activate(self, pods: Iterable[PodInfo], now: float) -> int:
+        """Move pods to the active queue, whatever they wait for. Returns how many became active.
+
+        Pods in flight are requeued when they return. Unknown pods are ignored.
         """
         activated = 0
         for pod in pods:
@@ -264,10 +269,7 @@ class SchedulingQueue:
         return activated
 
     def flush(self, now: float) -> None:
-        """Move what only waited for time: backoffs that are over, and pods that were unschedulable for too long.
-
-        `pop` does it first.
-        """
+        """Move the pods whose backoff has expired, and those that were unschedulable for too long. `pop` calls this."""
         for queued in self._backoff.pop_completed(now):
             queued.place = None
             self._enter(queued, Place.ACTIVE, BACKOFF_COMPLETE, now)
@@ -279,7 +281,7 @@ class SchedulingQueue:
             self._in_flight.record(changes.UNSCHEDULABLE_TIMEOUT, None, None)
 
     def next_wakeup(self, now: float) -> float | None:
-        """When to call `pop` again: `now` if there is a pod to take, None if only an event can bring one."""
+        """Return when to call `pop` again: `now` if it would return a pod, None if only an event can change that."""
         if len(self._active) or self._backoff.can_pop_early:
             return now
         times = []
@@ -291,14 +293,14 @@ class SchedulingQueue:
             times.append(self._timeout_of(oldest))
         return max(now, min(times)) if times else None
 
-    # Looking in
+    # Queries
 
     def get(self, uid: str) -> QueuedPod | None:
-        """A pod, wherever it is."""
+        """Return a pod in any place; None if it is unknown."""
         return self._waiting.get(uid) or self._in_flight.get(uid)
 
     def pending_pods(self) -> PendingPods:
-        """How many pods are where."""
+        """Return the number of pods in each place."""
         return PendingPods(
             active=len(self._active),
             backoff=len(self._backoff),
@@ -308,22 +310,22 @@ class SchedulingQueue:
         )
 
     def in_flight_events(self) -> Counter[str]:
-        """How many events are remembered for pods in flight, by label."""
+        """Return the number of events that are recorded for pods in flight, by label."""
         return self._in_flight.event_labels()
 
     def waiting(self) -> list[QueuedPod]:
-        """The pods that are not in flight, in no particular order."""
+        """Return the pods that are not in flight, in no particular order."""
         return list(self._waiting.values())
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """Every pod, with its place and what it waits for, in no particular order."""
+        """Iterate over all pods, in no particular order."""
         yield from self._waiting.values()
         yield from self._in_flight
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_flight)
 
-    # How pods come in
+    # Additions and updates
 
     def _is_ours(self, pod: PodInfo) -> bool:
         return not pod.node_name and not pod.terminated and pod.scheduler_name in self._profiles
@@ -333,8 +335,6 @@ class SchedulingQueue:
         if self._to_active(queued, event.label, now):
             self.nominations.add(pod)
 
-    # How updates arrive
-
     def _drop(self, pod: PodInfo, now: float) -> None:
         if pod.terminated:
             self.delete(pod, now)
@@ -343,9 +343,9 @@ class SchedulingQueue:
 
     def _update_in_flight(self, old: PodInfo, new: PodInfo) -> None:
         if self._in_flight.latest(new.uid) is None:
-            # It was reported gone and is there after all: what it missed meanwhile is not known.
+            # The pod was reported as deleted, but exists. Events in between may have been missed.
             self._in_flight.record(changes.FORCE_ACTIVATE, None, new)
-        else:
+        elif not changes.only_status_changed(old, new):
             for event in changes.pod_changes(old, new):
                 self._in_flight.record(event, old, new)
         self._in_flight.update(new)
@@ -357,17 +357,23 @@ class SchedulingQueue:
             self._active.update(queued)
         elif queued.place is Place.BACKOFF:
             self._backoff.update(queued)
-        else:
+        elif not changes.only_status_changed(old, new):
             for event in changes.pod_changes(old, new):
                 requeue = self._hints.ask(queued, event, old, new)
                 if requeue is not Requeue.SKIP and self._requeue(queued, requeue, event.label, now):
                     break
 
     def _nomination_ended(self, pod: PodInfo, now: float) -> None:
-        """To pods of the same or a lower priority, a nominated pod was as good as there."""
-        self.move_on_event(changes.ASSIGNED_POD_DELETE, pod, None, now, lambda other: other.priority <= pod.priority)
+        """Requeue pods that the nominated pod kept out: to pods of its priority or lower, it counted as running."""
+        self.move_on_event(
+            changes.ASSIGNED_POD_DELETE,
+            pod,
+            None,
+            now,
+            lambda other: other.priority <= pod.priority and other.uid != pod.uid,
+        )
 
-    # How pods move
+    # Moving pods between places
 
     def _start(self, queued: QueuedPod, now: float) -> None:
         queued.place = Place.IN_FLIGHT
@@ -376,27 +382,27 @@ class SchedulingQueue:
         self._in_flight.start(queued)
 
     def _requeue(self, queued: QueuedPod, requeue: Requeue, cause: str, now: float) -> bool:
-        """Move a pod that waits for an event or comes from an attempt. Returns whether it waits for time only."""
+        """Move a pod to its next place. Returns whether it became active or entered backoff."""
         if requeue is Requeue.SKIP:
             self._enter(queued, Place.UNSCHEDULABLE, cause, now)
             return False
         if requeue is Requeue.AFTER_BACKOFF and self._backoff_rule.holds(queued, now):
-            return self._let_in(queued, Place.BACKOFF, cause, now)
+            return self._enter_unless_gated(queued, Place.BACKOFF, cause, now)
         return self._to_active(queued, cause, now)
 
     def _to_active(self, queued: QueuedPod, cause: str, now: float) -> bool:
-        if queued.place is Place.BACKOFF:  # the PreEnqueue plugins let it pass when it came there
+        if queued.place is Place.BACKOFF:  # it passed PreEnqueue before it entered backoff
             self._leave(queued)
             self._enter(queued, Place.ACTIVE, cause, now)
             return True
-        return self._let_in(queued, Place.ACTIVE, cause, now)
+        return self._enter_unless_gated(queued, Place.ACTIVE, cause, now)
 
-    def _let_in(self, queued: QueuedPod, place: Place, cause: str, now: float) -> bool:
-        """Move a pod to a place from which it is popped, unless a PreEnqueue plugin holds it back."""
+    def _enter_unless_gated(self, queued: QueuedPod, place: Place, cause: str, now: float) -> bool:
+        """Run PreEnqueue, and move the pod to the place, or to the gated pods. Returns False if it is gated."""
         was_gated = queued.gated
         if queued.place is not None:
             self._leave(queued)
-        if held_back(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._caller(queued.pod)):
+        if run_pre_enqueue(queued, self._profiles[queued.pod.scheduler_name].pre_enqueue, self._caller(queued.pod)):
             self._enter(queued, Place.GATED, None if was_gated else cause, now)
             return False
         self._enter(queued, place, cause, now)
@@ -431,13 +437,13 @@ class SchedulingQueue:
 
 
 def _sort_key(of_pod: Callable[[PodInfo, float], Any]) -> Callable[[QueuedPod], Any]:
-    """The order of the queue. A pod for which the QueueSort plugin fails comes last: it must not be lost."""
+    """Return the sort key of the queue. If the QueueSort plugin fails for a pod, the pod is sorted last."""
 
     def sort_key(queued: QueuedPod) -> Any:
         try:
             return 0, of_pod(queued.pod, queued.queued_at)
         except Exception:
-            logger.exception("the QueueSort plugin failed for pod %s, which comes last", about_pod(queued.pod))
+            logger.exception("the QueueSort plugin failed for pod %s; the pod is sorted last", about_pod(queued.pod))
             return 1, queued.queued_at
 
     return sort_key

@@ -1,4 +1,4 @@
-"""Pods that wait for an event: those that plugins turned down, and those that a PreEnqueue plugin holds back.
+"""Pods that wait for an event: unschedulable pods, which plugins rejected, and gated pods.
 
 Mirrors pkg/scheduler/backend/queue/unschedulable_pods.go.
 """
@@ -11,15 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 from bayplan.queue.queued_pod import QueuedPod
 
 Rejector = tuple[str, str]
-"""Who turned a pod down: scheduler name and plugin name."""
+"""(scheduler name, plugin name) of a plugin that rejected a pod."""
 
 
 class UnschedulablePods:
-    """Waiting pods, indexed by those who turned them down: an event that helps nobody is not asked about pod by pod.
+    """Unschedulable and gated pods, indexed by the plugins that rejected them.
 
-    The pods turned down are in the order in which they came, which is that of their `queued_at`. A gated pod is
-    indexed by the plugin that gates it alone, for only that one can let it go. Who turned a pod down must not be
-    changed while the pod is here.
+    With the index, an event costs nothing for the pods of plugins that have not registered it. Unschedulable pods are
+    kept in the order in which they were added, which is the order of their `queued_at`. A gated pod is indexed only by
+    its gating plugin, because only that plugin's events can release it. The rejectors of a pod must not change while it
+    is here.
     """
 
     def __init__(self) -> None:
@@ -29,7 +30,7 @@ class UnschedulablePods:
         self._gated_by: dict[Rejector, dict[str, QueuedPod]] = {}
 
     def add(self, queued: QueuedPod) -> None:
-        """Add a pod that is not here."""
+        """Add a pod. It must not be here yet."""
         uid = queued.uid
         (self._gated if queued.gated else self._rejected)[uid] = queued
         index = self._index(queued)
@@ -37,7 +38,7 @@ class UnschedulablePods:
             index.setdefault(rejector, {})[uid] = queued
 
     def remove(self, queued: QueuedPod) -> None:
-        """Take a pod out that is here."""
+        """Remove a pod that is here."""
         uid = queued.uid
         del (self._gated if queued.gated else self._rejected)[uid]
         index = self._index(queued)
@@ -48,7 +49,7 @@ class UnschedulablePods:
                 del index[rejector]
 
     def waiting_for(self, helps: Callable[[Rejector], bool]) -> list[QueuedPod]:
-        """The pods that were turned down, or are held back, by somebody of whom `helps` is true."""
+        """Return the pods that were rejected, or are gated, by a plugin for which `helps` returns true."""
         found: dict[str, QueuedPod] = {}
         for index in (self._waiting_for, self._gated_by):
             for rejector, pods in index.items():
@@ -57,17 +58,17 @@ class UnschedulablePods:
         return list(found.values())
 
     def oldest(self) -> QueuedPod | None:
-        """The pod that was turned down first. Gated pods do not count."""
+        """Return the unschedulable pod that was added first; None if there is none. Gated pods are not considered."""
         return next(iter(self._rejected.values()), None)
 
     @property
     def rejected_count(self) -> int:
-        """How many pods wait because they were turned down."""
+        """The number of unschedulable pods."""
         return len(self._rejected)
 
     @property
     def gated_count(self) -> int:
-        """How many pods are held back."""
+        """The number of gated pods."""
         return len(self._gated)
 
     def _index(self, queued: QueuedPod) -> dict[Rejector, dict[str, QueuedPod]]:

@@ -1,18 +1,31 @@
-"""One decision: filter, score, select, and what follows when nothing fits. Pure: no I/O, no clock, no global random."""
+"""One attempt: filter, score, select, and preemption where nothing fits. No I/O, no clock, no global random."""
 
-from bayplan.scheduling.cycle import Cycle, CycleOptions, decide, scheduling_cycle
+from bayplan.scheduling.attempt import Attempt, attempt, decide, run
+from bayplan.scheduling.cycle import Options
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.gangs import PAUSE, Request, TakeMembers
+from bayplan.scheduling.plan import Plan, Preemption, Refusal
+from bayplan.scheduling.reuse import Templates
 from bayplan.scheduling.sampling import Rotation
-from bayplan.scheduling.templates import Templates
+from bayplan.scheduling.unit import Unit, unit_of
 
 __all__ = [
-    "Cycle",
-    "CycleOptions",
+    "PAUSE",
+    "Attempt",
     "Decision",
+    "Options",
     "Outcome",
+    "Plan",
+    "Preemption",
+    "Refusal",
+    "Request",
     "Rotation",
     "Scores",
+    "TakeMembers",
     "Templates",
+    "Unit",
+    "attempt",
     "decide",
-    "scheduling_cycle",
+    "run",
+    "unit_of",
 ]

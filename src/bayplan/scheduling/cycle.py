@@ -1,15 +1,15 @@
-"""The scheduling cycle: from a pod to a decision, as pure stages.
+"""The scheduling cycle: from one pod to a decision, as pure stages.
 
 Mirrors schedulePod and what it calls in pkg/scheduler/schedule_one.go. The cycle reads the state and changes nothing;
-it neither waits nor reads a clock. Where somebody outside has to be asked (an HTTP extender), it yields the question
-and goes on with the answer, so that whoever drives it decides how to wait; until then nobody may change the state.
+it neither waits nor reads a clock. Where extenders must be asked, it yields the question and is resumed with the
+answer; until then the state must not change.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,20 +30,14 @@ from bayplan.framework.extenders import (
 )
 from bayplan.framework.interface import PLACED_WITH, CycleState, Gang, Placement
 from bayplan.framework.profile import Profile
-from bayplan.framework.runner import (
-    run_filter,
-    run_post_filter,
-    run_pre_filter,
-    run_pre_score,
-    run_score,
-)
+from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter, run_pre_score, run_score
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.framework.verdicts import Diagnosis, Verdicts
 from bayplan.framework.what_if import ProfileWhatIf, filter_nominated
 from bayplan.log_fields import about_node, about_pod
 from bayplan.scheduling.decision import Decision, Outcome, Scores
+from bayplan.scheduling.reuse import Reuse, Templates
 from bayplan.scheduling.sampling import Rotation, filter_enough
-from bayplan.scheduling.templates import Template, Templates
 
 log = logging.getLogger(__name__)
 
@@ -52,256 +46,204 @@ NO_NODES = "no nodes available to schedule pods"
 Cycle = Generator[Question, Answer, Decision]
 
 
-@dataclass(frozen=True, slots=True)
-class CycleOptions:
-    """How a cycle is run.
+def _no_extenders(_: PodInfo) -> bool:
+    return False
 
-    `ask_extenders`: yield questions. `explain`: score in any case, and tell the plugins' scores apart.
-    `templates`: what may be reused of earlier decisions of the profile; it changes no decision. `rotation`: where to
-    begin to look for enough nodes (see `sampling`); without one, all nodes are looked at. `call`: how plugins are
-    called. `gang`: what the pod is decided with. `placement`: the nodes that come into question; the pod finds out of
-    all nodes what it needs to know of the others.
+
+@dataclass(slots=True)
+class Options:
+    """How attempts are made.
+
+    `ask_extenders`: whether to yield questions about a pod. `explain`: always score, and keep the scores by plugin.
+    `templates`: results of earlier attempts to reuse; they change no decision. `rotation`: where to start looking for
+    enough feasible nodes (see `sampling`); None looks at all nodes. `call`: how plugins are called.
     """
 
-    ask_extenders: bool = False
+    ask_extenders: Callable[[PodInfo], bool] = _no_extenders
     explain: bool = False
     templates: Templates | None = None
     rotation: Rotation | None = None
     call: Caller = call
+
+
+@dataclass(slots=True)
+class SchedulingCycle:
+    """The cycle of one pod; `run` it once.
+
+    `gang`: the gang that the pod is a member of, if it is scheduled as one. `placement`: the nodes that are candidates;
+    None for all nodes.
+    """
+
+    profile: Profile
+    state: ClusterState
+    pod: PodInfo
+    rng: random.Random
+    options: Options
     gang: Gang | None = None
     placement: Placement | None = None
 
-
-def decide(
-    profile: Profile,
-    state: ClusterState,
-    pod: PodInfo,
-    rng: random.Random,
-    *,
-    explain: bool = False,
-    templates: Templates | None = None,
-    rotation: Rotation | None = None,
-    call: Caller = call,
-    gang: Gang | None = None,
-    placement: Placement | None = None,
-) -> Decision:
-    """Run a cycle in which nobody outside is asked."""
-    options = CycleOptions(
-        explain=explain, templates=templates, rotation=rotation, call=call, gang=gang, placement=placement
-    )
-    cycle = scheduling_cycle(profile, state, pod, rng, options)
-    try:
-        question = next(cycle)
-    except StopIteration as end:
-        decision: Decision = end.value
-        return decision
-    raise AssertionError(f"a cycle without extenders asked {question}")
-
-
-def scheduling_cycle(
-    profile: Profile,
-    state: ClusterState,
-    pod: PodInfo,
-    rng: random.Random,
-    options: CycleOptions = CycleOptions(),
-) -> Cycle:
-    """Filter, score, select; what follows when nothing fits. The result says everything that happened."""
-    diagnosis = Diagnosis(total=state.table.live_count if options.placement is None else len(options.placement.nodes))
-    decision = Decision(pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), diagnosis)
-    if diagnosis.total == 0:
-        decision.message, decision.nominated_node = NO_NODES, ""
-        return decision
-    try:
-        template = _begin_again(state, pod, decision, options)
-        if options.gang is not None:
-            decision.cycle.data[PLACED_WITH] = options.gang
-        if template is not None:
-            nodes, feasible = _find_feasible_again(profile, state, pod, decision, template, options.placement)
-        else:
-            nodes, feasible = yield from _find_feasible(profile, state, pod, decision, options)
-        if not len(feasible):
-            yield from _post_filter(decision, ProfileWhatIf(profile, state.nominations, rng), options)
-            decision.message = diagnosis.explain()
+    def run(self) -> Cycle:
+        """PreFilter, Filter, PreScore, Score and selection; PostFilter where no node is feasible."""
+        placement, state, options = self.placement, self.state, self.options
+        total = state.table.live_count if placement is None else len(placement.nodes)
+        decision = Decision(self.pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), Diagnosis(total=total))
+        if total == 0:
+            decision.message, decision.nominated_node = NO_NODES, ""
             return decision
+        try:
+            yield from self._decide(decision, asks=options.ask_extenders(self.pod))
+        except PluginError as error:
+            decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
+        except ExtenderError as error:
+            decision.outcome, decision.message = Outcome.ERROR, str(error)
+        return decision
+
+    def _decide(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
+        reuse, common = self._reuse(asks=asks), False
+        if reuse is not None:
+            decision.cycle = reuse.cycle
+        if self.gang is not None:
+            decision.cycle.data[PLACED_WITH] = self.gang
+        if reuse is not None:
+            nodes, feasible, common = self._find_feasible_by_template(decision, reuse)
+        else:
+            nodes, feasible = yield from self._find_feasible(decision, asks=asks)
+        if not len(feasible):
+            yield from self._post_filter(decision, asks=asks)
+            decision.message = decision.diagnosis.explain()
+            return
         decision.feasible = _rows(nodes, feasible)
-        if len(feasible) == 1 and not options.explain:
+        if len(feasible) == 1 and not self.options.explain:
             decision.node = nodes.name(int(feasible[0]))
         else:
             chosen = nodes if len(feasible) == len(nodes) else nodes.at(feasible)
-            if template is not None:
-                total = template.total(decision.cycle, pod, chosen, decision.feasible)
+            if reuse is not None:
+                total = reuse.total(chosen, decision.feasible, common=common)
                 decision.scores = Scores(decision.feasible, {}, total)
             else:
-                decision.scores = yield from _score(profile, pod, decision, chosen, options)
-            decision.node = state.table.names[rng.choice(decision.scores.best)]
+                decision.scores = yield from self._score(decision, chosen, asks=asks)
+            decision.node = self.state.table.names[self.rng.choice(decision.scores.best)]
         decision.outcome = Outcome.SCHEDULED
-    except PluginError as error:
-        decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
-    except ExtenderError as error:
-        decision.outcome, decision.message = Outcome.ERROR, str(error)
-    return decision
 
+    def _reuse(self, *, asks: bool) -> Reuse | None:
+        """Return the results of earlier pods, if there are any and they may be used."""
+        options = self.options
+        if options.templates is None or options.explain or asks or self.pod.nominated_node_name:
+            return None
+        return options.templates.reuse(self.pod, self.state.nodes, options.call)
 
-def _begin_again(state: ClusterState, pod: PodInfo, decision: Decision, options: CycleOptions) -> Template | None:
-    """What is known from earlier pods, if anything is and it may be used."""
-    if options.templates is None or options.explain or options.ask_extenders or pod.nominated_node_name:
-        return None
-    begun = options.templates.begin(pod, state.nodes, options.call)
-    if begun is None:
-        return None
-    template, decision.cycle = begun
-    return template
+    def _find_feasible_by_template(self, decision: Decision, reuse: Reuse) -> tuple[Nodes, Rows, bool]:
+        """The result of `_find_feasible`, from a template; and whether all pods of the template have it."""
+        nominated = self.state.nominations.nodes
+        found = reuse.filter((lambda verdicts: self._filter_nominated(decision.cycle, verdicts)) if nominated else None)
+        if self.placement is not None:
+            found = found.among(self.placement.nodes)
+        if not len(found.feasible):
+            decision.diagnosis.verdicts = found.verdicts.copy()
+            _blame_all(decision.diagnosis, found.verdicts)
+        return found.verdicts.nodes, found.feasible, found.common
 
+    def _find_feasible(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, tuple[Nodes, Rows]]:
+        """Return the nodes that were filtered, and the positions of the feasible ones among them."""
+        profile, pod, cycle, diagnosis = self.profile, self.pod, decision.cycle, decision.diagnosis
+        nodes = self.state.nodes
+        outcome = run_pre_filter(profile, cycle, pod, nodes)
+        diagnosis.unschedulable_plugins = outcome.narrowed_by
+        if outcome.refusal is not None:
+            diagnosis.absent = outcome.refusal
+            diagnosis.pre_filter_message = outcome.refusal.message
+            _blame(diagnosis, outcome.refusal)
+            return nodes, np.zeros(0, dtype=np.intp)
 
-def _find_feasible_again(
-    profile: Profile,
-    state: ClusterState,
-    pod: PodInfo,
-    decision: Decision,
-    template: Template,
-    placement: Placement | None,
-) -> tuple[Nodes, Rows]:
-    """What `_find_feasible` would find, most of it known from earlier pods."""
-    verdicts = template.filter(decision.cycle, pod)
-    if state.nominations.nodes:
-        verdicts = verdicts.copy()
-        filter_nominated(profile, state.nominations, decision.cycle, pod, verdicts)
-    if verdicts is not template.verdicts:
-        _raise_error(verdicts)
-    if placement is None:
-        feasible = template.feasible(verdicts)
-    else:
-        verdicts = verdicts.among(placement.nodes)
-        feasible = verdicts.feasible()
-    if not len(feasible):
-        decision.diagnosis.verdicts = verdicts.copy()
-        _blame_all(decision.diagnosis, verdicts)
-    return verdicts.nodes, feasible
+        if self.placement is not None:
+            nodes = self.placement.nodes
+        nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
+        if nominated is not None:
+            alone = nodes.at(np.array([nominated]))
+            try:
+                verdicts = self._filter(cycle, alone)
+                yield from self._ask_filter(verdicts, diagnosis, asks=asks)
+            except (PluginError, ExtenderError) as error:
+                node = about_node(pod.nominated_node_name)
+                log.warning("pod %s: filtering its nominated node %s failed: %s", about_pod(pod), node, error)
+            else:
+                if verdicts.standing.any():
+                    diagnosis.verdicts = verdicts
+                    return alone, verdicts.feasible()
 
+        if outcome.names is not None:
+            positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
+            nodes = nodes.at(np.array(positions, dtype=np.intp))
+            plugins = " ".join(sorted(outcome.narrowed_by))
+            diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
+        verdicts = self._filter(cycle, nodes)
+        diagnosis.verdicts = verdicts
+        _blame_all(diagnosis, verdicts)
+        if (yield from self._ask_filter(verdicts, diagnosis, asks=asks)):
+            diagnosis.unschedulable_plugins |= {EXTENDER}
+        return nodes, verdicts.feasible()
 
-def _find_feasible(
-    profile: Profile, state: ClusterState, pod: PodInfo, decision: Decision, options: CycleOptions
-) -> Generator[Question, Answer, tuple[Nodes, Rows]]:
-    """The nodes that were looked at, and the positions of the feasible ones among them."""
-    cycle, diagnosis = decision.cycle, decision.diagnosis
-    nodes = state.nodes
-    outcome = run_pre_filter(profile, cycle, pod, nodes)
-    diagnosis.unschedulable_plugins = outcome.narrowed_by
-    if outcome.refusal is not None:
-        diagnosis.absent = outcome.refusal
-        diagnosis.pre_filter_message = outcome.refusal.message
-        _blame(diagnosis, outcome.refusal)
-        return nodes, np.zeros(0, dtype=np.intp)
+    def _filter(self, cycle: CycleState, nodes: Nodes) -> Verdicts:
+        def filter_part(nodes: Nodes) -> Verdicts:
+            verdicts = run_filter(self.profile, cycle, self.pod, nodes)
+            if self.state.nominations.nodes:
+                self._filter_nominated(cycle, verdicts)
+            return verdicts
 
-    if options.placement is not None:
-        nodes = options.placement.nodes
-    nominated = nodes.position(pod.nominated_node_name) if pod.nominated_node_name else None
-    if nominated is not None:
-        alone = nodes.at(np.array([nominated]))
-        try:
-            verdicts = _filter(profile, state, cycle, pod, alone, options)
-            yield from _ask_filter(pod, verdicts, diagnosis, options)
-        except (PluginError, ExtenderError) as error:
-            node = about_node(pod.nominated_node_name)
-            log.warning("pod %s: looking at its nominated node %s: %s", about_pod(pod), node, error)
-        else:
-            if verdicts.standing.any():
-                diagnosis.verdicts = verdicts
-                return alone, verdicts.feasible()
-
-    if outcome.names is not None:
-        positions = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
-        nodes = nodes.at(np.array(positions, dtype=np.intp))
-        plugins = " ".join(sorted(outcome.narrowed_by))
-        diagnosis.absent = Status.unresolvable(f"node(s) didn't satisfy plugin(s) [{plugins}]")
-    verdicts = _filter(profile, state, cycle, pod, nodes, options)
-    diagnosis.verdicts = verdicts
-    _blame_all(diagnosis, verdicts)
-    if (yield from _ask_filter(pod, verdicts, diagnosis, options)):
-        diagnosis.unschedulable_plugins |= {EXTENDER}
-    return nodes, verdicts.feasible()
-
-
-def _filter(
-    profile: Profile, state: ClusterState, cycle: CycleState, pod: PodInfo, nodes: Nodes, options: CycleOptions
-) -> Verdicts:
-    def look(nodes: Nodes) -> Verdicts:
-        verdicts = run_filter(profile, cycle, pod, nodes)
-        if state.nominations.nodes:
-            filter_nominated(profile, state.nominations, cycle, pod, verdicts)
+        verdicts = filter_enough(filter_part, self.profile, nodes, self.options.rotation)
+        verdicts.raise_error()
         return verdicts
 
-    verdicts = filter_enough(look, profile, nodes, options.rotation)
-    _raise_error(verdicts)
-    return verdicts
+    def _filter_nominated(self, cycle: CycleState, verdicts: Verdicts) -> None:
+        filter_nominated(self.profile, self.state.nominations, cycle, self.pod, verdicts)
 
+    def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
+        """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
+        if not asks or not verdicts.standing.any():
+            return False
+        nodes, asked = verdicts.nodes, verdicts.feasible()
+        answer = yield ExtenderFilter(self.pod, nodes.at(asked))
+        assert isinstance(answer, Filtered)
+        left = frozenset(answer.left)
+        for name, status in answer.refused.items():
+            position = None if name in left else nodes.position(name)
+            if position is not None:
+                verdicts.set(position, status.by(EXTENDER))
+        without_reason = diagnosis.absent or Status.unresolvable()
+        for position in asked.tolist():
+            if verdicts.standing[position] and nodes.name(position) not in left:
+                verdicts.set(position, without_reason)
+        return int(verdicts.standing.sum()) < len(asked)
 
-def _ask_filter(
-    pod: PodInfo, verdicts: Verdicts, diagnosis: Diagnosis, options: CycleOptions
-) -> Generator[Question, Answer, bool]:
-    """Let extenders turn down nodes that the filters left standing. Returns whether they did."""
-    if not options.ask_extenders or not verdicts.standing.any():
-        return False
-    nodes, asked = verdicts.nodes, verdicts.feasible()
-    answer = yield ExtenderFilter(pod, nodes.at(asked))
-    assert isinstance(answer, Filtered)
-    left = frozenset(answer.left)
-    for name, status in answer.refused.items():
-        position = None if name in left else nodes.position(name)
-        if position is not None:
-            verdicts.set(position, status.by(EXTENDER))
-    without_a_word = diagnosis.absent or Status.unresolvable()
-    for position in asked.tolist():
-        if verdicts.standing[position] and nodes.name(position) not in left:
-            verdicts.set(position, without_a_word)
-    return int(verdicts.standing.sum()) < len(asked)
+    def _score(self, decision: Decision, nodes: Nodes, *, asks: bool) -> Generator[Question, Answer, Scores]:
+        """Score `nodes`, all of which are feasible."""
+        run_pre_score(self.profile, decision.cycle, self.pod, nodes)
+        scores = run_score(self.profile, decision.cycle, self.pod, nodes)
+        if asks and len(nodes) > 1:
+            answer = yield ExtenderScore(self.pod, nodes)
+            assert isinstance(answer, Mapping)
+            extra = [answer.get(nodes.name(position), 0) for position in range(len(nodes))]
+            scores[EXTENDER] = np.array(extra, dtype=np.int64)
+        total: Int64 = np.zeros(len(nodes), dtype=np.int64)
+        for plugin_scores in scores.values():
+            total += plugin_scores
+        return Scores(decision.feasible, scores, total)
 
-
-def _score(
-    profile: Profile, pod: PodInfo, decision: Decision, nodes: Nodes, options: CycleOptions
-) -> Generator[Question, Answer, Scores]:
-    """The scores of `nodes`, all of which are feasible."""
-    run_pre_score(profile, decision.cycle, pod, nodes)
-    scores = run_score(profile, decision.cycle, pod, nodes)
-    if options.ask_extenders and len(nodes) > 1:
-        answer = yield ExtenderScore(pod, nodes)
-        assert isinstance(answer, Mapping)
-        extra = [answer.get(nodes.name(position), 0) for position in range(len(nodes))]
-        scores[EXTENDER] = np.array(extra, dtype=np.int64)
-    total: Int64 = np.zeros(len(nodes), dtype=np.int64)
-    for plugin_scores in scores.values():
-        total += plugin_scores
-    return Scores(decision.feasible, scores, total)
-
-
-def _post_filter(
-    decision: Decision, what_if: ProfileWhatIf, options: CycleOptions
-) -> Generator[Question, Answer, None]:
-    """See whether room can be made."""
-    result = yield from run_post_filter(
-        what_if.profile,
-        decision.cycle,
-        decision.pod,
-        decision.diagnosis,
-        what_if,
-        ask_extenders=options.ask_extenders,
-    )
-    if result is None:
-        decision.nominated_node = ""
-        return
-    decision.diagnosis.post_filter_message = result.status.message
-    if result.status.code is Code.ERROR:
-        decision.diagnosis.post_filter_failed = True
-        return
-    decision.nominated_node = result.nominated_node
-    decision.victims, decision.preempted_by = result.victims, result.status.plugin
-
-
-def _raise_error(verdicts: Verdicts) -> None:
-    """An error on one node fails the attempt: nobody knows whether the pod would have fitted there."""
-    error = verdicts.error()
-    if error is not None:
-        raise PluginError(error.plugin, "Filter", error.message)
+    def _post_filter(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
+        """Let PostFilter plugins make room."""
+        what_if = ProfileWhatIf(self.profile, self.state.nominations, self.rng)
+        result = yield from run_post_filter(
+            self.profile, decision.cycle, self.pod, decision.diagnosis, what_if, ask_extenders=asks
+        )
+        if result is None:
+            decision.nominated_node = ""
+            return
+        decision.diagnosis.post_filter_message = result.status.message
+        if result.status.code is Code.ERROR:
+            decision.diagnosis.post_filter_failed = True
+            return
+        decision.nominated_node = result.nominated_node
+        decision.victims, decision.preempted_by = result.victims, result.status.plugin
 
 
 def _blame_all(diagnosis: Diagnosis, verdicts: Verdicts) -> None:
@@ -310,7 +252,7 @@ def _blame_all(diagnosis: Diagnosis, verdicts: Verdicts) -> None:
 
 
 def _blame(diagnosis: Diagnosis, status: Status) -> None:
-    """Note the plugin that a pod waits for."""
+    """Record the plugin whose events may make the pod schedulable."""
     if not status.plugin:
         return
     if status.rejected:

@@ -1,4 +1,4 @@
-"""Decision: what became of one pod, as a value. Effects happen elsewhere."""
+"""Decision: the outcome of one attempt for one pod, as a value."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ class Outcome(Enum):
 class Scores:
     """The weighted scores of the feasible nodes.
 
-    `rows`: the rows of the node table, one a feasible node, in ascending order. `plugins` and `total`: int64, as long
-    as `rows`. `plugins` is empty where the total was made from what earlier pods left: ask for the decision to be
-    explained.
+    `rows`: rows of the node table, one per feasible node, ascending. `plugins` and `total`: int64, as long as `rows`.
+    `plugins` is empty where the total was reused from earlier pods; set `Options.explain` to get it.
     """
 
     rows: Rows
@@ -44,13 +43,12 @@ class Scores:
 
 @dataclass(slots=True)
 class Decision:
-    """What became of one pod.
+    """The outcome for one pod.
 
-    `node` is where it goes (SCHEDULED). `message` says why not (UNSCHEDULABLE, ERROR). `nominated_node` is what
-    PostFilter made of it: None leaves the pod's nomination, "" clears it; `victims` have to go first, as the PostFilter
-    plugin `preempted_by` wants. `feasible` and `scores` are there for who wants to know more; `scores` is None where
-    scoring was skipped because one node only was feasible. `failed_plugin` names the plugin that broke (ERROR), if one
-    did.
+    `node`: the chosen node (SCHEDULED). `message`: the reason (UNSCHEDULABLE, ERROR). `nominated_node`: the node that
+    PostFilter nominated; None keeps the pod's nomination, "" clears it. `victims`: the pods to evict first, chosen by
+    the PostFilter plugin `preempted_by`. `feasible`: rows of the feasible nodes. `scores` is None where scoring was
+    skipped because only one node was feasible. `failed_plugin`: the plugin that raised (ERROR), if one did.
     """
 
     pod: PodInfo

@@ -1,181 +1,296 @@
-"""A gang's attempt: its members are decided one after the other, each counted where the ones before it are to go.
+"""A gang's attempt: its members are decided one after the other, each with the earlier ones counted on their nodes.
 
-What comes of it is a value, and the state is as before. Members are placed greedily, in their order: a gang that would
-fit only if an earlier member made room elsewhere is turned down.
+The result is a plan that places enough members or none, and the state is as before. Members are placed greedily, in
+their order: a gang that fits only if an earlier member takes another node is rejected. See docs/gangs.md. Mirrors
+podGroupCycle in pkg/scheduler/schedule_one_podgroup.go.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from bayplan.cluster.state import ClusterState, Thought
-from bayplan.framework.interface import Gang, GangVictims, Placement
-from bayplan.framework.profile import Profile
-from bayplan.framework.status import Status
-from bayplan.scheduling.cycle import decide
-from bayplan.scheduling.decision import Decision, Outcome
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.calling import call
+from bayplan.framework.extenders import Question
+from bayplan.framework.interface import Gang, GangOutcome, GangPostFilter, GangTrial, GangVictims, Placement
+from bayplan.framework.placements import best_placement, generate_placements
+from bayplan.framework.profile import Profile, implements
+from bayplan.framework.status import PluginError, Status
+from bayplan.scheduling.cycle import Options, SchedulingCycle
+from bayplan.scheduling.decision import Outcome
+from bayplan.scheduling.fit import Fit
+from bayplan.scheduling.plan import Plan, Preemption, Refusal
+from bayplan.scheduling.unit import Unit
+
+CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
+AS_A_WHOLE = "not eligible due to workload aware preemption enabled"
+
+PAUSE = None
+"""Yielded where other work may run."""
+
+
+@dataclass(frozen=True, slots=True)
+class TakeMembers:
+    """Asks which of these members can be attempted now, in their latest version. Answered with a mapping by uid.
+
+    The driver takes them out of the queue; every one comes back in the plan.
+    """
+
+    members: tuple[PodInfo, ...]
+
+
+Request = Question | TakeMembers | None
+
+_OUTCOMES = {
+    Outcome.SCHEDULED: GangOutcome.PLACED,
+    Outcome.UNSCHEDULABLE: GangOutcome.REFUSED,
+    Outcome.ERROR: GangOutcome.ERROR,
+}
 
 
 @dataclass(slots=True)
 class GangAttempt:
-    """What became of the members that were tried, in order.
+    """The attempt of a unit with a gang; `run` it once."""
 
-    `preempt`: whether a member counts as placed where it has to preempt first; the gang has to wait then.
-    `placement`: the nodes among which they were tried; None for all. `placed`, `refused`: the decisions about members
-    by what they say. `held_back`: members that cannot be tried now. `refusal`: why no member was tried at all.
-    `tried_elsewhere`: in how many more placements the gang was tried in vain, and `blamed_elsewhere`: the plugins that
-    turned members down there. `no_room`: why no room could be made for the gang as a whole; `preempted_for`: the uid of
-    the PodGroup that it was made for.
-    """
+    unit: Unit
+    profile: Profile
+    state: ClusterState
+    rng: random.Random
+    options: Options
+    _gang: Gang = field(init=False)
+    """The gang with the members to try: those of this profile that are pending."""
+    _taken: dict[str, PodInfo] = field(init=False, default_factory=dict)
+    """The members that can be attempted now, by uid."""
 
-    gang: Gang
-    preempt: bool = False
-    placement: Placement | None = None
-    placed: list[Decision] = field(default_factory=list)
-    refused: list[Decision] = field(default_factory=list)
-    held_back: list[str] = field(default_factory=list)
-    refusal: Status | None = None
-    tried_elsewhere: int = 0
-    blamed_elsewhere: frozenset[str] = frozenset()
-    no_room: str = ""
-    preempted_for: str = ""
-    _thought: Thought | None = None
-
-    @contextmanager
-    def thinking(self, state: ClusterState) -> Iterator[None]:
-        """While this is open, members that are added count on their nodes."""
-        with state.in_thought() as self._thought:
-            yield
-
-    def add(self, decision: Decision) -> None:
-        """Take over what was decided about the next member, and count it, and its victims as gone."""
-        assert self._thought is not None
-        node = decision.node
-        if self.preempt and decision.outcome is Outcome.UNSCHEDULABLE and decision.nominated_node:
-            node = decision.nominated_node
-            for victim in decision.victims:
-                self._thought.remove(victim.uid)
-        if node:
-            self._thought.place(decision.pod, node)
-            self.placed.append(decision)
-        else:
-            self.refused.append(decision)
-
-    def worth_going_on(self, left: int) -> bool:
-        """Whether to try another one of the members that are left.
-
-        Not once it is clear that too few can be placed; nor when enough are, and one has been turned down since that
-        may be decided by itself.
-        """
-        missing = self.gang.needed - len(self.placed)
-        if self.failed:
-            return False
-        return missing <= left and (missing > 0 or not self.refused or bool(self.gang.no_preemption))
-
-    def make_room(self, victims: GangVictims, plugin: str, blamed: frozenset[str]) -> None:
-        """Have the gang wait until these victims are gone, on behalf of one of its members; it fits then.
-
-        `plugin` has chosen them, and `blamed` are the plugins that turn members down as long as they are there.
-        """
-        self.preempt, self.preempted_for, self.blamed_elsewhere = True, victims.pod_group_uid, blamed
-        preemptor = next((each for each in self.placed if each.pod.uid == victims.preemptor.uid), self.placed[0])
-        preemptor.victims, preemptor.preempted_by = victims.victims, plugin
-        preemptor.nominated_node = preemptor.node
+    def run(self) -> Generator[Request, Any, Plan]:
+        """Place the gang, or plan what it waits for."""
+        unit, named = self.unit, self.unit.gang
+        assert named is not None
+        try:
+            placements = generate_placements(self.profile, named, self.state.nodes)
+            trial, plugin = (None, "") if placements is not None else self._trial(named)
+        except PluginError as error:
+            return self._refused(Refusal.failed(unit.pod, str(error)), GangOutcome.ERROR)
+        if placements is not None:
+            named = replace(named, no_preemption=CONSTRAINED)
+        elif trial is not None:
+            named = replace(named, no_preemption=AS_A_WHOLE)
+        if not named.needed and not named.no_preemption:
+            plan = yield from self._alone()
+            plan.outcome = _OUTCOMES[plan.decisions[0].outcome]
+            plan.message = plan.decisions[0].message
+            return plan
+        ours = tuple(pod for pod in unit.pending if pod.scheduler_name == self.profile.scheduler_name)
+        if len(ours) < named.needed <= len(unit.pending):
+            # Each profile has a Permit of its own: the members would wait there for each other forever.
+            names = ", ".join(sorted({pod.scheduler_name for pod in unit.pending}))
+            message = f"gang {named.name}: {named.needed} members are needed, and their scheduler names differ: {names}"
+            return self._refused(Refusal(unit.pod, message, self._blames), GangOutcome.REFUSED)
+        if len(ours) < named.needed and not named.together:
+            return (yield from self._alone())
+        self._gang = replace(named, members=ours, needed=max(named.needed, 1))
+        self._taken = yield TakeMembers(ours)
+        try:
+            fit = yield from self._search(placements)
+            room_is_made = self._room_is_made()
+            if not fit.fits and not fit.failed and not room_is_made:
+                fit = yield from self._make_room(fit, trial, plugin)
+        except PluginError as error:
+            return self._failed(str(error))
+        if fit.fits and not fit.preempt:
+            return self._place(fit)
+        return self._refuse(fit, complete=not named.needed, keep_nominations=room_is_made)
 
     @property
-    def failed(self) -> bool:
-        """Whether deciding about a member broke."""
-        return bool(self.refused) and self.refused[-1].outcome is Outcome.ERROR
+    def _blames(self) -> frozenset[str]:
+        """The plugin whose events always requeue members."""
+        return frozenset({self.unit.gang_plugin})
 
-    @property
-    def fits(self) -> bool:
-        """Whether enough members have a place, or would have if their victims were gone."""
-        return self.refusal is None and len(self.placed) >= self.gang.needed
+    def _trial(self, gang: Gang) -> tuple[GangTrial | None, str]:
+        """The trial of the first plugin that preempts for the gang as a whole. Raises PluginError."""
+        for each in self.profile.every():
+            if implements(each, GangPostFilter):
+                trial = call(each, "GangPostFilter", each.gang_post_filter, gang, self.state.nodes)
+                if trial is not None:
+                    return trial, each.name
+        return None, ""
 
-    @property
-    def might_preempt(self) -> bool:
-        """Whether a member that was turned down could have a place if it preempted."""
-        return any(decision.nominated_node for decision in self.refused)
+    # Fitting
 
-    @property
-    def victims(self) -> int:
-        """How many pods have to go before the gang can be placed."""
-        return len({victim.uid for decision in self.placed for victim in decision.victims})
+    def _alone(self) -> Generator[Request, Any, Plan]:
+        """Decide the pod whose turn it is by itself."""
+        cycle = SchedulingCycle(self.profile, self.state, self.unit.pod, self.rng, self.options)
+        return Plan.of(self.unit, (yield from cycle.run()))
 
-    @property
-    def blamed(self) -> frozenset[str]:
-        """The plugins that turned members down, or the gang."""
-        plugins = (decision.diagnosis.unschedulable_plugins for decision in self.refused)
-        whole = {self.refusal.plugin} if self.refusal is not None else ()
-        return self.blamed_elsewhere.union(whole, *plugins)
+    def _search(self, placements: Sequence[Placement] | Status | None) -> Generator[Request, Any, Fit]:
+        """Fit the gang into each placement, and choose the best one that it fits in."""
+        if isinstance(placements, Status):
+            return Fit(self._gang, refusal=placements)
+        if placements is None:
+            return (yield from self._fit())
+        fits: list[Fit] = []
+        for placement in placements:
+            fits.append((yield from self._fit(placement=placement)))
+            if fits[-1].failed:
+                return fits[-1]
+        fitting = [fit for fit in fits if fit.fits]
+        if not fitting:
+            best = max(fits, key=lambda fit: len(fit.placed))
+            best.tried_elsewhere = len(fits) - 1
+            best.blamed_elsewhere = frozenset().union(*(fit.blamed for fit in fits))
+            return best
+        if len(fitting) == 1:
+            return fitting[0]
+        found = [(each.placement, [one.pod for one in each.placed]) for each in fitting if each.placement is not None]
+        return fitting[best_placement(self.profile, self._gang, found, self.rng)]
 
-    @property
-    def explained(self) -> bool:
-        """Whether plugins turned members down: what they wait for is what the gang waits for.
+    def _fit(self, *, preempt: bool = False, placement: Placement | None = None) -> Generator[Request, Any, Fit]:
+        """Decide the members one after the other, with the earlier ones counted on their nodes."""
+        fit = Fit(self._gang, preempt, placement)
+        left = len(self._gang.members)
+        with self.state.what_if() as what_if:
+            for member in self._gang.members:
+                if not fit.worth_going_on(left):
+                    break
+                left -= 1
+                pod = self._taken.get(member.uid)
+                if pod is None:
+                    fit.held_back.append(member.name)
+                    continue
+                cycle = SchedulingCycle(self.profile, self.state, pod, self.rng, self.options, self._gang, placement)
+                fit.add((yield from cycle.run()), what_if)
+                yield PAUSE
+        return fit
 
-        Without nodes, no plugin is asked, and there is nothing to do but to try again.
-        """
-        return all(
-            decision.diagnosis.unschedulable_plugins or decision.outcome is Outcome.ERROR for decision in self.refused
-        )
+    # Making room
 
-    def explain(self) -> str:
-        """How far the gang came, and what was lacking."""
-        gang = self.gang
-        size = gang.needed + gang.placed
-        if self.refusal is not None:
-            return f"gang {gang.name}: {self.refusal.message}"
-        if self.fits:
-            return (
-                f"gang {gang.name}: {size} of {size} members fit once {_pods(self.victims)} of lower priority are gone"
+    def _room_is_made(self) -> bool:
+        """Whether victims of the gang are still there; until they are gone, it must not evict more pods."""
+        nodes, nominations = self.state.nodes, self.state.nominations
+        for member in self._gang.members:
+            if self.state.preemptions.going_on(member.uid):
+                return True
+            position = nodes.position(nominations.node_of(member.uid) or "")
+            if position is not None and any(
+                other.terminating and (other.priority < member.priority or self._gang.no_preemption)
+                for other in nodes.pods(position)
+            ):
+                return True
+        return False
+
+    def _make_room(self, fit: Fit, trial: GangTrial | None, plugin: str) -> Generator[Request, Any, Fit]:
+        """For a gang that does not fit: find victims, for each member or for the gang as a whole."""
+        if trial is not None:
+            return (yield from self._try_victims(fit, trial, plugin))
+        if not any(decision.nominated_node for decision in fit.refused):
+            return fit
+        preempting = yield from self._fit(preempt=True)
+        return preempting if preempting.fits else fit
+
+    def _try_victims(self, fit: Fit, trial: GangTrial, plugin: str) -> Generator[Request, Any, Fit]:
+        """Answer a plugin's trial until it has chosen the victims, and fit the gang then. Raises PluginError."""
+        with self.state.what_if() as what_if:
+            answer = _next(trial, None, plugin)
+            while not isinstance(answer, GangVictims | Status):
+                what_if.remove_only(answer)
+                answer = _next(trial, (yield from self._fit()).fits, plugin)
+            if isinstance(answer, Status):
+                fit.no_room = answer.message
+                return fit
+            what_if.remove_only(answer.victims)
+            found = yield from self._fit()
+        if not found.fits:
+            raise PluginError(
+                plugin, "GangPostFilter", f"gang {self._gang.name} does not fit without the victims that were chosen"
             )
-        if not self.refused:
-            return f"gang {gang.name}: {size} members are needed; held back: {', '.join(self.held_back) or 'none'}"
-        where = ""
-        if self.placement is not None:
-            best = f", the best of {self.tried_elsewhere + 1} placements" if self.tried_elsewhere else ""
-            where = f" in {self.placement.name}{best}"
-        text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
-        reason = f"{text}; the next one: {_why(self.refused[0])}"
-        return f"{reason} preemption: {self.no_room}" if self.no_room else reason
+        if answer.victims:
+            found.make_room(answer, plugin, fit.blamed)
+        return found
+
+    # Plans
+
+    def _place(self, fit: Fit) -> Plan:
+        """Place the members that fit. The gang does not need the others: unless no member may preempt by itself, they
+        are attempted on their own.
+        """
+        plan = Plan(
+            self.unit, [*fit.placed, *fit.refused], placed=fit.placed, all_or_none=True, outcome=GangOutcome.PLACED
+        )
+        if self._gang.no_preemption:
+            plan.refused = self._refuse_each(fit)
+        used = {decision.pod.uid for decision in fit.placed} | {refusal.pod.uid for refusal in plan.refused}
+        everyone = {self.unit.pod.uid: self.unit.pod, **{pod.uid: pod for pod in self._gang.members}}
+        plan.leftover = [pod for uid, pod in everyone.items() if uid not in used]
+        return plan
+
+    def _refuse(self, fit: Fit, *, complete: bool, keep_nominations: bool) -> Plan:
+        """Place no member: each waits for an event that may help any of them, or for the victims to go.
+
+        `complete`: the gang needs no more members, so that each one has its own reasons.
+        """
+        message = fit.explain()
+        plan = Plan(self.unit, [*fit.placed, *fit.refused])
+        if complete and fit.refused and not fit.fits:
+            message = fit.refused[0].message
+            plan.refused = self._refuse_each(fit)
+        else:
+            failed = [decision for decision in fit.refused if decision.outcome is Outcome.ERROR]
+            plan.refused = [Refusal.of(decision) for decision in failed]
+        if fit.fits:
+            for decision in fit.placed:
+                # Members that need no victims are nominated too, so that no other pod takes their room.
+                node = decision.node or decision.nominated_node or ""
+                if decision.victims:
+                    plan.preemptions.append(
+                        Preemption(decision.pod, node, decision.victims, decision.preempted_by, fit.preempted_for)
+                    )
+                plugins = decision.diagnosis.unschedulable_plugins | self._blames | fit.blamed_elsewhere
+                plan.refused.append(Refusal(decision.pod, message, plugins, nominated_node=node))
+        plugins = fit.blamed | self._blames if fit.explained else frozenset()
+        nominated = None if keep_nominations else ""
+        plan.refused += [Refusal(pod, message, plugins, nominated_node=nominated) for pod in self._others(plan)]
+        plan.outcome, plan.message = GangOutcome.ERROR if fit.failed else GangOutcome.REFUSED, message
+        return plan
+
+    def _refuse_each(self, fit: Fit) -> list[Refusal]:
+        """Refuse the rejected members, each for its own reasons."""
+        return [
+            Refusal.of(decision)
+            if decision.outcome is Outcome.ERROR
+            else Refusal(
+                decision.pod,
+                decision.message,
+                decision.diagnosis.unschedulable_plugins | self._blames,
+                nominated_node="",
+            )
+            for decision in fit.refused
+        ]
+
+    def _others(self, plan: Plan) -> list[PodInfo]:
+        """The members that were taken and are not in the plan."""
+        refused = {refusal.pod.uid for refusal in plan.refused}
+        return [pod for uid, pod in {self.unit.pod.uid: self.unit.pod, **self._taken}.items() if uid not in refused]
+
+    def _refused(self, refusal: Refusal, outcome: GangOutcome) -> Plan:
+        """The plan where no member but the pod whose turn it is was taken."""
+        return Plan(self.unit, refused=[refusal], outcome=outcome, message=refusal.message)
+
+    def _failed(self, message: str) -> Plan:
+        """The plan after an error of a plugin."""
+        plan = Plan(self.unit, outcome=GangOutcome.ERROR, message=message)
+        plan.refused = [Refusal.failed(pod, message) for pod in self._others(plan)]
+        return plan
 
 
-def furthest(attempts: Sequence[GangAttempt]) -> GangAttempt:
-    """What to say of a gang that fits into none of the placements it was tried in: the attempt that came furthest."""
-    best = max(attempts, key=lambda attempt: len(attempt.placed))
-    best.tried_elsewhere = len(attempts) - 1
-    best.blamed_elsewhere = frozenset().union(*(attempt.blamed for attempt in attempts))
-    return best
-
-
-def decide_gang(
-    profile: Profile,
-    state: ClusterState,
-    gang: Gang,
-    rng: random.Random,
-    *,
-    preempt: bool = False,
-    placement: Placement | None = None,
-) -> GangAttempt:
-    """Try all members at hand in one placement, with nobody outside being asked."""
-    attempt = GangAttempt(gang, preempt, placement)
-    with attempt.thinking(state):
-        for number, member in enumerate(gang.members):
-            if not attempt.worth_going_on(len(gang.members) - number):
-                break
-            attempt.add(decide(profile, state, member, rng, gang=gang, placement=placement))
-    return attempt
-
-
-def _why(decision: Decision) -> str:
-    """The reason without what PostFilter said of it: for a gang, what a single member may preempt decides nothing."""
-    if decision.outcome is Outcome.ERROR or not decision.diagnosis.total:
-        return decision.message
-    return replace(decision.diagnosis, post_filter_message="").explain()
-
-
-def _pods(number: int) -> str:
-    return "1 pod" if number == 1 else f"{number} pods"
+def _next(trial: GangTrial, fits: bool | None, plugin: str) -> Any:
+    """Resume a trial with the answer to its last question, or start it with None. Raises PluginError."""
+    try:
+        return trial.send(fits)  # type: ignore[arg-type]  # a generator is started with None
+    except StopIteration as end:
+        return end.value
+    except Exception as error:
+        raise PluginError(plugin, "GangPostFilter", f"{type(error).__name__}: {error}") from error

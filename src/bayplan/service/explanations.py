@@ -1,7 +1,4 @@
-"""What the log says of a decision to those who ask why: which nodes were turned down, and how the others scored.
-
-Costs nothing while nobody asks.
-"""
+"""Logs the reasons for a decision at verbose levels: which nodes were rejected, and how the others scored."""
 
 from __future__ import annotations
 
@@ -17,19 +14,19 @@ from bayplan.scheduling import Decision, Outcome
 log = logging.getLogger(__name__)
 
 MOST_NODES = 10
-"""So many nodes are named of those that were turned down for one reason, where not all are asked for."""
+"""The number of node names logged per reason, below the level of scores."""
 
 
 def scores_wanted() -> bool:
-    """Whether scores are logged: then the cycle has to tell them apart."""
+    """Whether scores by plugin are logged."""
     return log.isEnabledFor(SCORES)
 
 
 def explain(decision: Decision, table: NodeTable) -> None:
-    """Write to the log why a decision is as it is. To be called before the state changes.
+    """Log the reasons for a decision. Call it before the state changes.
 
-    At the level of debugging: the nodes by who turned them down and why, for a pod that fits nowhere. At that of scores
-    (klog's 10): the same for every pod, with all nodes, and the score of each feasible node by plugin, best first.
+    At the debug level: for a pod that fits on no node, the rejected nodes by plugin and reason. At the level of scores
+    (klog's 10): the same for every pod and all nodes, and the scores of each feasible node by plugin, best first.
     """
     if not log.isEnabledFor(logging.DEBUG):
         return
@@ -51,7 +48,7 @@ def _explain_verdicts(decision: Decision, most: int | None) -> None:
         names = [verdicts.nodes.name(int(position)) for position in positions[:most]]
         reasons = "; ".join(status.reasons)
         log.debug(
-            "pod %s: %s turned down %s: %s",
+            "pod %s: %s rejected %s: %s",
             about_pod(decision.pod),
             LogField("plugin", status.plugin, status.plugin or "PreFilter"),
             LogField("nodes", names, _listed(names, len(positions))),

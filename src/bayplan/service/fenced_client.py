@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 
 from bayplan.client import Client, TransportError
-from bayplan.client.client import JSON, Params
+from bayplan.client.client import JSON
+from bayplan.client.transport import Params
 
 
 class FencedClient(Client):

@@ -5,78 +5,68 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from datetime import datetime
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
-from bayplan.client import Client
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
-from bayplan.framework.measurements import Measurements, Unmeasured
+from bayplan.framework.measurements import Measurements
 from bayplan.service.background import StartedWork
-from bayplan.service.event_recorder import EventRecorder
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.runtime import Runtime
 
 
 class SchedulerHandle:
-    """Implements framework.handle.Handle. `watched` are the kinds that plugins asked for before `freeze`."""
+    """Implements framework.handle.Handle.
 
-    def __init__(
-        self,
-        state: ClusterState,
-        client: Client,
-        waiting_pods: WaitingPods,
-        recorder: EventRecorder,
-        activate: Callable[[Iterable[PodInfo]], None],
-        now: Callable[[], datetime],
-        measurements: Measurements | None = None,
-    ) -> None:
-        self.client = client
-        self.waiting_pods = waiting_pods
+    `activate` moves pods to the active queue. `watched`: the kinds that plugins asked for before `freeze`. `started`:
+    the work that plugins start, for the scheduler to run.
+    """
+
+    def __init__(self, runtime: Runtime, activate: Callable[[Iterable[PodInfo]], None]) -> None:
+        self.client = runtime.client
+        self.waiting_pods = runtime.waiting
         self.activate = activate
         self.started = StartedWork()
-        """What plugins start, for the scheduler to run."""
         self.start = self.started.start
-        self.now = now
-        self.measurements: Measurements = measurements or Unmeasured()
+        self.now = runtime.clock.now
+        self.monotonic = runtime.clock.monotonic
+        self.measurements: Measurements = runtime.metrics.of_plugins
         self.watched: set[Kind] = {POD, NODE}
-        self._state = state
-        self._recorder = recorder
+        self._state = runtime.state
+        self._recorder = runtime.recorder
         self._frozen = False
 
     @property
     def nodes(self) -> Nodes:
-        """All nodes as they are now."""
+        """All nodes, as they are now."""
         return self._state.nodes
 
     @property
     def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
+        """The nominated pods by node."""
         return self._state.nominations
 
     def objects(self, kind: Kind | str) -> ObjectStore:
-        """The known objects of a kind by `namespace/name`."""
+        """The objects of a kind by `namespace/name`. Raises RuntimeError for a new kind after `freeze`."""
         if isinstance(kind, str):
             kind = kind_of(kind)
         if kind not in self.watched:
             if self._frozen:
-                raise RuntimeError(f"{kind.plural} are not watched: ask the handle for them in __init__")
+                raise RuntimeError(f"{kind.plural} are not watched: call handle.objects in __init__")
             self.watched.add(kind)
         return self._state.objects[kind]
 
     def freeze(self) -> None:
-        """From now on no more kinds are watched."""
+        """Watch no more kinds from now on."""
         self._frozen = True
 
     def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted."""
+        """Whether the victims of a pod are being evicted."""
         return self._state.preemptions.going_on(uid)
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
-        """Wait until `done` says so, asked at once and after every change of the stores; False when time is up."""
+        """Wait until `done()`, called now and after every change of the stores. Returns False after `seconds`."""
         changed = asyncio.Event()
         with ExitStack() as stack:
             for store in stores:
@@ -91,5 +81,5 @@ class SchedulerHandle:
         return True
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
-        """Write an event about a pod, in the name of its scheduler."""
+        """Record an event about a pod, with its scheduler as the reporting controller."""
         self._recorder.record(pod, pod.scheduler_name, event_type, reason, action, note)

@@ -24,9 +24,11 @@ from lightkube.models.coordination_v1 import Lease, LeaseSpec
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import EVENT, LEASE
-from bayplan.api.objects import UndecodableObject, encode, micro_time
+from bayplan.api.objects import UndecodableObject, encode
+from bayplan.api.times import micro_time
 from bayplan.client import ApiError, Client, ConfigError, TransportError
-from bayplan.service.clock import Clock, SystemClock, rfc3339_micro
+from bayplan.client.events import new_event, reference
+from bayplan.clock import Clock, SystemClock
 
 log = logging.getLogger(__name__)
 
@@ -226,33 +228,21 @@ class LeaderElector:
 
     async def _tell(self, what: str) -> None:
         """Write an event about the lease. It is only news: if that fails, it is not repeated."""
-        metadata = self._seen.metadata if self._seen else None
-        moment = self._clock.now()
-        event = {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {
-                "name": f"{self._settings.name}.{int(moment.timestamp() * 1e9):x}",
-                "namespace": self._settings.namespace,
-            },
-            "eventTime": rfc3339_micro(moment),
-            "type": "Normal",
-            "reason": "LeaderElection",
-            "action": "LeaderElection",
-            "note": f"{self.identity} {what}",
-            "reportingController": "default-scheduler",
-            "reportingInstance": self.identity,
-            "regarding": {
-                "apiVersion": LEASE.api_version,
-                "kind": LEASE.kind,
-                "namespace": self._settings.namespace,
-                "name": self._settings.name,
-                "uid": (metadata.uid if metadata else None) or "",
-            },
-        }
+        namespace, name = self._settings.namespace, self._settings.name
+        uid = self._seen.metadata.uid if self._seen and self._seen.metadata else None
+        event = new_event(
+            reference(LEASE, namespace, name, uid or ""),
+            self._clock.now(),
+            event_type="Normal",
+            reason="LeaderElection",
+            action="LeaderElection",
+            note=f"{self.identity} {what}",
+            controller="default-scheduler",
+            instance=self.identity,
+        )
         try:
             async with asyncio.timeout(self._settings.renew_deadline / 2):
-                await self._client.request("POST", EVENT.path(self._settings.namespace), body=encode(event))
+                await self._client.request("POST", EVENT.path(namespace), body=encode(event))
         except _TROUBLES as error:
             log.debug("an event about the lease %s could not be written: %s", self._key, error)
 

@@ -1,7 +1,7 @@
-"""Writes what pods wait for into their status: the PodScheduled condition and the nominated node.
+"""Writes the status of pending pods: the PodScheduled condition and the nominated node.
 
-Mirrors updatePod in pkg/scheduler/schedule_one.go. What is to be written is state: the newest word about a pod
-replaces an older one that is still waiting, and is written once the server takes it.
+Mirrors updatePod in pkg/scheduler/schedule_one.go. A newer status of a pod replaces an older one that is not written
+yet, and is retried until the API server accepts it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, Client, PatchType, TransportError
+from bayplan.clock import Clock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.log_fields import about_pod
-from bayplan.service.clock import Clock, rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -24,30 +25,30 @@ _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 
 @dataclass(slots=True)
 class _Request:
-    """A patch on its way: whether it is worth another try if it fails, and when it is over."""
+    """A running patch request: whether to retry it if it fails, and when it has ended."""
 
     wanted: bool = True
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class PodStatusWriter:
-    """Keeps the status of waiting pods up to date. `run` writes; until it runs, what is to be written is kept."""
+    """Keeps the status of pending pods up to date. `run` writes; until it runs, patches are queued."""
 
     def __init__(self, client: Client, clock: Clock, *, writers: int = 4) -> None:
         self._client = client
         self._clock = clock
         self._writers = writers
         self._patches: dict[str, tuple[PodInfo, dict[str, Any]]] = {}
-        """What is to be written, by pod uid."""
+        """The patches to write, by pod uid."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
         self._idle = asyncio.Event()
         self._idle.set()
         self._writing: set[str] = set()
         self._requests: dict[str, _Request] = {}
-        """What is on its way to the server, by pod uid."""
+        """The running requests, by pod uid."""
 
     def not_scheduled(self, pod: PodInfo, reason: str, message: str, nominated_node: str | None = None) -> None:
-        """Say why a pod waits, and where it is nominated to (None: no change), unless its status says so already."""
+        """Write why a pod is pending and its nominated node (None: no change), unless its status has both already."""
         status: dict[str, Any] = {}
         condition = self._changed_condition(pod, reason, message)
         if condition is not None:
@@ -58,24 +59,24 @@ class PodStatusWriter:
             self._patch(pod, status)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
-        """Tell others where a pod is about to go, while its binding takes long."""
+        """Write the node that a pod is being bound to, while its binding takes long."""
         if node_name != pod.nominated_node_name:
             self._patch(pod, {"nominatedNodeName": node_name or None})
 
     def clear_nomination(self, pod: PodInfo) -> None:
-        """Take a nomination back, even one that the server has not told of yet."""
+        """Clear a nomination, even one that the watch has not reported yet."""
         self._patch(pod, {"nominatedNodeName": None})
 
     def forget(self, uid: str) -> None:
-        """The pod is gone or bound: nothing more is to be said of it."""
+        """Write nothing more about a pod that is gone or bound."""
         self._patches.pop(uid, None)
         if (request := self._requests.get(uid)) is not None:
             request.wanted = False
 
     async def withdraw(self, uid: str) -> None:
-        """The pod is about to be bound: say no more of it, and wait for what is on its way to the server.
+        """Write nothing more about a pod that is about to be bound, and wait for a running request.
 
-        Why it waited, told after the binding, would overwrite that it waits no more.
+        A reason for waiting that arrived after the binding would overwrite the condition that it sets.
         """
         self.forget(uid)
         if (request := self._requests.get(uid)) is not None:
@@ -88,7 +89,7 @@ class PodStatusWriter:
                 tasks.create_task(self._write(), name=f"status-writer-{number}")
 
     async def drain(self, seconds: float) -> None:
-        """Wait until everything is written, so many seconds at most."""
+        """Wait until everything is written, at most so many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._idle.wait()
@@ -128,7 +129,7 @@ class PodStatusWriter:
     async def _write(self) -> None:
         while True:
             uid = await self._due.get()
-            self._writing.add(uid)  # one writer a pod, so that words about it arrive in their order
+            self._writing.add(uid)  # one writer per pod, so that its patches arrive in order
             try:
                 await self._write_newest(uid)
             finally:
@@ -150,7 +151,7 @@ class PodStatusWriter:
                 continue
             except ApiError as error:
                 if error.status < 500 and error.status != 429:
-                    if error.status not in {404, 409}:  # the pod is gone, or is another one of the same name by now
+                    if error.status not in {404, 409}:  # the pod is gone, or another one has its name
                         log.warning("the API server refused the status of pod %s: %s", about_pod(pod), error)
                     continue
                 delay = error.retry_after or delay

@@ -1,4 +1,4 @@
-"""Pods that wait in Permit until plugins allow them, somebody rejects them, or their time is up.
+"""Pods that wait in Permit until all plugins allow them, one rejects them, or a timeout ends.
 
 Mirrors pkg/scheduler/framework/runtime/waiting_pods_map.go.
 """
@@ -13,15 +13,15 @@ from bayplan.framework.status import Code, Status
 
 
 class WaitingPod:
-    """One pod that waits for one or more plugins."""
+    """A pod that waits for one or more plugins."""
 
     def __init__(self, pod: PodInfo, waits: Mapping[str, float]) -> None:
-        """`waits`: seconds that each plugin lets the pod wait at most."""
+        """`waits`: the timeout of each plugin, in seconds."""
         loop = asyncio.get_running_loop()
         self.pod = pod
         self._verdict: asyncio.Future[Status] = loop.create_future()
         self._timers = {
-            plugin: loop.call_later(seconds, self._time_is_up, plugin, seconds) for plugin, seconds in waits.items()
+            plugin: loop.call_later(seconds, self._time_out, plugin, seconds) for plugin, seconds in waits.items()
         }
 
     @property
@@ -30,7 +30,7 @@ class WaitingPod:
         return sorted(self._timers)
 
     def allow(self, plugin: str) -> None:
-        """One plugin has nothing against it any more; when all have said so, the pod goes on."""
+        """Allow the pod in the name of a plugin. Once all plugins have, the pod is bound."""
         timer = self._timers.pop(plugin, None)
         if timer is not None:
             timer.cancel()
@@ -38,22 +38,22 @@ class WaitingPod:
             self._decide(Status(Code.SUCCESS))
 
     def reject(self, plugin: str, message: str) -> None:
-        """Turn the pod down in the name of a plugin. The first word counts."""
+        """Reject the pod in the name of a plugin. The first call of `reject`, or the last `allow`, decides."""
         self._decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """Turn the pod down because another needs its room: it is tried again. Returns False if it is too late."""
+        """Reject the pod because another pod needs its room; it is retried. Returns False if it is already decided."""
         return self._decide(Status(Code.ERROR, (message,), plugin))
 
     async def verdict(self) -> Status:
-        """Wait for the end of it."""
+        """Wait until the pod is allowed or rejected."""
         try:
             return await self._verdict
         finally:
             for timer in self._timers.values():
                 timer.cancel()
 
-    def _time_is_up(self, plugin: str, seconds: float) -> None:
+    def _time_out(self, plugin: str, seconds: float) -> None:
         self.reject(plugin, f"rejected due to timeout after waiting {seconds:g}s at plugin {plugin}")
 
     def _decide(self, status: Status) -> bool:
@@ -64,22 +64,22 @@ class WaitingPod:
 
 
 class WaitingPods:
-    """All pods that wait in Permit, by uid."""
+    """The pods that wait in Permit, by uid."""
 
     def __init__(self) -> None:
         self._pods: dict[str, WaitingPod] = {}
 
     def add(self, pod: PodInfo, waits: Mapping[str, float]) -> WaitingPod:
-        """Let a pod wait."""
+        """Let a pod wait. `waits`: as in WaitingPod."""
         waiting = self._pods[pod.uid] = WaitingPod(pod, waits)
         return waiting
 
     def remove(self, uid: str) -> None:
-        """The pod waits no more."""
+        """Remove a pod."""
         self._pods.pop(uid, None)
 
     def get(self, uid: str) -> WaitingPod | None:
-        """A waiting pod."""
+        """The waiting pod with this uid."""
         return self._pods.get(uid)
 
     def __iter__(self) -> Iterator[WaitingPod]:

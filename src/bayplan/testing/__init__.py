@@ -1,6 +1,6 @@
-"""Builders, clusters and checks for tests of Bayplan and of its users' plugins. Public.
+"""Builders, clusters and checks for tests of plugins, schedulers and controllers. Public; see docs/testing.md.
 
-What users need most is imported from here; nothing of it is imported before it is asked for.
+The pytest fixtures are in `bayplan.testing.fixtures`. Nothing is imported before it is used.
 """
 
 from typing import TYPE_CHECKING
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
+    from bayplan.devcluster.apiserver import ADMIN, ApiServer, Fault, Tls, User
     from bayplan.testing.asking import ask_filter, ask_scores
     from bayplan.testing.builders import (
         Cluster,
@@ -23,30 +24,16 @@ if TYPE_CHECKING:
     from bayplan.testing.contract import CHECKS, BrokenContract, check_contract
     from bayplan.testing.live import LiveCluster
 
-_PLACES = {
-    "BrokenContract": "contract",
-    "CHECKS": "contract",
-    "Cluster": "builders",
-    "LiveCluster": "live",
-    "ask_filter": "asking",
-    "ask_scores": "asking",
-    "check_contract": "contract",
-    "make_cluster": "builders",
-    "make_namespace": "builders",
-    "make_node": "builders",
-    "make_pod": "builders",
-    "make_service": "builders",
-    "pod_affinity": "builders",
-    "pod_term": "builders",
-    "spread_over": "builders",
-}
-"""Where everything lives."""
-
 __all__ = [
+    "ADMIN",
     "CHECKS",
+    "ApiServer",
     "BrokenContract",
     "Cluster",
+    "Fault",
     "LiveCluster",
+    "Tls",
+    "User",
     "ask_filter",
     "ask_scores",
     "check_contract",
@@ -60,10 +47,28 @@ __all__ = [
     "spread_over",
 ]
 
-
-__getattr__ = lazily(__name__, _PLACES)
+__getattr__ = lazily(
+    __name__,
+    {
+        "bayplan.devcluster.apiserver": ("ADMIN", "ApiServer", "Fault", "Tls", "User"),
+        "bayplan.testing.asking": ("ask_filter", "ask_scores"),
+        "bayplan.testing.builders": (
+            "Cluster",
+            "make_cluster",
+            "make_namespace",
+            "make_node",
+            "make_pod",
+            "make_service",
+            "pod_affinity",
+            "pod_term",
+            "spread_over",
+        ),
+        "bayplan.testing.contract": ("BrokenContract", "CHECKS", "check_contract"),
+        "bayplan.testing.live": ("LiveCluster",),
+    },
+)
 
 
 def __dir__() -> list[str]:
-    """The names that users may import."""
+    """The public names."""
     return sorted(__all__)

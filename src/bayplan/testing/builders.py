@@ -21,7 +21,7 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import ExtraPlugin
 from bayplan.framework.profile import Profile
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision
 from bayplan.testing.configured import configured_profiles
 from bayplan.testing.documents import known, put
@@ -95,7 +95,10 @@ def make_pod(
     container = {
         "name": "main",
         "image": image,
-        "resources": {"requests": {**requests, **(resources or {})}},
+        "resources": {
+            "requests": {**requests, **(resources or {})},
+            **({"limits": dict(resources)} if resources else {}),  # extended resources and huge pages need both
+        },
         "ports": [{"containerPort": port, "hostPort": port, "protocol": "TCP"} for port in host_ports],
     }
     document = {
@@ -132,7 +135,7 @@ def make_namespace(name: str, **labels: str) -> core_v1.Namespace:
 def make_service(name: str, selector: Mapping[str, str] | None, namespace: str = "default") -> core_v1.Service:
     """A service for the pods that a selector picks; None picks none."""
     metadata = {"name": name, "namespace": namespace}
-    return convert(core_v1.Service, {"metadata": metadata, "spec": {"selector": selector}})
+    return convert(core_v1.Service, {"metadata": metadata, "spec": {"selector": selector, "ports": [{"port": 80}]}})
 
 
 def pod_term(topology_key: str, labels: Mapping[str, str] | None = None, **fields: Any) -> dict[str, Any]:

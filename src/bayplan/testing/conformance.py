@@ -15,7 +15,7 @@ from bayplan.cluster.state import ClusterState
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.runner import run_reserve
 from bayplan.framework.status import Status
-from bayplan.scheduling.cycle import decide
+from bayplan.scheduling import decide
 from bayplan.scheduling.decision import Decision, Outcome
 from bayplan.testing.scenarios import Preempted, RecordedScores, RecordedStatus, Scenario, Step
 

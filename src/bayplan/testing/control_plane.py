@@ -19,11 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from cryptography.hazmat.primitives.asymmetric import ec
-
 from bayplan.api.kinds import SERVICE_ACCOUNT
 from bayplan.client import ApiError, HttpClient, TransportError, load_kubeconfig
-from bayplan.testing.certificates import Authority, private_pem
+from bayplan.testing.certificates import Authority
 
 ASSETS = "KUBEBUILDER_ASSETS"
 SCHEDULER_ROLES = ("system:kube-scheduler", "system:volume-scheduler")
@@ -85,7 +83,7 @@ class ControlPlane:
         self.folder = Path(tempfile.mkdtemp(prefix="bayplan-control-plane-"))
         self._etcd_url, self._port = f"http://{_HOST}:{_free_port()}", _free_port()
         self.url = f"https://{_HOST}:{self._port}"
-        self.admin = self.user("admin", groups=["system:masters"])
+        self.admin = self.user("admin", group="system:masters")
         try:
             self._write_secrets()
             self._start_etcd()
@@ -130,9 +128,9 @@ class ControlPlane:
             self._api_server.stop(signal.SIGKILL if kill else signal.SIGTERM)
             self._api_server = None
 
-    def user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig file of a user with a client certificate; what the user may do is up to RBAC."""
-        pair = self._authority.client(name, groups)
+    def user(self, name: str, *, group: str = "users") -> Path:
+        """A kubeconfig file of a user with a client certificate; RBAC decides what the user may do."""
+        pair = self._authority.client(name, group)
         credentials = {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}
         return self._write_kubeconfig(name, credentials)
 
@@ -180,7 +178,7 @@ class ControlPlane:
             "ca.crt": self._authority.certificate,
             "server.crt": server.certificate,
             "server.key": server.key,
-            "service-account.key": private_pem(ec.generate_private_key(ec.SECP256R1())),
+            "service-account.key": self._authority.client("service-accounts").key,
         }.items():
             (self.folder / name).write_bytes(content)
 

@@ -8,20 +8,22 @@ from typing import Any
 
 import msgspec
 
-from bayplan.api.custom_objects import CustomObject, kind_of
-from bayplan.api.kinds import KINDS, NODE, POD, Kind
+from bayplan.api.custom_objects import CustomObject
+from bayplan.api.kinds import ALPHA_KINDS, KINDS, NODE, POD, Kind, kind_of
 from bayplan.api.objects import convert, encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 
 Document = Mapping[str, Any]
 
-_BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in (*KINDS, *ALPHA_KINDS)}
+_ASSIGNED = ("creationTimestamp", "uid", "resourceVersion")
+"""Metadata that the server assigns."""
 
 
 @cache
 def _by_type() -> dict[type[Any], Kind]:
-    return {kind.type: kind for kind in KINDS}
+    return {kind.type: kind for kind in (*KINDS, *ALPHA_KINDS)}
 
 
 def document_of(obj: Any) -> tuple[Kind, dict[str, Any]]:
@@ -42,6 +44,20 @@ def document_of(obj: Any) -> tuple[Kind, dict[str, Any]]:
     if type(obj) not in _by_type():
         raise TypeError(f"expected a pod (PodInfo), a typed object or a document, got {type(obj).__name__}")
     return _by_type()[type(obj)], msgspec.json.decode(encode(obj))
+
+
+def as_sent(obj: Any, *, status: bool = False) -> tuple[Kind, dict[str, Any]]:
+    """An object as it is sent to an API server, with its kind. Raises what `document_of` raises.
+
+    It leaves out what the server assigns, which `make_pod` sets for tests without a server: the uid and the creation
+    time, and a pod's status unless `status` is true.
+    """
+    kind, document = document_of(obj)
+    metadata = {key: value for key, value in document["metadata"].items() if key not in _ASSIGNED}
+    document = {**document, "metadata": metadata}
+    if kind is POD and not status:
+        document.pop("status", None)
+    return kind, document
 
 
 def typed(kind: Kind, document: Document) -> Any:

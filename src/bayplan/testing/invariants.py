@@ -16,6 +16,7 @@ from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import UndecodableObject, convert
 from bayplan.api.quantity import InvalidQuantity
 from bayplan.api.requests import Amounts, parse_amounts, pod_requests
+from bayplan.devices.extended_claims import resources_from_devices
 from bayplan.testing.witness import Document, Witness
 
 
@@ -179,10 +180,8 @@ def _taken(document: Document) -> tuple[Amounts, set[tuple[str, str, int]]]:
         for port in container.ports or ()
         if port.hostPort
     }
-    claimed = pod.status.extendedResourceClaimStatus if pod.status is not None else None
-    by_devices = {mapping.resourceName for mapping in claimed.requestMappings} if claimed is not None else set()
     requests = _or_nothing(partial(pod_requests, pod))
-    return {name: requests[name] for name in requests.keys() - by_devices} | {"pods": 10**9}, ports
+    return {name: requests[name] for name in requests.keys() - resources_from_devices(pod)} | {"pods": 10**9}, ports
 
 
 def _or_nothing(amounts: Callable[[], Amounts]) -> Amounts:

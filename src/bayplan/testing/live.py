@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from lightkube.models.core_v1 import Node
 
-from bayplan.api.kinds import POD, Kind
+from bayplan.api.kinds import Kind
 from bayplan.client import ClusterAccess
 from bayplan.config import ExtraPlugin
 from bayplan.devcluster.cluster import DevCluster
@@ -29,14 +29,13 @@ from bayplan.framework.profile import Profile
 from bayplan.service.scheduler import Scheduler, Settings
 from bayplan.testing.builders import make_node
 from bayplan.testing.configured import DEFAULT_SCHEDULER, configured_profiles
-from bayplan.testing.documents import document_of
+from bayplan.testing.documents import as_sent
 from bayplan.testing.invariants import condition_of
 from bayplan.testing.running import FAST, running_scheduler
 from bayplan.testing.witness import Witness
 
 T = TypeVar("T")
 
-_MADE_BY_SERVER = ("creationTimestamp", "uid", "resourceVersion")
 _QUICK = KubeletDelays(start=0.05, stop=0.05, job=1.0)
 
 
@@ -185,16 +184,3 @@ class LiveCluster:
         metadata = document["metadata"]
         namespace = metadata.get("namespace", "default") if kind.namespaced else None
         await self.dev_cluster.client.delete(kind, metadata["name"], namespace, grace_period_seconds=0)
-
-
-def as_sent(obj: Any) -> tuple[Kind, dict[str, Any]]:
-    """An object as it is sent to an API server, with its kind. Raises what `document_of` raises.
-
-    What the server decides is left out: a pod of `make_pod` has a uid and a time, but only for tests without a server.
-    """
-    kind, document = document_of(obj)
-    metadata = {key: value for key, value in document["metadata"].items() if key not in _MADE_BY_SERVER}
-    document = {**document, "metadata": metadata}
-    if kind is POD:
-        document.pop("status", None)
-    return kind, document

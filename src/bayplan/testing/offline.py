@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from bayplan.api import kinds
-from bayplan.api.custom_objects import kind_of
+from bayplan.api.kinds import kind_of
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
@@ -71,6 +71,10 @@ class OfflineHandle:
     def now(self) -> datetime:
         """The time."""
         return self.time
+
+    def monotonic(self) -> float:
+        """The time in seconds."""
+        return self.time.timestamp()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Note which pods a plugin activates."""

@@ -1,4 +1,4 @@
-"""The demo as a user runs it: a process, with and without a terminal."""
+"""The demo as a process, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(*arguments, **options):
     )
 
 
-def test_it_ends_well_and_by_itself(tmp_path):
+def test_the_demo_succeeds(tmp_path):
     picture = tmp_path / "demo.svg"
     began = time.monotonic()
     done = run("--save-svg", str(picture))
@@ -37,16 +37,16 @@ def test_it_ends_well_and_by_itself(tmp_path):
     for expectation in EXPECTATIONS:
         assert f"✓ {expectation.what}\n" in re.sub(r" +\n", "\n", done.stdout)
     assert "8/8  crowd.yaml" in done.stdout
-    assert "default/nowhere waits: 0/12 nodes are available" in done.stdout
-    assert re.search(r"decisions +\d+ a second", done.stdout)
+    assert "default/nowhere is pending: 0/12 nodes are available" in done.stdout
+    assert re.search(r"decisions +\d+ per second", done.stdout)
     assert re.search(r"p50 \d+ ms, p99 \d+ ms", done.stdout)
     svg = picture.read_text(encoding="utf-8")
     assert ET.fromstring(svg).tag.endswith("svg")
     assert "@font-face" not in svg
 
 
-def test_in_a_terminal_it_draws_a_table_and_can_be_kept_for_kubectl():
-    text, process = in_terminal("--keep", *QUICK, until="until Ctrl-C")
+def test_in_a_terminal_it_draws_a_table_and_can_keep_the_cluster_running():
+    text, process = in_terminal("--keep", *QUICK, until="Press Ctrl-C")
     assert "node-b4" in text
     assert "cordoned" in text
     assert "\x1b[" in text
@@ -58,7 +58,7 @@ def test_in_a_terminal_it_draws_a_table_and_can_be_kept_for_kubectl():
 
 
 def in_terminal(*arguments, until):
-    """What a demo has drawn in a terminal when `until` appears, and the process."""
+    """Run the demo in a terminal. Returns its output until `until` appears, and the process."""
     main, side = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
     process = subprocess.Popen([*COMMAND, *arguments], stdin=side, stdout=side, stderr=side, env=environment)
@@ -71,14 +71,14 @@ def in_terminal(*arguments, until):
 
 
 def _drain(terminal):
-    """Read on, as a terminal does, until nobody writes any more."""
+    """Read the rest of the output, as a terminal does."""
     with os.fdopen(terminal, "rb", buffering=0) as rest, suppress(OSError):
         while rest.read(1 << 16):
             pass
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_it_can_be_stopped(number):
+def test_a_signal_stops_it(number):
     process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
     assert next(line for line in process.stdout if "2/8" in line)
     process.send_signal(number)
@@ -87,9 +87,9 @@ def test_it_can_be_stopped(number):
     assert "Traceback" not in output
 
 
-def test_it_ends_when_nobody_reads_any_more():
+def test_it_exits_when_the_pipe_is_closed():
     process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
-    assert "the scheduler gets to know" in process.stdout.readline()
+    assert "the scheduler lists" in process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == ""
     assert process.wait(timeout=15) == 130
@@ -101,12 +101,12 @@ def test_it_ends_when_nobody_reads_any_more():
     [
         (["--clock-rate", "0"], "0 is not in the range"),
         (["--clock-rate", "fast"], "'fast' is not a valid float"),
-        (["--save-svg", "/nowhere/at/all.svg"], "/nowhere/at is no folder"),
+        (["--save-svg", "/nowhere/at/all.svg"], "/nowhere/at is not a directory"),
         (["please"], "unexpected extra argument (please)"),
     ],
-    ids=["a clock that stands", "no number", "no such folder", "an argument"],
+    ids=["a stopped clock", "not a number", "a missing directory", "an argument"],
 )
-def test_what_makes_no_sense_is_said_at_once(arguments, complaint):
+def test_invalid_options_are_rejected(arguments, complaint):
     done = run(*arguments)
     assert done.returncode == 2
     assert complaint in done.stderr

@@ -1,4 +1,4 @@
-"""The demo's parts: what is seen, what is expected, what is shown."""
+"""The parts of the demo: observations, expectations and output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, RESERVED, percentile
 from bayplan.cli.demo.screens import LineScreen, picture, summary
 from bayplan.cli.demo.show import Show
 from bayplan.client import HttpClient
-from bayplan.client.store import Entry
+from bayplan.clock import RunningClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import load_plugins
 from bayplan.devcluster import manifests
-from bayplan.devcluster.clock import RunningClock
 
 
 def pod(name, app, node=None, phase="Pending", reason=""):
@@ -41,14 +40,13 @@ REASON = (
 
 @pytest.fixture
 async def show():
-    async with HttpClient("http://127.0.0.1:9") as nobody:
-        yield Show(nobody)
+    async with HttpClient("http://127.0.0.1:9") as client:
+        yield Show(client)
 
 
 def see(show, *pods):
     for one in pods:
-        show.seen.pods.entries[one.key] = Entry(one, one.uid, "1")
-        show.seen.added(one)
+        show.seen._reflector.put(one.key, one)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +58,7 @@ def test_percentile(values, percent, expected):
     assert percentile(values, percent) == expected
 
 
-def test_the_stage_is_as_announced():
+def test_the_nodes():
     nodes = {node.metadata.name: node for node in stage.nodes()}
     zones = [node.metadata.labels["topology.kubernetes.io/zone"] for node in nodes.values()]
     assert (len(nodes), len(set(zones))) == (12, 3)
@@ -71,7 +69,7 @@ def test_the_stage_is_as_announced():
     assert set(RESERVED) == {"node-a1", "node-b1", "node-b4", "node-c4"}
 
 
-def test_the_manifests_are_as_announced():
+def test_the_manifests():
     objects = [one for act in stage.acts() for one in manifests.read([act.file])]
     assert all(one.kind in KINDS for one in objects)
     by_name = {one.document["metadata"]["name"]: one.document for one in objects}
@@ -87,19 +85,19 @@ def test_the_manifests_are_as_announced():
         assert len(act.title) < 60
 
 
-def test_the_policy_is_ten_lines():
+def test_the_plugin_is_short():
     assert [plugin.name for plugin in load_plugins([str(stage.POLICY)])] == ["tier"]
     code = [line for line in stage.POLICY.read_text(encoding="utf-8").splitlines() if line.strip()]
     assert len(code) <= 12
 
 
-async def test_nothing_is_expected_to_be_met_before_it_begins(show):
+async def test_almost_no_expectation_is_met_at_the_start(show):
     unmet = [expectation.what for expectation in EXPECTATIONS if not expectation.met(show.seen)]
     assert len(unmet) == len(EXPECTATIONS) - 1
     assert not show.succeeded
 
 
-async def test_a_stranger_on_a_reserved_node_spoils_it(show):
+async def test_other_pods_on_reserved_nodes_are_failures(show):
     expectation = EXPECTATIONS[-1]
     see(show, pod("batch", "batch", "node-c4"))
     assert expectation.met(show.seen)
@@ -107,7 +105,7 @@ async def test_a_stranger_on_a_reserved_node_spoils_it(show):
     assert not expectation.met(show.seen)
 
 
-async def test_lines_tell_every_placement_and_every_reason_once(show):
+async def test_lines_report_each_placement_and_each_reason_once(show):
     console = Console(file=io.StringIO(), width=80)
     screen = LineScreen(console, show)
     with screen:
@@ -118,14 +116,14 @@ async def test_lines_tell_every_placement_and_every_reason_once(show):
         see(show, *(pod(f"crowd-{number}", "crowd", f"node-{number}") for number in range(5)))
     lines = [line.partition(" s  ")[2].rstrip() for line in console.file.getvalue().splitlines()]
     assert lines == [
-        "the scheduler gets to know the cluster",
+        "the scheduler lists the cluster",
         "  nginx → node-a2, node-a3",
-        "  default/nowhere waits: 0/12 nodes are available: " + ("so many reasons " * 10).rstrip(),
+        "  default/nowhere is pending: 0/12 nodes are available: " + ("so many reasons " * 10).rstrip(),
         "  crowd → 5 pods on 5 nodes",
     ]
 
 
-async def test_the_picture_fits_a_small_terminal(show):
+async def test_the_table_fits_a_small_terminal(show):
     see(
         show,
         pod("nginx-1", "nginx", "node-a2", "Running"),
@@ -141,17 +139,17 @@ async def test_the_picture_fits_a_small_terminal(show):
     assert rows["node-b1"] == "node-b1 zone-b tier=cronjob report ✓2"
     assert rows["node-b4"] == "node-b4 zone-b cordoned"
     assert rows["node-c4"] == "node-c4 zone-c tainted dedicated=batch"
-    assert "4 pods bound, 1 waiting, 0 decisions" in text
-    assert "default/nowhere waits" in text
+    assert "4 pods bound, 1 pending, 0 decisions" in text
+    assert "default/nowhere is pending" in text
 
 
-async def test_the_summary_names_what_was_not_seen(show):
+async def test_the_summary_lists_failures(show):
     text = rendered(summary(show))
-    assert "✗ not seen: the three pods of nginx run" in text
+    assert "✗ not met: the three pods of nginx are running" in text
     assert "p50 0 ms, p99 0 ms" in text
 
 
-def rendered(what):
+def rendered(renderable):
     console = Console(file=io.StringIO(), width=80)
-    console.print(what)
+    console.print(renderable)
     return console.file.getvalue()

@@ -1,4 +1,4 @@
-"""A server, and requests to it that say what they got."""
+"""A server, and requests that check the status of their responses."""
 
 import asyncio
 import json
@@ -21,14 +21,14 @@ MEDIA = {
 
 
 class StoppedClock:
-    """Stands still, so that tests can name the times that are written."""
+    """Stands still, so that the times in objects are known."""
 
     def now(self):
         return datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Kubectl:
-    """kubectl as a user of one server."""
+    """Runs kubectl against one server."""
 
     def __init__(self, home, server):
         config = home / "kubeconfig"
@@ -36,7 +36,7 @@ class Kubectl:
         self._environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(home)}
 
     async def __call__(self, *arguments, stdin=None, status=0):
-        """What kubectl prints, errors last."""
+        """Returns the output of kubectl, errors last."""
         process = await self._start(*arguments)
         async with asyncio.timeout(30):
             out, error = await process.communicate(stdin.encode() if stdin else None)
@@ -45,7 +45,7 @@ class Kubectl:
 
     @asynccontextmanager
     async def following(self, *arguments):
-        """The lines that kubectl prints, as they come."""
+        """Yields the lines of kubectl's output as they arrive."""
         process = await self._start(*arguments)
 
         async def lines():
@@ -66,7 +66,7 @@ class Kubectl:
 
 
 class Requests:
-    """Requests to one server: each returns the status and the decoded answer."""
+    """Sends requests to one server; each returns the status and the decoded body."""
 
     def __init__(self, session):
         self.session = session
@@ -103,14 +103,14 @@ class Requests:
         return answer
 
     async def gone(self, path):
-        """Waits until there is nothing at a path."""
+        """Waits until the object at a path is removed."""
         async with asyncio.timeout(5):
             while (await self("GET", path))[0] != 404:
                 pass
 
     @asynccontextmanager
     async def watch(self, path):
-        """The events of a watch, as a function that waits for the next (None once the watch has ended)."""
+        """A function that waits for the next event of a watch; it returns None after the end."""
         async with self.session.get(path) as response:
 
             async def following():
@@ -138,14 +138,14 @@ async def api(server):
 
 
 def pod(name="p", node=None, **spec):
-    """A small pod."""
+    """Returns a small pod."""
     containers = [{"name": "c", "image": "nginx:1"}]
     placed = {"nodeName": node} if node else {}
     return {"metadata": {"name": name}, "spec": {"containers": containers, **placed, **spec}}
 
 
 def config_map(name="m", **metadata):
-    """An object of a kind without rules."""
+    """Returns an object of a kind without rules."""
     return {"metadata": {"name": name, **metadata}, "data": {"a": "1"}}
 
 
@@ -170,14 +170,14 @@ async def kubectl(server, make_kubectl):
 
 
 def definition(**versions):
-    """A small definition: Gangs of example.com, whose versions have these contents (`v1` if there are none)."""
+    """Returns a small definition of Gangs in example.com with these versions (by default `v1`)."""
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}}
-    told = [
+    listed = [
         {"name": name, "served": True, "storage": index == 0, "schema": {"openAPIV3Schema": schema}, **contents}
         for index, (name, contents) in enumerate((versions or {"v1": {}}).items())
     ]
     names = {"kind": "Gang", "plural": "gangs"}
-    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": told}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": listed}
     return {"metadata": {"name": "gangs.example.com"}, "spec": spec}
 
 
@@ -187,7 +187,7 @@ def make_definition():
 
 
 def schema(**properties):
-    """The contents of a version whose objects have these fields."""
+    """Returns a version's contents whose schema has these properties."""
     return {"schema": {"openAPIV3Schema": {"type": "object", "properties": properties}}}
 
 

@@ -1,4 +1,4 @@
-"""Custom resources: the verbs, the status and the scale, several versions, and what belongs to what."""
+"""Custom resources: verbs, status and scale, several versions, and ownership."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def gang(name="g", metadata=None, **spec):
     return {"metadata": {"name": name, **(metadata or {})}, "spec": {"size": 3, **spec}}
 
 
-async def test_the_verbs(gangs):
+async def test_all_verbs_work(gangs):
     created = await gangs.create(GANGS, gang())
     assert created["kind"] == "Gang"
     assert created["apiVersion"] == "example.com/v1"
@@ -78,7 +78,7 @@ async def test_the_verbs(gangs):
     await gangs.get(f"{GANGS}/g", 404)
 
 
-async def test_patches(gangs):
+async def test_patches_by_type(gangs):
     await gangs.create(GANGS, gang())
     assert (await gangs.patch(f"{GANGS}/g", {"spec": {"size": 4, "mode": None}}))["spec"] == {
         "size": 4,
@@ -89,8 +89,8 @@ async def test_patches(gangs):
     applied = await gangs.patch(f"{GANGS}/g?fieldManager=me", {**head, **gang(mode="Loose")}, kind="apply")
     assert applied["spec"] == {"size": 3, "mode": "Loose"}
     await gangs.patch(f"{GANGS}/new?fieldManager=me", {**head, **gang("new")}, 201, kind="apply")
-    refused = await gangs.patch(f"{GANGS}/g", {"spec": {"size": 4}}, 415, kind="strategic")
-    assert refused["reason"] == "UnsupportedMediaType"
+    rejected = await gangs.patch(f"{GANGS}/g", {"spec": {"size": 4}}, 415, kind="strategic")
+    assert rejected["reason"] == "UnsupportedMediaType"
     wrong = await gangs.patch(f"{GANGS}/g", {"spec": {"size": "many"}}, 422)
     assert wrong["details"]["causes"] == [
         {
@@ -123,16 +123,16 @@ async def test_patches(gangs):
     ],
     ids=["minimum", "required", "enum", "version", "kind", "metadata", "name", "no object"],
 )
-async def test_what_is_refused(gangs, body, status, message):
+async def test_invalid_objects_are_rejected(gangs, body, status, message):
     assert message in (await gangs.create(GANGS, body, status))["message"]
 
 
-async def test_protobuf_is_refused(gangs):
+async def test_protobuf_is_rejected(gangs):
     answer = await gangs("POST", GANGS, b"k8s\0", **{"Content-Type": "application/vnd.kubernetes.protobuf"})
     assert answer[0] == 415
 
 
-async def test_unknown_fields(gangs):
+async def test_unknown_fields_are_pruned_or_rejected(gangs):
     body = gang(colour="red", rest={"anything": {"goes": 1}})
     strict = await gangs.create(f"{GANGS}?fieldValidation=Strict", body, 400)
     why = 'strict decoding error: unknown field "spec.colour"'
@@ -143,7 +143,7 @@ async def test_unknown_fields(gangs):
         assert response.headers["Warning"] == '299 - "unknown field \\"spec.colour\\""'
 
 
-async def test_the_status_is_apart(gangs):
+async def test_status_is_written_by_its_subresource_only(gangs):
     created = await gangs.create(GANGS, {**gang(), "status": {"phase": "Running"}})
     assert "status" not in created
     changed = await gangs.patch(
@@ -160,7 +160,7 @@ async def test_the_status_is_apart(gangs):
     assert (await gangs.get(f"{GANGS}/g/status")) == changed
 
 
-async def test_without_the_subresource_the_status_is_a_field(api, make_definition, make_schema):
+async def test_status_is_a_plain_field_without_the_subresource(api, make_definition, make_schema):
     await api.create(PATH, make_definition(v1=make_schema(status=fields(phase=TEXT))))
     created = await api.create(GANGS, {"metadata": {"name": "g"}, "status": {"phase": "New"}})
     assert created["status"] == {"phase": "New"}
@@ -169,7 +169,7 @@ async def test_without_the_subresource_the_status_is_a_field(api, make_definitio
     await api.get(f"{GANGS}/g/status", 404)
 
 
-async def test_the_scale(gangs):
+async def test_scale_subresource(gangs):
     await gangs.create(GANGS, gang())
     assert "does not exist" in (await gangs.get(f"{GANGS}/g/scale", 500))["message"]
     await gangs.patch(f"{GANGS}/g", {"spec": {"replicas": 2}})
@@ -183,7 +183,7 @@ async def test_the_scale(gangs):
     assert (found["spec"]["replicas"], found["metadata"]["generation"]) == (7, 4)
 
 
-async def test_selecting(gangs):
+async def test_label_and_field_selectors(gangs):
     await gangs.create(GANGS, gang("a", {"labels": {"tier": "x"}}, mode="Loose"))
     await gangs.create(GANGS, gang("b"))
 
@@ -194,13 +194,13 @@ async def test_selecting(gangs):
     assert await names("fieldSelector=metadata.name%3Db") == ["b"]
     assert await names("fieldSelector=spec.mode%3DStrict") == ["b"]
     assert await names("limit=1") == ["a"]
-    refused = await gangs.get(f"{GANGS}?fieldSelector=spec.size%3D3", 400)
-    assert refused["message"] == "field label not supported: spec.size"
+    rejected = await gangs.get(f"{GANGS}?fieldSelector=spec.size%3D3", 400)
+    assert rejected["message"] == "field label not supported: spec.size"
     await gangs.delete(f"{GANGS}?fieldSelector=spec.mode%3DLoose")
     assert await names("") == ["b"]
 
 
-async def test_tables(gangs):
+async def test_tables_show_printer_columns(gangs):
     await gangs.create(GANGS, gang())
     await gangs.patch(f"{GANGS}/g/status", {"status": {"phase": "Running"}})
     table = await gangs.get(GANGS, Accept=TABLE)
@@ -213,7 +213,7 @@ async def test_tables(gangs):
     assert table["rows"][0]["cells"] == ["g", 3, "Running", "0s"]
 
 
-async def test_tables_of_a_definition_without_columns(api, make_definition):
+async def test_tables_without_printer_columns_show_name_and_age(api, make_definition):
     await api.create(PATH, make_definition())
     await api.create(GANGS, {"metadata": {"name": "g"}})
     table = await api.get(GANGS, Accept=TABLE)
@@ -236,7 +236,7 @@ async def test_tables_of_a_definition_without_columns(api, make_definition):
         ("string", None, None),
     ],
 )
-async def test_cells(api, make_definition, make_schema, kind, value, cell):
+async def test_printer_column_formats_cell(api, make_definition, make_schema, kind, value, cell):
     columns = {"additionalPrinterColumns": [{"name": "Any", "type": kind, "jsonPath": ".any"}]}
     anything = make_schema(any={"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
     await api.create(PATH, make_definition(v1={**anything, **columns}))
@@ -244,7 +244,7 @@ async def test_cells(api, make_definition, make_schema, kind, value, cell):
     assert (await api.get(GANGS, Accept=TABLE))["rows"][0]["cells"] == ["g", cell]
 
 
-async def test_watching(gangs):
+async def test_watch_sends_events(gangs):
     async with gangs.watch(f"{GANGS}?watch=1") as following:
         created = await gangs.create(GANGS, gang(metadata={"labels": {"a": "b"}}))
         event = await following()
@@ -257,7 +257,7 @@ async def test_watching(gangs):
         assert [(await following())["type"] for _ in range(2)] == ["MODIFIED", "DELETED"]
 
 
-async def test_generated_names_and_finalizers(gangs):
+async def test_generate_name_and_finalizers(gangs):
     created = await gangs.create(
         GANGS, {"metadata": {"generateName": "g-", "finalizers": ["a/b"]}, "spec": {"size": 1}}
     )
@@ -268,7 +268,7 @@ async def test_generated_names_and_finalizers(gangs):
     await gangs.get(f"{GANGS}/{name}", 404)
 
 
-async def test_owners(gangs, make_config_map):
+async def test_objects_are_deleted_with_their_owner(gangs, make_config_map):
     maps = "/api/v1/namespaces/default/configmaps"
     owner = await gangs.create(GANGS, gang())
     reference = {"apiVersion": "example.com/v1", "kind": "Gang", "name": "g", "uid": owner["metadata"]["uid"]}
@@ -279,7 +279,7 @@ async def test_owners(gangs, make_config_map):
     await gangs.gone(f"{GANGS}/owned")
 
 
-async def test_they_go_with_their_namespace(gangs):
+async def test_objects_are_deleted_with_their_namespace(gangs):
     await gangs.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     team = GANGS.replace("default", "team")
     await gangs.create(team, gang())
@@ -288,7 +288,7 @@ async def test_they_go_with_their_namespace(gangs):
     assert (await gangs.get("/apis/example.com/v1/gangs"))["items"] == []
 
 
-async def test_cluster_scope(api, make_definition):
+async def test_cluster_scoped_resource(api, make_definition):
     definition = make_definition()
     definition["spec"]["scope"] = "Cluster"
     await api.create(PATH, definition)
@@ -298,7 +298,7 @@ async def test_cluster_scope(api, make_definition):
     await api.get("/apis/example.com/v1/gangs/g")
 
 
-async def test_versions_show_the_same_objects(api, make_definition, make_schema):
+async def test_all_versions_serve_the_same_objects(api, make_definition, make_schema):
     both = {"type": "object", "properties": {"size": NUMBER}}
     newer = {"type": "object", "properties": {"size": NUMBER, "mode": {**TEXT, "default": "Strict"}}}
     definition = make_definition(
@@ -322,7 +322,7 @@ async def test_versions_show_the_same_objects(api, make_definition, make_schema)
         assert response.headers["Warning"] == '299 - "example.com/v1 Gang is deprecated"'
 
 
-async def test_a_new_schema_is_for_old_objects_too(api, make_definition, make_schema):
+async def test_new_schema_applies_to_existing_objects(api, make_definition, make_schema):
     await api.create(PATH, make_definition(v1=make_schema(spec=fields(size=NUMBER, old=TEXT))))
     await api.create(GANGS, {"metadata": {"name": "g"}, "spec": {"size": 1, "old": "x"}})
     changed = make_schema(spec=fields(size={**NUMBER, "minimum": 2}, mode={**TEXT, "default": "Strict"}))
@@ -330,5 +330,5 @@ async def test_a_new_schema_is_for_old_objects_too(api, make_definition, make_sc
     await api.patch(NAME, {"spec": {"versions": versions}})
     assert (await api.get(f"{GANGS}/g"))["spec"] == {"size": 1, "mode": "Strict"}
     assert len((await api.get(f"{GANGS}?fieldSelector=spec.size%3D1"))["items"]) == 1
-    await api.patch(f"{GANGS}/g", {"metadata": {"labels": {"a": "b"}}})  # what was right before may stay
+    await api.patch(f"{GANGS}/g", {"metadata": {"labels": {"a": "b"}}})  # unchanged values stay valid
     await api.patch(f"{GANGS}/g", {"spec": {"size": 0}}, 422)

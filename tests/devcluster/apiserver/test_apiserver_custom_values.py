@@ -1,4 +1,4 @@
-"""Values and schemas: what is pruned, what is filled in, and what is wrong."""
+"""Pruning, defaulting and validation by the schemas of custom resources."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.jsonpath import InvalidPath, compile_path
 from bayplan.devcluster.apiserver.custom.patterns import InvalidPattern, compile_pattern
-from bayplan.devcluster.apiserver.custom.structural import StructuralShape, fill_defaults, prune
+from bayplan.devcluster.apiserver.custom.structural import StructuralSchema, fill_defaults, prune
 from bayplan.devcluster.apiserver.custom.structures import check_structure
 from bayplan.devcluster.apiserver.custom.values import Place, check_value, go_float
 
@@ -36,10 +36,10 @@ def fields(**properties):
                      {"a": {"kind": "K", "apiVersion": "v1", "metadata": {"name": "n"}, "other": 1}},
                      {"a": {"kind": "K", "apiVersion": "v1", "metadata": {"name": "n"}}}, ["a.other"], id="embedded"),
         pytest.param(fields(a=TEXT, b={**TEXT, "nullable": True}), {"a": None, "b": None}, {"b": None}, [], id="null"),
-        pytest.param(fields(a={"type": "object"}), {"a": {"b": 1}}, {"a": {}}, ["a.b"], id="object of no fields"),
+        pytest.param(fields(a={"type": "object"}), {"a": {"b": 1}}, {"a": {}}, ["a.b"], id="object without fields"),
     ],
 )  # fmt: skip
-def test_what_a_schema_does_not_know_is_pruned(schema, value, kept, unknown):
+def test_unknown_fields_are_pruned(schema, value, kept, unknown):
     found = []
     assert prune(schema, value, "", found) == kept
     assert found == unknown
@@ -49,12 +49,12 @@ def test_what_a_schema_does_not_know_is_pruned(schema, value, kept, unknown):
     ("schema", "value", "filled"),
     [
         pytest.param(fields(a={**TEXT, "default": "x"}), {}, {"a": "x"}, id="missing"),
-        pytest.param(fields(a={**TEXT, "default": "x"}), {"a": "y"}, {"a": "y"}, id="said"),
+        pytest.param(fields(a={**TEXT, "default": "x"}), {"a": "y"}, {"a": "y"}, id="given"),
         pytest.param(fields(a={**TEXT, "default": "x"}), {"a": None}, {"a": "x"}, id="null"),
         pytest.param(fields(a={**TEXT, "default": "x", "nullable": True}), {"a": None}, {"a": None}, id="nullable"),
         pytest.param(fields(a=fields(b={**TEXT, "default": "x"})), {}, {}, id="no parent"),
         pytest.param(fields(a={**fields(b={**TEXT, "default": "x"}), "default": {}}), {}, {"a": {"b": "x"}},
-                     id="parent by default"),
+                     id="defaulted parent"),
         pytest.param(fields(a={"type": "array", "items": fields(b={**NUMBER, "default": 0})}), {"a": [{}]},
                      {"a": [{"b": 0}]}, id="element"),
         pytest.param(fields(a={"type": "object", "additionalProperties": {**NUMBER, "default": 1}}),
@@ -81,11 +81,11 @@ def test_defaults_are_not_shared():
         pytest.param(NUMBER, "x", ['f: Invalid value: "string": f in body must be of type integer: "string"'],
                      id="type"),
         pytest.param(NUMBER, True, ['f: Invalid value: "boolean": f in body must be of type integer: "boolean"'],
-                     id="a truth value is no number"),
-        pytest.param(NUMBER, 2.0, [], id="a whole float is an integer"),
+                     id="boolean for a number"),
+        pytest.param(NUMBER, 2.0, [], id="integer as a float"),
         pytest.param(NUMBER, 2.5, ['f: Invalid value: "number": f in body must be of type integer: "number"'],
                      id="fraction"),
-        pytest.param({"type": "number"}, 2, [], id="an integer is a number"),
+        pytest.param({"type": "number"}, 2, [], id="integer for a number"),
         pytest.param({"type": "object"}, None, ['f: Invalid value: "null": f in body must be of type object: "null"'],
                      id="null"),
         pytest.param({"type": "object", "nullable": True}, None, [], id="nullable"),
@@ -136,11 +136,11 @@ def test_defaults_are_not_shared():
                       '<nil>: Invalid value: "": "f" must validate all the schemas (allOf)'], id="all of"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said_in_upstreams_words(schema, value, errors):
+def test_invalid_values_have_the_messages_of_upstream(schema, value, errors):
     assert [str(error) for error in check_value(schema, value, Place("f"))] == errors
 
 
-def test_what_an_update_leaves_as_it_was_is_right():
+def test_unchanged_values_are_valid_in_an_update():
     schema = fields(a={**NUMBER, "minimum": 1}, b=NUMBER)
     assert list(check_value(schema, {"a": 0, "b": 2}, Place(), {"a": 0, "b": 1})) == []
     assert len(list(check_value(schema, {"a": -1, "b": 1}, Place(), {"a": 0, "b": 1}))) == 1
@@ -157,7 +157,7 @@ def test_what_an_update_leaves_as_it_was_is_right():
     ],
     ids=["set", "map", "embedded resource"],
 )  # fmt: skip
-def test_what_a_schema_asks_of_lists_and_resources(schema, value, errors):
+def test_list_types_and_embedded_resources_are_validated(schema, value, errors):
     assert [str(error) for error in check_structure(schema, value, Place("f"))] == errors
 
 
@@ -181,13 +181,13 @@ def test_what_a_schema_asks_of_lists_and_resources(schema, value, errors):
         ("uuid4", "a8ff6b4a-96b2-45d3-8053-98f3dbec696f", "a8ff6b4a-96b2-55d3-8053-98f3dbec696f"),
     ],
 )
-def test_formats(name, right, wrong):
+def test_format_accepts_and_rejects(name, right, wrong):
     schema = {"type": "string", "format": name}
     assert list(check_value(schema, right, Place("f"))) == []
     assert f"f in body must be of type {name}" in str(next(check_value(schema, wrong, Place("f"))))
 
 
-def test_a_format_that_nobody_knows_means_nothing():
+def test_unknown_format_is_ignored():
     assert list(check_value({"type": "string", "format": "quantity"}, "x", Place("f"))) == []
     assert list(check_value({"type": "integer", "format": "uint8"}, 300, Place("f"))) == []
 
@@ -209,14 +209,14 @@ def test_a_format_that_nobody_knows_means_nothing():
         (".labels['example.com/tier']", ["web"]),
     ],
 )
-def test_paths(path, found):
+def test_path_finds_values(path, found):
     items = [{"name": "a", "weight": 1}, {"name": "b", "weight": 2, "on": True}]
     obj = {"spec": {"size": 3}, "items": items, "labels": {"example.com/tier": "web"}}
     assert compile_path(path)(obj) == found
 
 
 @pytest.mark.parametrize("path", ["spec", ".a[", ".a[x]", ".a[?(@.b == c)]"])
-def test_texts_that_are_no_paths(path):
+def test_invalid_path_is_rejected(path):
     with pytest.raises(InvalidPath):
         compile_path(path)
 
@@ -232,13 +232,13 @@ def test_texts_that_are_no_paths(path):
         ("^[[]$", "[", "x"),
     ],
 )
-def test_patterns_are_those_of_go(pattern, fits, differs):
+def test_pattern_has_the_syntax_of_go(pattern, fits, differs):
     assert compile_pattern(pattern).search(fits)
     assert not compile_pattern(pattern).search(differs)
 
 
 @pytest.mark.parametrize("pattern", ["(", r"\pL", r"a\1", "[:alpha:]"])
-def test_texts_that_are_no_patterns_here(pattern):
+def test_unsupported_pattern_is_rejected(pattern):
     with pytest.raises(InvalidPattern):
         compile_pattern(pattern)
 
@@ -251,7 +251,7 @@ def test_floats_are_printed_as_go_prints_them(number, shown):
     assert go_float(number) == shown
 
 
-def test_a_configuration_is_merged_by_list_types():
+def test_applied_configuration_is_merged_by_list_types():
     ports = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
              "items": fields(port=NUMBER, protocol={**TEXT, "default": "TCP"}, name=TEXT)}  # fmt: skip
     schema = fields(
@@ -285,9 +285,9 @@ def test_a_configuration_is_merged_by_list_types():
     assert sorted(merged["metadata"]["finalizers"]) == ["x/y", "z/y"]
 
 
-def test_a_body_keeps_its_metadata_and_what_the_schema_knows():
+def test_normalized_body_has_metadata_and_known_fields():
     kind = Kind("example.com", "v1", "Gang", "gangs", "gang", namespaced=True, model="")
     body = {"kind": "Gang", "metadata": {"name": "g", "colour": "red"}, "spec": {"size": 1, "taste": 2}}
-    done, unknown = StructuralShape(kind, fields(spec=fields(size=NUMBER))).normalize(body)
+    done, unknown = StructuralSchema(kind, fields(spec=fields(size=NUMBER))).normalize(body)
     assert done == {"metadata": {"name": "g"}, "spec": {"size": 1}}
     assert unknown == ["metadata.colour", "spec.taste"]

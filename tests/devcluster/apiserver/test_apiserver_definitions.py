@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions: what is wrong with them, which names they get, and what becomes of them."""
+"""CustomResourceDefinitions: validation, accepted names, and deletion."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def conditions(definition):
     return {one["type"]: (one["status"], one["reason"]) for one in definition["status"]["conditions"]}
 
 
-async def test_a_definition_is_established(api, make_definition):
+async def test_definition_is_established(api, make_definition):
     created = await api.create(PATH, make_definition())
     assert created["status"]["storedVersions"] == ["v1"]
     assert created["metadata"]["generation"] == 1
@@ -31,7 +31,7 @@ async def test_a_definition_is_established(api, make_definition):
     assert [row["cells"] for row in rows] == [["gangs.example.com", "2026-01-01T00:00:00Z"]]
 
 
-async def test_a_dry_run_defines_nothing(api, make_definition):
+async def test_dry_run_does_not_serve_resources(api, make_definition):
     await api.create(f"{PATH}?dryRun=All", make_definition())
     await api.get(GANGS, 404)
 
@@ -69,10 +69,10 @@ def size(**schema):
 
 
 SCHEMA = "spec.validation.openAPIV3Schema"
-FAULTS = {
+INVALID = {
     "name": (lambda definition: definition["metadata"].update(name="gang.example.com"),
              'metadata.name: Invalid value: "gang.example.com": must be spec.names.plural+"."+spec.group'),
-    "group of one word": (spec(group="example"), "should be a domain with at least one dot"),
+    "group without a dot": (spec(group="example"), "should be a domain with at least one dot"),
     "protected group": (spec(group="example.k8s.io"), "annotations[api-approved.kubernetes.io]: Required value"),
     "scope": (spec(scope="Global"), 'spec.scope: Unsupported value: "Global": supported values: "Cluster", "Namespa'),
     "no kind": (names(kind=""), "spec.names.kind: Required value"),
@@ -122,56 +122,58 @@ FAULTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FAULTS)
-async def test_faults_are_named(api, make_definition, name):
-    change, message = FAULTS[name]
+@pytest.mark.parametrize("name", INVALID)
+async def test_invalid_definition_is_rejected(api, make_definition, name):
+    change, message = INVALID[name]
     definition = make_definition()
     change(definition)
-    refused = await api.create(PATH, definition, 422)
-    assert refused["reason"] == "Invalid"
-    assert message in refused["message"]
-    assert refused["details"]["causes"]
+    rejected = await api.create(PATH, definition, 422)
+    assert rejected["reason"] == "Invalid"
+    assert message in rejected["message"]
+    assert rejected["details"]["causes"]
     assert (await api.get(PATH))["items"] == []
 
 
-async def test_root_with_status_is_restricted(api, make_definition):
+async def test_status_subresource_restricts_root_keywords(api, make_definition):
     definition = make_definition(v1={"subresources": {"status": {}}})
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["anyOf"] = [{"minProperties": 1}]
     assert "fields are allowed at the root" in (await api.create(PATH, definition, 422))["message"]
 
 
-async def test_faults_of_several_versions_are_told_apart(api, make_definition, make_schema):
+async def test_errors_name_the_version(api, make_definition, make_schema):
     definition = make_definition(v1=make_schema(a={"type": "string"}), v2=make_schema(a={"type": "text"}))
-    refused = await api.create(PATH, definition, 422)
-    assert 'spec.versions[1].schema.openAPIV3Schema.properties[a].type: Unsupported value: "text"' in refused["message"]
+    rejected = await api.create(PATH, definition, 422)
+    assert (
+        'spec.versions[1].schema.openAPIV3Schema.properties[a].type: Unsupported value: "text"' in rejected["message"]
+    )
 
 
 @pytest.mark.parametrize(("versions", "status"), [(["v1"], 201), (["v1", "v2"], 422)])
-async def test_webhooks_are_not_called(api, make_definition, versions, status):
+async def test_conversion_webhooks_are_not_called(api, make_definition, versions, status):
     definition = make_definition(**{name: {} for name in versions})
     definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}}
     answer = await api.create(PATH, definition, status)
     assert status == 201 or "the embedded API server calls no webhooks" in answer["message"]
 
 
-async def test_unknown_fields_of_a_schema_are_found(api, make_definition):
+async def test_unknown_fields_of_a_schema_are_reported(api, make_definition):
     definition = make_definition()
     definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["colour"] = "red"
-    refused = await api.create(f"{PATH}?fieldValidation=Strict", definition, 400)
-    assert 'unknown field "spec.versions[0].schema.openAPIV3Schema.properties.spec.colour"' in refused["message"]
+    rejected = await api.create(f"{PATH}?fieldValidation=Strict", definition, 400)
+    assert 'unknown field "spec.versions[0].schema.openAPIV3Schema.properties.spec.colour"' in rejected["message"]
 
 
-async def test_what_is_established_keeps_its_names(api, make_definition):
+async def test_established_definition_keeps_its_names(api, make_definition):
     await api.create(PATH, make_definition())
     found = await api.get(NAME)
     found["spec"]["names"]["kind"] = "Crew"
     found["spec"]["scope"] = "Cluster"
-    refused = await api.put(NAME, found, 422)
-    assert 'spec.scope: Invalid value: "Cluster": field is immutable' in refused["message"]
-    assert 'spec.names.kind: Invalid value: "Crew": field is immutable' in refused["message"]
+    rejected = await api.put(NAME, found, 422)
+    assert 'spec.scope: Invalid value: "Cluster": field is immutable' in rejected["message"]
+    assert 'spec.names.kind: Invalid value: "Crew": field is immutable' in rejected["message"]
 
 
-async def test_a_version_that_was_stored_stays(api, make_definition):
+async def test_stored_version_cannot_be_removed(api, make_definition):
     await api.create(PATH, make_definition(v1={}, v2={}))
     found = await api.get(NAME)
     found["spec"]["versions"][0]["storage"], found["spec"]["versions"][1]["storage"] = False, True
@@ -197,7 +199,7 @@ def crews(**names):
         ({"shortNames": ["c", "gg"]}, "ShortNamesConflict", '"gg" is already in use'),
     ],
 )
-async def test_names_are_given_to_the_first_who_asks(api, make_definition, names, reason, message):
+async def test_conflicting_names_are_not_accepted(api, make_definition, names, reason, message):
     first = make_definition()
     first["spec"]["names"]["shortNames"] = ["gg"]
     await api.create(PATH, first)
@@ -213,7 +215,7 @@ async def test_names_are_given_to_the_first_who_asks(api, make_definition, names
     await api.get("/apis/example.com/v1/crews")
 
 
-async def test_another_group_may_use_the_same_names(api, make_definition):
+async def test_names_may_be_used_in_another_group(api, make_definition):
     await api.create(PATH, make_definition())
     other = make_definition()
     other["metadata"]["name"], other["spec"]["group"] = "gangs.example.org", "example.org"
@@ -221,7 +223,7 @@ async def test_another_group_may_use_the_same_names(api, make_definition):
     assert conditions(await api.get(f"{PATH}/gangs.example.org"))["Established"][0] == "True"
 
 
-async def test_what_is_built_in_is_not_redefined(api, make_definition):
+async def test_built_in_resources_cannot_be_redefined(api, make_definition):
     other = make_definition()
     other["metadata"] = {
         "name": "leases.coordination.k8s.io",
@@ -236,7 +238,7 @@ async def test_what_is_built_in_is_not_redefined(api, make_definition):
     assert (await api.get(f"{leases}/l"))["spec"] == {"holderIdentity": "me"}
 
 
-async def test_discovery_follows(api, make_definition):
+async def test_discovery_and_openapi_are_updated(api, make_definition):
     assert "example.com" not in [group["name"] for group in (await api.get("/apis"))["groups"]]
     definition = make_definition(v1={}, v2beta1={"subresources": {"status": {}}}, v2={"served": False})
     definition["spec"]["names"] |= {"shortNames": ["gg"], "categories": ["all"]}
@@ -263,7 +265,7 @@ async def test_discovery_follows(api, make_definition):
     assert "com.example.v1.Gang" not in (await api.get("/openapi/v2"))["definitions"]
 
 
-async def test_objects_go_with_their_definition(api, make_definition):
+async def test_objects_are_deleted_with_their_definition(api, make_definition):
     await api.create(PATH, make_definition())
     await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     await api.create(GANGS, {"metadata": {"name": "g"}})
@@ -277,8 +279,8 @@ async def test_objects_go_with_their_definition(api, make_definition):
         assert (await following())["type"] == "DELETED"
         await api.gone(f"{GANGS}/g")
         assert conditions(await api.get(NAME))["Terminating"] == ("True", "InstanceDeletionInProgress")
-        refused = await api.create(GANGS, {"metadata": {"name": "late"}}, 405)
-        assert refused["message"] == "create not allowed while custom resource definition is terminating"
+        rejected = await api.create(GANGS, {"metadata": {"name": "late"}}, 405)
+        assert rejected["message"] == "create not allowed while custom resource definition is terminating"
 
         await api.patch(f"{GANGS.replace('default', 'team')}/held", {"metadata": {"finalizers": []}})
         await api.gone(NAME)
@@ -289,7 +291,7 @@ async def test_objects_go_with_their_definition(api, make_definition):
     assert (await api.get(GANGS))["items"] == []
 
 
-async def test_many_objects_go_too(api, make_definition):
+async def test_many_objects_are_deleted_with_their_definition(api, make_definition):
     await api.create(PATH, make_definition())
     for number in range(120):
         await api.create(GANGS, {"metadata": {"name": f"g{number}"}})
@@ -297,7 +299,7 @@ async def test_many_objects_go_too(api, make_definition):
     await api.gone(NAME)
 
 
-async def test_a_definition_that_others_hold_stays_until_they_let_go(api, make_definition):
+async def test_definition_with_other_finalizers_stays(api, make_definition):
     definition = make_definition()
     definition["metadata"]["finalizers"] = ["example.com/hold"]
     await api.create(PATH, definition)
@@ -306,10 +308,10 @@ async def test_a_definition_that_others_hold_stays_until_they_let_go(api, make_d
     await api.gone(NAME)
 
 
-async def test_a_change_ends_the_watches_of_what_was_served_before(api, make_definition, make_schema):
+async def test_change_of_a_definition_ends_watches(api, make_definition, make_schema):
     await api.create(PATH, make_definition())
     async with api.watch(f"{GANGS}?watch=1") as following:
-        await api.patch(NAME, {"metadata": {"labels": {"a": "b"}}})  # changes nothing of what is served
+        await api.patch(NAME, {"metadata": {"labels": {"a": "b"}}})  # does not change the served resources
         await api.create(GANGS, {"metadata": {"name": "g"}})
         assert (await following())["type"] == "ADDED"
         versions = make_definition(v1=make_schema(spec={"type": "object"}))["spec"]["versions"]
@@ -317,7 +319,7 @@ async def test_a_change_ends_the_watches_of_what_was_served_before(api, make_def
         assert await following() is None
 
 
-async def test_definitions_are_patched_in_every_way(api, make_definition):
+async def test_definition_accepts_all_patch_types(api, make_definition):
     await api.create(PATH, make_definition())
     for kind, body in {
         "merge": {"spec": {"names": {"shortNames": ["gg"]}}},
@@ -332,7 +334,7 @@ async def test_definitions_are_patched_in_every_way(api, make_definition):
     await api.get(GANGS, 404)
 
 
-async def test_a_file_may_define_what_it_uses(make_definition):
+async def test_manifest_may_use_resources_that_it_defines(make_definition):
     server = ApiServer()
     written = {**make_definition(), "status": {"conditions": [], "storedVersions": []}}
     head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}

@@ -1,8 +1,8 @@
-"""Deleting: grace, finalizers, dependents, namespaces, evictions."""
+"""Deletion: grace periods, finalizers, dependents, namespaces, evictions."""
 
 import pytest
 
-from bayplan.devcluster.apiserver.garbage import STEPS_AT_ONCE
+from bayplan.devcluster.apiserver.storage.garbage_collector import STEPS_AT_ONCE
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -14,7 +14,7 @@ def owned_by(owner, *, blocks=False):
     return {"ownerReferences": [{**kind, "uid": owner["metadata"]["uid"], "blockOwnerDeletion": blocks}]}
 
 
-async def test_a_bound_pod_waits_for_its_kubelet(api, make_pod):
+async def test_deleted_bound_pod_waits_for_its_kubelet(api, make_pod):
     await api.create(PODS, make_pod(node="n"))
     first = await api.delete(f"{PODS}/p")
     assert first["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:30Z"
@@ -27,21 +27,21 @@ async def test_a_bound_pod_waits_for_its_kubelet(api, make_pod):
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-async def test_a_pod_that_has_ended_goes_at_once(api, make_pod, phase):
+async def test_terminated_pod_is_removed_at_once(api, make_pod, phase):
     await api.create(PODS, make_pod(node="n"))
     await api.patch(f"{PODS}/p/status", {"status": {"phase": phase}})
     await api.delete(f"{PODS}/p")
     await api.get(f"{PODS}/p", status=404)
 
 
-async def test_preconditions(api, make_config_map):
+async def test_delete_checks_preconditions(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     await api.delete(f"{MAPS}/m", {"preconditions": {"resourceVersion": "1"}}, status=409)
     answer = await api.delete(f"{MAPS}/m", {"preconditions": {"uid": created["metadata"]["uid"]}})
     assert (answer["status"], answer["details"]["name"]) == ("Success", "m")
 
 
-async def test_finalizers_hold_an_object_until_the_last_is_gone(api, make_config_map):
+async def test_deleted_object_stays_until_its_last_finalizer_is_removed(api, make_config_map):
     await api.create(MAPS, make_config_map(finalizers=["x.y/a", "x.y/b"]))
     marked = await api.delete(f"{MAPS}/m")
     assert marked["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:00Z"
@@ -52,7 +52,7 @@ async def test_finalizers_hold_an_object_until_the_last_is_gone(api, make_config
     await api.get(f"{MAPS}/m", status=404)
 
 
-async def test_dependents_go_with_their_owner(api, make_config_map):
+async def test_dependents_are_removed_with_their_owner(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     child = await api.create(MAPS, make_config_map("child", **owned_by(owner)))
     await api.create(MAPS, make_config_map("grandchild", **owned_by(child)))
@@ -62,7 +62,7 @@ async def test_dependents_go_with_their_owner(api, make_config_map):
     assert [item["metadata"]["name"] for item in (await api.get(MAPS))["items"]] == ["other"]
 
 
-async def test_dependents_may_stay_as_orphans(api, make_config_map):
+async def test_orphan_policy_keeps_dependents(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.create(MAPS, make_config_map("child", **owned_by(owner)))
     await api.delete(f"{MAPS}/owner?propagationPolicy=Orphan")
@@ -70,7 +70,7 @@ async def test_dependents_may_stay_as_orphans(api, make_config_map):
     assert "ownerReferences" not in (await api.get(f"{MAPS}/child"))["metadata"]
 
 
-async def test_an_owner_may_wait_for_its_dependents(api, make_config_map):
+async def test_foreground_deletion_removes_dependents_first(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.create(MAPS, make_config_map("child", finalizers=["x.y/a"], **owned_by(owner, blocks=True)))
     marked = await api.delete(f"{MAPS}/owner", {"propagationPolicy": "Foreground"})
@@ -82,23 +82,23 @@ async def test_an_owner_may_wait_for_its_dependents(api, make_config_map):
     await api.gone(f"{MAPS}/owner")
 
 
-async def test_an_owner_of_a_kind_that_is_not_served_counts_as_there(api, make_config_map):
+async def test_owner_of_an_unserved_kind_counts_as_existing(api, make_config_map):
     fleet = {"apiVersion": "example.com/v1", "kind": "Fleet", "name": "f", "uid": "u-1"}
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "u-2"}
-    await api.create(MAPS, make_config_map("of-a-fleet", ownerReferences=[fleet]))
-    await api.create(MAPS, make_config_map("of-nobody", ownerReferences=[gone]))
-    await api.gone(f"{MAPS}/of-nobody")
-    await api.get(f"{MAPS}/of-a-fleet")
+    await api.create(MAPS, make_config_map("of-fleet", ownerReferences=[fleet]))
+    await api.create(MAPS, make_config_map("orphan", ownerReferences=[gone]))
+    await api.gone(f"{MAPS}/orphan")
+    await api.get(f"{MAPS}/of-fleet")
 
 
-async def test_what_is_created_for_an_owner_that_has_gone_goes_too(api, make_config_map):
+async def test_object_created_with_a_missing_owner_is_removed(api, make_config_map):
     owner = await api.create(MAPS, make_config_map("owner"))
     await api.delete(f"{MAPS}/owner")
     await api.create(MAPS, make_config_map("late", **owned_by(owner)))
     await api.gone(f"{MAPS}/late")
 
 
-async def test_an_object_with_a_living_owner_stays(api, make_config_map):
+async def test_object_with_one_existing_owner_stays(api, make_config_map):
     first = await api.create(MAPS, make_config_map("first"))
     second = await api.create(MAPS, make_config_map("second"))
     owners = owned_by(first)["ownerReferences"] + owned_by(second)["ownerReferences"]
@@ -109,21 +109,21 @@ async def test_an_object_with_a_living_owner_stays(api, make_config_map):
     assert (await api.get(f"{MAPS}/child"))["metadata"]["ownerReferences"][0]["name"] == "second"
 
 
-async def test_a_namespace_takes_its_contents_along(api, make_pod):
+async def test_namespace_is_removed_after_its_contents(api, make_pod):
     await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     pods = "/api/v1/namespaces/team/pods"
     await api.create(pods, make_pod("waits", node="n"))
     await api.create(pods, make_pod("goes"))
     assert (await api.delete("/api/v1/namespaces/team"))["status"]["phase"] == "Terminating"
-    refused = await api.create(pods, make_pod("late"), status=403)
-    assert "because it is being terminated" in refused["message"]
+    rejected = await api.create(pods, make_pod("late"), status=403)
+    assert "because it is being terminated" in rejected["message"]
     await api.gone(f"{pods}/goes")
     await api.get("/api/v1/namespaces/team")
     await api.delete(f"{pods}/waits?gracePeriodSeconds=0")
     await api.gone("/api/v1/namespaces/team")
 
 
-async def test_a_full_namespace_is_emptied_in_steps(api, server, make_config_map):
+async def test_large_namespace_is_emptied_in_steps(api, server, make_config_map):
     await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     for number in range(3 * STEPS_AT_ONCE):
         server.load([{"apiVersion": "v1", "kind": "ConfigMap", **make_config_map(f"m{number}", namespace="team")}])
@@ -139,7 +139,7 @@ async def test_delete_collection_by_selector(api, make_config_map):
     assert [item["metadata"]["name"] for item in (await api.get(MAPS))["items"]] == ["b"]
 
 
-async def test_an_eviction_asks_the_budget(api, make_pod):
+async def test_eviction_checks_the_disruption_budget(api, make_pod):
     running = make_pod(node="n")
     running["metadata"]["labels"] = {"a": "b"}
     await api.create(PODS, running)
@@ -151,8 +151,8 @@ async def test_an_eviction_asks_the_budget(api, make_pod):
     await api.create(f"{PODS}/p/eviction", eviction, status=429)
     status = {"observedGeneration": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
     await api.patch(f"{BUDGETS}/pdb/status", {"status": status})
-    refused = await api.create(f"{PODS}/p/eviction", eviction, status=429)
-    assert "needs 1 healthy pods and has 1 currently" in refused["details"]["causes"][0]["message"]
+    rejected = await api.create(f"{PODS}/p/eviction", eviction, status=429)
+    assert "needs 1 healthy pods and has 1 currently" in rejected["details"]["causes"][0]["message"]
     await api.patch(f"{BUDGETS}/pdb/status", {"status": {"disruptionsAllowed": 1}})
     await api.create(f"{PODS}/p/eviction", {**eviction, "deleteOptions": {"dryRun": ["All"]}})
     await api.create(f"{PODS}/p/eviction", eviction)

@@ -1,4 +1,4 @@
-"""What the server holds claims on devices to, and what offers devices."""
+"""Validation of resource claims, device classes and resource slices."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def device_class(**spec):
 
 
 def message(answer, kind, name):
-    """What is wrong, without whose it is."""
+    """The error message without the kind and the name."""
     prefix = f'{kind}.resource.k8s.io "{name}" is invalid: '
     assert answer["message"].startswith(prefix)
     return answer["message"].removeprefix(prefix)
@@ -44,22 +44,22 @@ def message(answer, kind, name):
 @pytest.mark.parametrize(
     ("request_", "mode", "count"),
     [
-        pytest.param(exactly(), "ExactCount", 1, id="nothing said"),
-        pytest.param(exactly(count=3), "ExactCount", 3, id="a count"),
-        pytest.param(exactly(count=0), "ExactCount", 1, id="none"),
-        pytest.param(exactly(allocationMode="All"), "All", None, id="all"),
+        pytest.param(exactly(), "ExactCount", 1, id="no mode"),
+        pytest.param(exactly(count=3), "ExactCount", 3, id="count"),
+        pytest.param(exactly(count=0), "ExactCount", 1, id="zero count"),
+        pytest.param(exactly(allocationMode="All"), "All", None, id="all devices"),
     ],
 )
-async def test_a_request_is_for_exactly_one_device_if_it_does_not_say(api, request_, mode, count):
+async def test_request_defaults_to_one_device(api, request_, mode, count):
     made = await api.create(CLAIMS, claim(request_))
     template = {"metadata": {"name": "t"}, "spec": {"spec": claim(request_)["spec"]}}
     of_template = (await api.create(TEMPLATES, template))["spec"]["spec"]
     for spec in (made["spec"], of_template):
-        [wanted] = [one["exactly"] for one in spec["devices"]["requests"]]
-        assert (wanted["allocationMode"], wanted.get("count")) == (mode, count)
+        [request] = [one["exactly"] for one in spec["devices"]["requests"]]
+        assert (request["allocationMode"], request.get("count")) == (mode, count)
 
 
-async def test_an_alternative_is_for_exactly_one_device_if_it_does_not_say(api):
+async def test_alternative_defaults_to_one_device(api):
     alternatives = [{"name": "a", "deviceClassName": "x"}, {"name": "b", "deviceClassName": "y", "count": 2}]
     made = await api.create(CLAIMS, claim({"name": "r", "firstAvailable": alternatives}))
     [request] = made["spec"]["devices"]["requests"]
@@ -83,32 +83,32 @@ NO_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is requir
 @pytest.mark.parametrize(
     ("body", "problem"),
     [
-        pytest.param(claim({"name": "r"}), f"{REQUEST}: Required value: {ONE_OF}", id="for nothing"),
         pytest.param(
-            claim(exactly("R")), f'{REQUEST}.name: Invalid value: "R": {NO_LABEL}', id="a name that is no label"
+            claim({"name": "r"}), f"{REQUEST}: Required value: {ONE_OF}", id="neither exactly nor firstAvailable"
         ),
+        pytest.param(claim(exactly("R")), f'{REQUEST}.name: Invalid value: "R": {NO_LABEL}', id="invalid name"),
         pytest.param(
-            claim(exactly(), exactly()), 'spec.devices.requests[1]: Duplicate value: "r"', id="two of one name"
+            claim(exactly(), exactly()), 'spec.devices.requests[1]: Duplicate value: "r"', id="duplicate name"
         ),
         pytest.param(
             claim({"name": "r", "exactly": {}}),
             f"{REQUEST}.exactly.deviceClassName: Required value",
-            id="of no class",
+            id="no class",
         ),
         pytest.param(
             claim(exactly(allocationMode="Some")),
             f'{REQUEST}.exactly.allocationMode: Unsupported value: "Some": supported values: "All", "ExactCount"',
-            id="of another mode",
+            id="unknown mode",
         ),
         pytest.param(
             claim(exactly(allocationMode="All", count=1)),
             f"{REQUEST}.exactly.count: Invalid value: 1: must not be specified when allocationMode is 'All'",
-            id="all, and so many",
+            id="all with a count",
         ),
         pytest.param(
             claim(exactly(count=-1)),
             f"{REQUEST}.exactly.count: Invalid value: -1: must be greater than zero",
-            id="less than one",
+            id="negative count",
         ),
         pytest.param(
             claim(exactly(selectors=[{}])),
@@ -123,26 +123,28 @@ NO_ATTRIBUTE = 'exactly one of "matchAttribute" or "distinctAttribute" is requir
         pytest.param(
             claim(constraints=[{"requests": ["other"], "matchAttribute": "a.example.com/b"}]),
             f'spec.devices.constraints[0].requests[0]: Invalid value: "other": {NO_REQUEST}',
-            id="a constraint on what is not asked for",
+            id="constraint on unknown request",
         ),
         pytest.param(
             claim(constraints=[{"requests": ["r"]}]),
             f"spec.devices.constraints[0]: Required value: {NO_ATTRIBUTE}",
-            id="a constraint of nothing",
+            id="constraint without attribute",
         ),
         pytest.param(
-            claim(config=[{"requests": ["r"]}]), "spec.devices.config[0].opaque: Required value", id="no configuration"
+            claim(config=[{"requests": ["r"]}]),
+            "spec.devices.config[0].opaque: Required value",
+            id="empty configuration",
         ),
     ],
 )
-async def test_what_a_claim_may_ask_for(api, body, problem):
+async def test_invalid_claim_is_rejected(api, body, problem):
     assert message(await api.create(CLAIMS, body, 422), "ResourceClaim", "c") == problem
     template = {"metadata": {"name": "t"}, "spec": {"spec": body["spec"]}}
     in_template = problem.replace("spec.", "spec.spec.", 1)
     assert message(await api.create(TEMPLATES, template, 422), "ResourceClaimTemplate", "t") == in_template
 
 
-async def test_what_is_asked_for_stays(api):
+async def test_claim_spec_is_immutable(api):
     await api.create(CLAIMS, claim())
     await api.create(TEMPLATES, {"metadata": {"name": "t"}, "spec": {"spec": claim()["spec"]}})
     other = {"devices": {"requests": [exactly("other")]}}
@@ -153,7 +155,7 @@ async def test_what_is_asked_for_stays(api):
     await api.patch(f"{CLAIMS}/c", {"metadata": {"labels": {"a": "b"}}})
 
 
-async def test_a_new_claim_has_no_status(api):
+async def test_new_claim_has_no_status(api):
     made = await api.create(CLAIMS, {**claim(), "status": {"allocation": ALLOCATION}})
     assert made["status"] == {}
 
@@ -164,7 +166,7 @@ async def test_a_new_claim_has_no_status(api):
         pytest.param(
             {"reservedFor": [POD]},
             "status.reservedFor: Forbidden: may not be specified when `allocated` is not set",
-            id="reserved before it is allocated",
+            id="reserved without allocation",
         ),
         pytest.param(
             {"allocation": ALLOCATION, "reservedFor": [POD, POD]},
@@ -174,27 +176,27 @@ async def test_a_new_claim_has_no_status(api):
         pytest.param(
             {"allocation": ALLOCATION, "reservedFor": [{"resource": "pods", "name": "p"}]},
             "status.reservedFor[0].uid: Required value",
-            id="reserved for nobody in particular",
+            id="reservation without fields",
         ),
         pytest.param(
             {"allocation": {"devices": {"results": [{"request": "other", **DEVICE}]}}},
             f'status.allocation.devices.results[0].request: Invalid value: "other": {NO_REQUEST}',
-            id="a device for what is not asked for",
+            id="result for unknown request",
         ),
         pytest.param(
             {"allocation": {"devices": {"results": [{"request": "r", **DEVICE, "driver": ""}]}}},
             "status.allocation.devices.results[0].driver: Required value",
-            id="a device of no driver",
+            id="result without driver",
         ),
     ],
 )
-async def test_what_can_be_allocated(api, status, problem):
+async def test_invalid_claim_status_is_rejected(api, status, problem):
     await api.create(CLAIMS, claim())
     answer = await api.patch(f"{CLAIMS}/c/status", {"status": status}, 422)
     assert message(answer, "ResourceClaim", "c") == problem
 
 
-async def test_an_allocation_stays_until_it_goes(api):
+async def test_allocation_is_immutable_until_it_is_removed(api):
     await api.create(CLAIMS, claim())
     await api.patch(f"{CLAIMS}/c/status", {"status": {"allocation": ALLOCATION}})
     other = {"devices": {"results": [{"request": "r", **DEVICE, "device": "gpu-1"}]}}
@@ -205,28 +207,28 @@ async def test_an_allocation_stays_until_it_goes(api):
     await api.patch(f"{CLAIMS}/c/status", {"status": {"allocation": other}})
 
 
-async def test_a_claim_that_is_being_deleted_is_reserved_for_nobody_else(api):
+async def test_deleted_claim_gets_no_new_reservations(api):
     await api.create(CLAIMS, {**claim(), "metadata": {"name": "c", "finalizers": ["example.com/f"]}})
     await api.patch(f"{CLAIMS}/c/status", {"status": {"allocation": ALLOCATION, "reservedFor": [POD]}})
     await api.delete(f"{CLAIMS}/c")
     other = {"status": {"reservedFor": [POD, {**POD, "uid": "other"}]}}
     answer = await api.patch(f"{CLAIMS}/c/status", other, 422)
-    told = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-    assert message(answer, "ResourceClaim", "c") == f"status.reservedFor: Forbidden: {told}"
+    detail = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+    assert message(answer, "ResourceClaim", "c") == f"status.reservedFor: Forbidden: {detail}"
     await api.patch(f"{CLAIMS}/c/status", {"status": {"reservedFor": None}})
 
 
-async def test_what_is_told_of_a_device_goes_with_its_allocation(api):
+async def test_device_status_is_removed_with_the_allocation(api):
     await api.create(CLAIMS, claim())
     strange = {"devices": [{**DEVICE, "device": "gpu-7"}], "allocation": ALLOCATION}
     answer = await api.patch(f"{CLAIMS}/c/status", {"status": strange}, 422)
     assert message(answer, "ResourceClaim", "c").endswith("must be an allocated device in the claim")
-    told = await api.patch(f"{CLAIMS}/c/status", {"status": {"devices": [DEVICE], "allocation": ALLOCATION}})
-    assert told["status"]["devices"] == [DEVICE]
+    updated = await api.patch(f"{CLAIMS}/c/status", {"status": {"devices": [DEVICE], "allocation": ALLOCATION}})
+    assert updated["status"]["devices"] == [{**DEVICE, "conditions": None}]
     assert (await api.patch(f"{CLAIMS}/c/status", {"status": {"allocation": None}}))["status"] == {}
 
 
-async def test_a_change_of_the_status_leaves_the_metadata_alone(api):
+async def test_status_update_keeps_the_metadata(api):
     made = await api.create(CLAIMS, {**claim(), "metadata": {"name": "c", "labels": {"a": "b"}}})
     change = {"metadata": {"labels": {"a": "c"}, "finalizers": ["example.com/f"]}, "status": {"allocation": ALLOCATION}}
     metadata = (await api.patch(f"{CLAIMS}/c/status", change))["metadata"]
@@ -240,19 +242,19 @@ WAYS = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSel
     ("body", "problem"),
     [
         pytest.param(resource_slice(driver=""), "spec.driver: Required value", id="no driver"),
-        pytest.param(resource_slice(nodeName=None), f"spec: Required value: {WAYS}", id="nowhere"),
+        pytest.param(resource_slice(nodeName=None), f"spec: Required value: {WAYS}", id="no node"),
         pytest.param(
             resource_slice(allNodes=True),
             f'spec: Invalid value: "{{`nodeName`, `allNodes`}}": {WAYS}, but multiple fields are set',
-            id="in two ways",
+            id="two kinds of node selection",
         ),
         pytest.param(
-            resource_slice({"name": "d"}, {"name": "d"}), 'spec.devices[1]: Duplicate value: "d"', id="two of one name"
+            resource_slice({"name": "d"}, {"name": "d"}), 'spec.devices[1]: Duplicate value: "d"', id="duplicate name"
         ),
         pytest.param(
             resource_slice({"name": "D"}),
             f'spec.devices[0].name: Invalid value: "D": {NO_LABEL}',
-            id="a name that is no label",
+            id="invalid name",
         ),
         pytest.param(
             resource_slice(*({"name": f"d{number}"} for number in range(129))),
@@ -263,15 +265,15 @@ WAYS = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSel
             resource_slice(pool={"name": "node", "generation": -1, "resourceSliceCount": 0}),
             "[spec.pool.resourceSliceCount: Invalid value: 0: must be greater than zero, "
             "spec.pool.generation: Invalid value: -1: must be greater than or equal to zero]",
-            id="no slices",
+            id="no slices in the pool",
         ),
     ],
 )
-async def test_what_a_slice_may_offer(api, body, problem):
+async def test_invalid_slice_is_rejected(api, body, problem):
     assert message(await api.create(SLICES, body, 422), "ResourceSlice", "s") == problem
 
 
-async def test_whose_devices_a_slice_offers_stays(api):
+async def test_pool_and_node_of_a_slice_are_immutable(api):
     await api.create(SLICES, resource_slice({"name": "d"}))
     for change in ({"nodeName": "other"}, {"driver": "other.example.com"}, {"pool": {"name": "other"}}):
         answer = await api.patch(f"{SLICES}/s", {"spec": change}, 422)
@@ -286,13 +288,13 @@ async def test_whose_devices_a_slice_offers_stays(api):
         pytest.param(
             {"extendedResourceName": "cpu"},
             'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name',
-            id="a native resource",
+            id="native resource",
         ),
-        pytest.param({"selectors": [{}]}, "spec.selectors[0].cel: Required value", id="an empty selector"),
-        pytest.param({"config": [{}]}, "spec.config[0].opaque: Required value", id="an empty configuration"),
+        pytest.param({"selectors": [{}]}, "spec.selectors[0].cel: Required value", id="empty selector"),
+        pytest.param({"config": [{}]}, "spec.config[0].opaque: Required value", id="empty configuration"),
     ],
 )
-async def test_what_a_class_may_be(api, spec, problem):
+async def test_invalid_class_is_rejected(api, spec, problem):
     assert message(await api.create(CLASSES, device_class(**spec), 422), "DeviceClass", "gpu") == problem
 
 
@@ -302,24 +304,24 @@ async def test_what_a_class_may_be(api, spec, problem):
         pytest.param(
             [{"name": "a", "resourceClaimName": "c"}, {"name": "a", "resourceClaimName": "d"}],
             'spec.resourceClaims[1].name: Duplicate value: "a"',
-            id="two of one name",
+            id="duplicate name",
         ),
-        pytest.param([{"resourceClaimName": "c"}], "spec.resourceClaims[0].name: Required value", id="without a name"),
+        pytest.param([{"resourceClaimName": "c"}], "spec.resourceClaims[0].name: Required value", id="no name"),
         pytest.param(
             [{"name": "a"}],
             'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":null,'
             '"ResourceClaimTemplateName":null}: '
             "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`",
-            id="without a claim",
+            id="no claim",
         ),
         pytest.param(
             [{"name": "a", "resourceClaimName": "c", "resourceClaimTemplateName": "t"}],
             'spec.resourceClaims[0]: Invalid value: {"Name":"a","ResourceClaimName":"c","ResourceClaimTemplateName":'
             '"t"}: at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified',
-            id="a claim and a template",
+            id="claim and template",
         ),
     ],
 )
-async def test_which_claims_a_pod_may_have(api, make_pod, references, problem):
+async def test_invalid_claims_of_a_pod_are_rejected(api, make_pod, references, problem):
     answer = await api.create("/api/v1/namespaces/default/pods", make_pod(resourceClaims=references), 422)
     assert answer["message"] == f'Pod "p" is invalid: {problem}'

@@ -1,4 +1,4 @@
-"""Misfortune on demand."""
+"""Fault injection."""
 
 import asyncio
 import time
@@ -17,20 +17,20 @@ async def bind(api, name):
     return (await api("POST", f"{PODS}/{name}/binding", body, **{"Content-Type": "application/json"}))[0]
 
 
-async def test_the_next_three_binds_answer_500(api, server, make_pod):
+async def test_fault_with_times_affects_that_many_requests(api, server, make_pod):
     await api.create(PODS, make_pod())
     fault = server.faults.add(Fault(verb="create", resource="pods", subresource="binding", answer=500, times=3))
     assert [await bind(api, "p") for _ in range(4)] == [500, 500, 500, 201]
     assert fault.hits == 3
 
 
-async def test_watches_are_cut(api, server):
+async def test_watch_seconds_ends_watches_early(api, server):
     server.faults.watch_seconds = 0.05
     async with asyncio.timeout(5), api.watch(f"{MAPS}?watch=1") as following:
         assert await following() is None
 
 
-async def test_a_request_comes_late(api, server, make_config_map):
+async def test_fault_delays_a_request(api, server, make_config_map):
     await api.create(MAPS, make_config_map())
     server.faults.add(Fault(verb="delete", delay=0.1))
     before = time.monotonic()
@@ -38,7 +38,7 @@ async def test_a_request_comes_late(api, server, make_config_map):
     assert time.monotonic() - before >= 0.1
 
 
-async def test_a_request_hangs_until_the_faults_are_cleared(api, server, make_config_map):
+async def test_hanging_request_is_dropped_when_faults_are_cleared(api, server, make_config_map):
     server.faults.add(Fault(resource="configmaps", when=lambda info: info.verb == "create", hang=True))
     hanging = asyncio.ensure_future(api.create(MAPS, make_config_map()))
     assert await api.get(MAPS) is not None
@@ -50,14 +50,14 @@ async def test_a_request_hangs_until_the_faults_are_cleared(api, server, make_co
 
 
 @pytest.mark.parametrize(("drop", "carried_out"), [("before", False), ("after", True)])
-async def test_the_connection_is_dropped(api, server, make_config_map, drop, carried_out):
+async def test_fault_drops_the_connection(api, server, make_config_map, drop, carried_out):
     server.faults.add(Fault(verb="create", name="", drop=drop, times=1))
     with pytest.raises(aiohttp.ClientError):
         await api.create(MAPS, make_config_map())
     await api.get(f"{MAPS}/m", status=200 if carried_out else 404)
 
 
-async def test_too_many_requests_tell_when_to_come_back(api, server):
+async def test_fault_sets_the_retry_after_header(api, server):
     server.faults.add(Fault(answer=429, reason="TooManyRequests", retry_after=2))
     async with api.session.get(MAPS) as response:
         assert (response.status, response.headers["Retry-After"]) == (429, "2")

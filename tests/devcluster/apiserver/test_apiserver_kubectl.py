@@ -76,7 +76,7 @@ async def test_run_label_annotate_watch_delete(kubectl):
                 pass
 
 
-async def test_nodes(kubectl):
+async def test_cordon_and_taint_nodes(kubectl):
     await kubectl("apply", "-f", "-", stdin=MANIFEST)
     await kubectl("cordon", "n1")
     assert "Unknown,SchedulingDisabled" in await kubectl("get", "nodes")
@@ -87,7 +87,7 @@ async def test_nodes(kubectl):
     assert "Unschedulable:      false" in described
 
 
-async def test_what_typed_clients_create(kubectl):
+async def test_create_subcommands(kubectl):
     await kubectl("create", "deployment", "d", "--image=nginx", "--replicas=2")
     await kubectl("create", "job", "j", "--image=busybox", "--", "date")
     await kubectl("create", "cronjob", "c", "--image=busybox", "--schedule=*/5 * * * *", "--", "date")
@@ -99,14 +99,14 @@ async def test_what_typed_clients_create(kubectl):
     assert "team" not in await kubectl("get", "namespaces")
 
 
-async def test_questions_about_the_server(kubectl):
+async def test_discovery_and_explain(kubectl):
     assert "deployments" in await kubectl("api-resources", "--api-group=apps", "-o", "name")
     assert "effect" in await kubectl("explain", "pod.spec.tolerations")
     assert (await kubectl("auth", "can-i", "create", "pods")).strip() == "yes"
     assert "v1.36.2" in await kubectl("version")
     strict = MANIFEST.replace("replicas: 3", "replicas: 3\n  colour: red")
-    refused = await kubectl("create", "-f", "-", stdin=strict, status=1)
-    assert 'unknown field "spec.colour"' in refused
+    rejected = await kubectl("create", "-f", "-", stdin=strict, status=1)
+    assert 'unknown field "spec.colour"' in rejected
 
 
 async def test_events_and_logs(kubectl, server):
@@ -130,6 +130,6 @@ async def test_events_and_logs(kubectl, server):
     assert "simulates pods" in await kubectl("logs", "p", status=1)
 
 
-async def test_over_tls_with_a_token(make_kubectl):
+async def test_tls_with_a_token(make_kubectl):
     async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
         assert "kube-system" in await make_kubectl(server)("get", "namespaces")

@@ -1,14 +1,10 @@
-"""Patches as functions: what each of the four kinds makes of an object."""
+"""The result of each type of patch."""
 
 import pytest
 
 from bayplan.api.kinds import POD, SERVICE
-from bayplan.devcluster.apiserver.patch import (
-    apply_configuration,
-    apply_json_patch,
-    apply_merge_patch,
-    apply_strategic_patch,
-)
+from bayplan.devcluster.apiserver.applying import apply_configuration
+from bayplan.devcluster.apiserver.patch import apply_json_patch, apply_merge_patch, apply_strategic_patch
 from bayplan.devcluster.apiserver.status import StatusError
 
 
@@ -21,7 +17,7 @@ from bayplan.devcluster.apiserver.status import StatusError
         ({"b": 3}, {"a": [1], "b": 3}),
         ({"x": {"y": None, "z": 1}}, {"a": [1], "b": {"c": 1}, "x": {"z": 1}}),
     ],
-    ids=["remove", "merge", "replace a list", "replace an object", "nulls in what is new"],
+    ids=["remove", "merge", "replace a list", "replace an object", "nulls in a new object"],
 )
 def test_merge_patch(patch, result):
     original = {"a": [1], "b": {"c": 1}}
@@ -59,7 +55,7 @@ def test_strategic_patch_merges_containers_by_name(patch, expected):
         (["c", "d", "a"], [{"name": "d"}], "bcda"),
         (["b", "a"], [{"name": "a", "image": "5"}], "bac"),
     ],
-    ids=["order alone", "order with a new one", "order of a part"],
+    ids=["order alone", "order with a new one", "order of some"],
 )
 def test_strategic_patch_orders_elements(order, patch, expected):
     body = {"spec": {"$setElementOrder/containers": [{"name": name} for name in order], "containers": patch}}
@@ -86,7 +82,7 @@ def test_strategic_directives_in_metadata(patch, expected):
     assert {key: value for key, value in patched.items() if key in expected} == expected
 
 
-def test_volumes_keep_the_keys_that_the_patch_retains():
+def test_retain_keys_removes_other_keys():
     spec = {"volumes": [{"name": "v", "emptyDir": {}}]}
     volume = {"name": "v", "hostPath": {"path": "/x"}, "$retainKeys": ["name", "hostPath"]}
     patched = apply_strategic_patch(POD, {"spec": spec}, {"spec": {"volumes": [volume]}})
@@ -99,7 +95,7 @@ def test_lists_without_a_merge_key_are_replaced():
     assert patched["spec"]["tolerations"] == [{"key": "b"}]
 
 
-def test_elements_without_their_key_are_refused():
+def test_elements_without_their_merge_key_are_rejected():
     with pytest.raises(StatusError, match="does not contain declared merge key: port"):
         apply_strategic_patch(SERVICE, {"spec": {}}, {"spec": {"ports": [{"name": "x"}]}})
 
@@ -114,9 +110,9 @@ def test_json_patch():
 @pytest.mark.parametrize(
     ("operations", "code"),
     [({"op": "add"}, 400), ([{"op": "fly", "path": "/a"}], 400), ([{"op": "remove", "path": "/x/y"}], 422)],
-    ids=["no list", "no operation", "no such path"],
+    ids=["not a list", "unknown operation", "missing path"],
 )
-def test_json_patches_that_do_not_apply(operations, code):
+def test_json_patch_that_does_not_apply_is_rejected(operations, code):
     with pytest.raises(StatusError) as caught:
         apply_json_patch({"a": [1]}, operations)
     assert caught.value.code == code
@@ -124,5 +120,22 @@ def test_json_patches_that_do_not_apply(operations, code):
 
 def test_applied_configurations_are_merged():
     applied = {"spec": {"containers": [{"name": "a", "image": "2"}]}}
-    merged = apply_configuration(POD, {"spec": SPEC}, applied)
+    merged = apply_configuration(POD.model, {"spec": SPEC}, applied)
     assert names(merged["spec"]["containers"]) == ["a", "b", "c"]
+
+
+def test_applied_lists_are_merged_by_all_their_keys():
+    ports = [{"containerPort": 53, "protocol": "TCP", "name": "tcp"}, {"containerPort": 53, "protocol": "UDP"}]
+    spec = {"containers": [{"name": "a", "ports": ports}]}
+    change = [{"containerPort": 53, "name": "dns"}, {"containerPort": 53, "protocol": "UDP", "name": "dns-udp"}]
+    merged = apply_configuration(POD.model, {"spec": spec}, {"spec": {"containers": [{"name": "a", "ports": change}]}})
+    assert merged["spec"]["containers"][0]["ports"] == [
+        {"containerPort": 53, "protocol": "TCP", "name": "dns"},
+        {"containerPort": 53, "protocol": "UDP", "name": "dns-udp"},
+    ]
+
+
+def test_applied_atomic_values_are_replaced():
+    spec = {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "a"}]}
+    merged = apply_configuration(POD.model, {"spec": spec}, {"spec": {"nodeSelector": {"b": "2"}, "tolerations": []}})
+    assert merged["spec"] == {"nodeSelector": {"b": "2"}, "tolerations": []}

@@ -1,4 +1,4 @@
-"""The scheduler plugins' PodGroup, as their users meet it: through kubectl, and through the official Python client."""
+"""The scheduler plugins' PodGroup, as users access it: with kubectl, and with the official Python client."""
 
 import asyncio
 import json
@@ -9,8 +9,7 @@ import pytest
 import yaml
 from kubernetes import client, config, watch
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
+from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION, custom_kind
 from bayplan.client import HttpClient, load_kubeconfig
 from bayplan.client.reflector import Reflector
 
@@ -39,7 +38,7 @@ class TestKubectl:
         await kubectl("wait", "--for", "condition=Established", "crd/podgroups.scheduling.x-k8s.io", "--timeout=10s")
         return kubectl
 
-    async def test_a_group_lives(self, defined):
+    async def test_apply_patch_get_and_delete(self, defined):
         assert "podgroup.scheduling.x-k8s.io/gang created" in await defined("apply", "-f", "-", stdin=GANG)
         assert "unchanged" in await defined("apply", "-f", "-", stdin=GANG)
         changed = GANG.replace("minMember: 3", "minMember: 4")
@@ -58,23 +57,23 @@ class TestKubectl:
         )
         assert 'podgroup.scheduling.x-k8s.io "gang" deleted' in await defined("delete", "pg", "gang")
 
-    async def test_what_is_wrong_is_said(self, defined):
+    async def test_invalid_group_is_rejected(self, defined):
         wrong = GANG.replace("minMember: 3", "minMember: many")
-        refused = await defined("apply", "-f", "-", stdin=wrong, status=1)
-        assert "spec.minMember: Invalid value" in refused
+        rejected = await defined("apply", "-f", "-", stdin=wrong, status=1)
+        assert "spec.minMember: Invalid value" in rejected
         unknown = GANG.replace("minMember: 3", "minMembers: 3")
         assert 'unknown field "spec.minMembers"' in await defined("create", "-f", "-", stdin=unknown, status=1)
         amount = GANG.replace("cpu: 3", "cpu: lots")
         assert "spec.minResources.cpu in body should match" in await defined("apply", "-f", "-", stdin=amount, status=1)
 
-    async def test_it_explains_itself(self, defined):
+    async def test_explain(self, defined):
         assert "pg,pgs" in await defined("api-resources", "--api-group", "scheduling.x-k8s.io")
         explained = await defined("explain", "podgroup.spec.minMember")
         assert "How many pods have to be there" in explained
         assert "<integer>" in explained
         assert "scheduleStartTime" in await defined("explain", "podgroup", "--recursive")
 
-    async def test_a_watch_and_the_end(self, defined):
+    async def test_watch_and_delete(self, defined):
         async with defined.following("get", "pg", "-w") as lines:
             await defined("apply", "-f", "-", stdin=GANG)
             async with asyncio.timeout(20):
@@ -89,7 +88,7 @@ PLACE = (GROUP, VERSION, "default", PLURAL)
 
 
 def exercise(server_config):
-    """Defines, creates, reads, changes, watches and deletes; says what the watch saw."""
+    """Defines, creates, reads, changes, watches and deletes; returns the watch events."""
     with client.ApiClient(server_config) as api:
         definitions = client.ApiextensionsV1Api(api)
         definitions.create_custom_resource_definition(yaml.safe_load(MANIFEST.read_text()))
@@ -123,7 +122,7 @@ def exercise(server_config):
         return seen
 
 
-async def test_the_python_client(server):
+async def test_python_client_uses_the_custom_resource(server):
     settings = client.Configuration()
     await asyncio.to_thread(config.load_kube_config_from_dict, yaml.safe_load(server.kubeconfig()), None, settings)
     seen = await asyncio.to_thread(exercise, settings)
@@ -132,7 +131,7 @@ async def test_the_python_client(server):
 
 
 class Seen:
-    """What a reflector has told."""
+    """Records the calls of a reflector."""
 
     def __init__(self):
         self.changes = asyncio.Queue()
@@ -150,7 +149,7 @@ class Seen:
         raise error
 
 
-async def test_a_reflector_outlives_the_definition(server, tmp_path):
+async def test_reflector_survives_removal_of_the_definition(server, tmp_path):
     kind, seen = custom_kind("podgroups.v1alpha1.scheduling.x-k8s.io"), Seen()
     (tmp_path / "config").write_text(server.kubeconfig())
     api = HttpClient(load_kubeconfig(tmp_path / "config"))

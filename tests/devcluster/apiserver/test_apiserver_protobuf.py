@@ -1,9 +1,10 @@
-"""Bodies in protobuf, as Go clients send them."""
+"""Protobuf bodies, as Go clients send them."""
+
+import struct
 
 import pytest
 
-from bayplan.devcluster.apiserver.protobuf import MAGIC, PROTOBUF, _numbers
-from bayplan.devcluster.apiserver.schema import field_model
+from bayplan.devcluster.apiserver.protobuf import MAGIC, PROTOBUF, read_protobuf
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 
@@ -17,7 +18,7 @@ def varint(number):
 
 
 def field(number, value):
-    """A field of a message: texts, numbers, and messages that are bytes already."""
+    """A field of a message. A value is a string, an integer, or an encoded message."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     data = value.encode() if isinstance(value, str) else value
@@ -42,7 +43,7 @@ SPEC = field(1, 3) + field(2, field(1, entry("app", "web"))) + field(3, TEMPLATE
 DEPLOYMENT = field(1, field(1, "d") + field(3, "")) + field(2, SPEC)
 
 
-async def test_a_deployment(api):
+async def test_deployment_is_decoded(api):
     body = envelope("apps/v1", "Deployment", DEPLOYMENT)
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert status == 201, answer
@@ -55,7 +56,7 @@ async def test_a_deployment(api):
     assert answer["spec"]["template"]["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
 
 
-async def test_a_binding_whose_empty_fields_are_written_out(api, make_pod):
+async def test_binding_with_explicit_empty_fields(api, make_pod):
     await api.create("/api/v1/namespaces/default/pods", make_pod())
     metadata = b"".join(field(number, text) for number, text in ((1, "p"), (3, "default"), (5, ""), (6, "")))
     body = envelope("v1", "Binding", field(1, metadata) + field(2, field(1, "Node") + field(3, "n") + field(6, "")))
@@ -70,24 +71,53 @@ async def test_a_binding_whose_empty_fields_are_written_out(api, make_pod):
     [b"", b"{}", MAGIC + b"\xff\xff", envelope("apps/v1", "Deployment", b"\x0a\x7f")],
     ids=["empty", "json", "garbage", "truncated"],
 )
-async def test_bodies_that_are_none(api, body):
+async def test_invalid_body_is_rejected(api, body):
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert (status, answer["reason"]) == (400, "BadRequest")
 
 
-async def test_another_kind_is_refused(api):
+async def test_another_kind_is_rejected(api):
     body = envelope("v1", "Pod", b"")
     status, answer = await api("POST", DEPLOYMENTS, body, **{"Content-Type": PROTOBUF})
     assert status == 400
     assert "cannot be handled as a Deployment" in answer["message"]
 
 
-def test_the_table_of_numbers_knows_the_models_fields():
-    import lightkube.models.core_v1 as core
+def double(number, value):
+    return varint(number << 3 | 1) + struct.pack("<d", value)
 
-    numbers = _numbers()
-    for name in ("Pod", "PodSpec", "Container", "Node", "NodeStatus", "ContainerStatus"):
-        model = getattr(core, name)
-        known = set(numbers[f"core_v1.{name}"].values())
-        assert set(model.__struct_encode_fields__) - {"kind", "apiVersion"} <= known
-    assert field_model(core.Pod, "spec") is core.PodSpec
+
+def test_schema_of_a_definition():
+    string = field(5, "string")
+    properties = field(29, entry("size", double(9, 1.5) + double(11, -2.0)))
+    dependencies = field(32, entry("a", field(2, "b")))
+    items = field(24, field(2, string) + field(2, string))
+    additional = field(30, field(1, 1)) + field(33, field(2, string))
+    schema = properties + dependencies + items + additional + field(8, field(1, '{"x":1}'))
+    body = envelope("apiextensions.k8s.io/v1", "JSONSchemaProps", schema)
+    document = read_protobuf("apiextensions_v1.JSONSchemaProps", body)
+    assert document == {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "JSONSchemaProps",
+        "properties": {"size": {"maximum": 1.5, "minimum": -2.0}},
+        "dependencies": {"a": ["b"]},
+        "items": [{"type": "string"}, {"type": "string"}],
+        "additionalProperties": True,
+        "additionalItems": {"type": "string"},
+        "default": {"x": 1},
+    }
+
+
+def test_fields_of_embedded_messages_belong_to_the_object():
+    body = envelope("v1", "Volume", VOLUME)
+    document = read_protobuf("core_v1.Volume", body)
+    assert document == {"apiVersion": "v1", "kind": "Volume", "name": "v", "emptyDir": {"medium": ""}}
+
+
+def test_maps_of_lists_and_times():
+    extra = field(4, entry("groups", field(1, "a") + field(1, "b")))
+    assert read_protobuf("authentication_v1.UserInfo", envelope("", "", extra)) == {"extra": {"groups": ["a", "b"]}}
+    disrupted = field(2, entry("p", field(1, 60)))
+    assert read_protobuf("policy_v1.PodDisruptionBudgetStatus", envelope("", "", disrupted)) == {
+        "disruptedPods": {"p": "1970-01-01T00:01:00+00:00"}
+    }

@@ -1,4 +1,4 @@
-"""The official Python client against the embedded server. It blocks, so it works in a thread."""
+"""The official Python client against the embedded server. It blocks, so it runs in a thread."""
 
 import asyncio
 
@@ -58,5 +58,5 @@ def exercise(core):
     assert core.list_pod_for_all_namespaces().items == []
 
 
-async def test_the_life_of_a_pod(core):
+async def test_pod_lifecycle(core):
     await asyncio.to_thread(exercise, core)

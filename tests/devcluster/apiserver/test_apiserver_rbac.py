@@ -37,14 +37,14 @@ def role_ref(kind, name):
 
 
 async def grant(api, *rules, subject=None, namespace="", name="test"):
-    """A role of these rules and its binding: in a namespace, or across the cluster."""
+    """Creates a role with these rules, and its binding, in a namespace or for the cluster."""
     at, kind = (f"{RBAC}/namespaces/{namespace}", "Role") if namespace else (RBAC, "ClusterRole")
     await api.create(f"{at}/{kind.lower()}s", {"metadata": {"name": name}, "rules": list(rules)})
     binding = {"roleRef": role_ref(kind, name), "subjects": [subject or {"kind": "User", "name": "jane"}]}
     await api.create(f"{at}/{kind.lower()}bindings", {"metadata": {"name": name}, **binding})
 
 
-async def test_who_has_no_rule_may_nothing(jane):
+async def test_user_without_rules_is_forbidden(jane):
     answer = await jane.get(PODS, 403)
     message = 'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"'
     assert answer == {
@@ -63,28 +63,28 @@ async def test_who_has_no_rule_may_nothing(jane):
     await jane.get("/version")
 
 
-async def test_what_is_not_served_is_forbidden_first(jane):
+async def test_unserved_resource_is_forbidden_before_not_found(jane):
     assert (await jane.get("/apis/nowhere/v1/things", 403))["details"] == {"group": "nowhere", "kind": "things"}
 
 
 @pytest.mark.parametrize(
     ("subject", "allowed"),
     [
-        pytest.param({"kind": "User", "name": "jane"}, True, id="the user"),
+        pytest.param({"kind": "User", "name": "jane"}, True, id="user"),
         pytest.param({"kind": "User", "name": "joe"}, False, id="another user"),
-        pytest.param({"kind": "Group", "name": "dev"}, True, id="a group"),
-        pytest.param({"kind": "Group", "name": "jane"}, False, id="a group called like the user"),
-        pytest.param({"kind": "Group", "name": "system:authenticated"}, True, id="everybody"),
-        pytest.param({"kind": "ServiceAccount", "name": "jane", "namespace": "default"}, False, id="an account"),
+        pytest.param({"kind": "Group", "name": "dev"}, True, id="group"),
+        pytest.param({"kind": "Group", "name": "jane"}, False, id="group with the name of the user"),
+        pytest.param({"kind": "Group", "name": "system:authenticated"}, True, id="system:authenticated"),
+        pytest.param({"kind": "ServiceAccount", "name": "jane", "namespace": "default"}, False, id="service account"),
     ],
 )
 @pytest.mark.parametrize("namespace", ["", "default"])
-async def test_subjects(api, jane, subject, namespace, allowed):
+async def test_binding_applies_to_its_subjects(api, jane, subject, namespace, allowed):
     await grant(api, READ_PODS, subject=subject, namespace=namespace)
     await jane.get(PODS, 200 if allowed else 403)
 
 
-async def test_a_namespaces_role_ends_with_it(api, jane):
+async def test_role_applies_to_its_namespace_only(api, jane):
     await grant(api, READ_PODS, namespace="default")
     await jane.get(PODS)
     await jane.get("/api/v1/namespaces/kube-system/pods", 403)
@@ -92,7 +92,7 @@ async def test_a_namespaces_role_ends_with_it(api, jane):
     await jane.create(PODS, {}, 403)
 
 
-async def test_a_cluster_role_bound_in_a_namespace(api, jane):
+async def test_cluster_role_bound_in_a_namespace(api, jane):
     body = {"metadata": {"name": "v"}, "roleRef": role_ref("ClusterRole", "view")}
     subjects = {"subjects": [{"kind": "User", "name": "jane"}]}
     await api.create(f"{RBAC}/namespaces/default/rolebindings", {**body, **subjects})
@@ -102,7 +102,7 @@ async def test_a_cluster_role_bound_in_a_namespace(api, jane):
     await jane.get("/api/v1/namespaces/default/secrets", 403)
 
 
-async def test_changes_count_at_once(api, jane):
+async def test_changes_of_roles_apply_immediately(api, jane):
     await grant(api, READ_PODS)
     await jane.get(PODS)
     await api.patch(f"{RBAC}/clusterroles/test", {"rules": [{**READ_PODS, "verbs": ["get"]}]})
@@ -113,14 +113,14 @@ async def test_changes_count_at_once(api, jane):
     await jane.get(PODS, 403)
 
 
-async def test_a_role_that_is_missing_is_told(api, jane):
+async def test_missing_role_is_reported(api, jane):
     await grant(api, READ_PODS)
     await api.delete(f"{RBAC}/clusterroles/test")
-    told = (await jane.get(PODS, 403))["message"]
-    assert told.endswith('the namespace "default": RBAC: clusterrole.rbac.authorization.k8s.io "test" not found')
+    message = (await jane.get(PODS, 403))["message"]
+    assert message.endswith('the namespace "default": RBAC: clusterrole.rbac.authorization.k8s.io "test" not found')
 
 
-async def test_names_and_subresources(api, jane, make_pod, make_config_map):
+async def test_rules_for_names_and_subresources(api, jane, make_pod, make_config_map):
     named = {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["m"]}
     bind = {"verbs": ["create"], "apiGroups": [""], "resources": ["pods/binding"]}
     await grant(api, named, bind)
@@ -137,13 +137,13 @@ async def test_names_and_subresources(api, jane, make_pod, make_config_map):
     await jane.get(f"{PODS}/p", 403)
 
 
-async def test_who_updates_what_is_not_there_has_to_be_allowed_to_create_it(api, jane):
+async def test_update_of_a_missing_object_requires_create(api, jane):
     leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
     rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
     await grant(api, {**rule, "verbs": ["update", "patch"]})
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "jane"}}
-    told = (await jane.put(f"{leases}/l", lease, 403))["message"]
-    assert 'User "jane" cannot create resource "leases" in API group "coordination.k8s.io"' in told
+    message = (await jane.put(f"{leases}/l", lease, 403))["message"]
+    assert 'User "jane" cannot create resource "leases" in API group "coordination.k8s.io"' in message
     await api.patch(f"{RBAC}/clusterroles/test", {"rules": [{**rule, "verbs": ["update", "create"]}]})
     await jane.put(f"{leases}/l", lease, 201)
 
@@ -151,18 +151,18 @@ async def test_who_updates_what_is_not_there_has_to_be_allowed_to_create_it(api,
 @pytest.mark.parametrize(
     ("headers", "path", "status"),
     [
-        pytest.param({}, "/livez", 200, id="health is for everybody"),
-        pytest.param({}, "/version", 200, id="so is the version"),
-        pytest.param({}, "/api", 403, id="discovery is not"),
-        pytest.param({}, PODS, 403, id="nor are objects"),
-        pytest.param({"Authorization": "Bearer wrong"}, "/livez", 401, id="a wrong token"),
-        pytest.param({"Authorization": "Bearer e30.e30.e30"}, "/livez", 401, id="a token of somebody else's making"),
-        pytest.param({"Authorization": "Bearer é.é.é"}, "/livez", 401, id="a token that is none"),
-        pytest.param({"Authorization": "Basic eDp5"}, "/livez", 200, id="a password is no credential here"),
-        pytest.param({"Authorization": "Bearer admins"}, "/metrics", 404, id="an administrator may everything"),
+        pytest.param({}, "/livez", 200, id="anonymous health check"),
+        pytest.param({}, "/version", 200, id="anonymous version"),
+        pytest.param({}, "/api", 403, id="anonymous discovery"),
+        pytest.param({}, PODS, 403, id="anonymous list"),
+        pytest.param({"Authorization": "Bearer wrong"}, "/livez", 401, id="wrong token"),
+        pytest.param({"Authorization": "Bearer e30.e30.e30"}, "/livez", 401, id="token of another issuer"),
+        pytest.param({"Authorization": "Bearer é.é.é"}, "/livez", 401, id="malformed token"),
+        pytest.param({"Authorization": "Basic eDp5"}, "/livez", 200, id="basic authentication"),
+        pytest.param({"Authorization": "Bearer admins"}, "/metrics", 404, id="administrator"),
     ],
 )
-async def test_credentials(server, make_requests, headers, path, status):
+async def test_request_is_authenticated(server, make_requests, headers, path, status):
     async with aiohttp.ClientSession(server.url) as session:
         found, answer = await make_requests(session)("GET", path, **headers)
     assert found == status
@@ -170,7 +170,7 @@ async def test_credentials(server, make_requests, headers, path, status):
         assert 'User "system:anonymous" cannot' in answer["message"]
 
 
-async def test_reviews(api, jane):
+async def test_access_reviews(api, jane):
     await grant(api, READ_PODS)
     asked = {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "default"}}
     answer = await jane.create(f"{REVIEWS}/selfsubjectaccessreviews", {"spec": asked})
@@ -201,64 +201,66 @@ async def test_reviews(api, jane):
 @pytest.mark.parametrize(
     ("resource", "spec", "problem"),
     [
-        pytest.param("subjectaccessreviews", {"user": "a"}, "spec.resourceAttributes: Invalid value", id="no question"),
+        pytest.param(
+            "subjectaccessreviews", {"user": "a"}, "spec.resourceAttributes: Invalid value", id="no attributes"
+        ),
         pytest.param(
             "subjectaccessreviews",
             {"nonResourceAttributes": {"verb": "get", "path": "/"}},
             "spec.user: Invalid value",
-            id="about nobody",
+            id="no user",
         ),
         pytest.param(
             "subjectaccessreviews",
             {"user": "a", "resourceAttributes": {"verb": "get"}, "nonResourceAttributes": {"verb": "get"}},
             "cannot be specified in combination with resourceAttributes",
-            id="two questions",
+            id="two kinds of attributes",
         ),
         pytest.param(
             "namespaces/default/localsubjectaccessreviews",
             {"user": "a", "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "other"}},
             "spec.resourceAttributes.namespace: Invalid value",
-            id="about elsewhere",
+            id="another namespace",
         ),
     ],
 )
-async def test_questions_that_are_none(api, resource, spec, problem):
+async def test_invalid_review_is_rejected(api, resource, spec, problem):
     assert problem in (await api.create(f"{REVIEWS}/{resource}", {"spec": spec}, 422))["message"]
 
 
-async def test_impersonation(api, jane, server, make_requests):
+async def test_impersonation_requires_permission(api, jane, server, make_requests):
     await grant(api, READ_PODS, subject={"kind": "Group", "name": "readers"})
     whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
-    async def as_somebody(requests, **headers):
+    async def impersonate(requests, **headers):
         headers = {
             "Content-Type": "application/json",
             **{f"Impersonate-{key}": value for key, value in headers.items()},
         }
         return await requests("POST", whoami, {}, **headers)
 
-    _, answer = await as_somebody(api, User="joe", Group="readers", Uid="7", **{"Extra-Scopes%2fa": "x"})
+    _, answer = await impersonate(api, User="joe", Group="readers", Uid="7", **{"Extra-Scopes%2fa": "x"})
     assert answer["status"]["userInfo"] == {
         "username": "joe",
         "uid": "7",
         "groups": ["readers", "system:authenticated"],
         "extra": {"scopes/a": ["x"]},
     }
-    _, answer = await as_somebody(api, User="system:serviceaccount:a:b")
+    _, answer = await impersonate(api, User="system:serviceaccount:a:b")
     assert answer["status"]["userInfo"]["groups"] == [
         "system:serviceaccounts",
         "system:serviceaccounts:a",
         "system:authenticated",
     ]
-    assert (await as_somebody(api, Group="readers"))[0] == 400
-    status, answer = await as_somebody(jane, User="joe")
+    assert (await impersonate(api, Group="readers"))[0] == 400
+    status, answer = await impersonate(jane, User="joe")
     assert status == 403
     assert answer["message"].startswith('users "joe" is forbidden: User "jane" cannot impersonate resource "users"')
     await api.get(PODS, **{"Impersonate-User": "joe", "Impersonate-Group": "readers"})
     await api.get(PODS, 403, **{"Impersonate-User": "joe"})
 
 
-async def test_roles_made_of_others(api, jane):
+async def test_aggregated_roles(api, jane):
     admin = await api.get(f"{RBAC}/clusterroles/admin")
     resources = {resource for rule in admin["rules"] for resource in rule.get("resources", ())}
     assert {"pods/log", "pods/eviction", "rolebindings"} <= resources, "view, edit and its own"
@@ -280,7 +282,7 @@ WRITE_ROLES = {
 }
 
 
-async def test_nobody_grants_what_they_have_not(api, jane):
+async def test_users_cannot_grant_more_than_they_have(api, jane):
     await grant(api, READ_PODS, WRITE_ROLES)
     await jane.create(ROLES, {"metadata": {"name": "less"}, "rules": [{**READ_PODS, "verbs": ["get"]}]})
     more = {"metadata": {"name": "more"}, "rules": [{**READ_PODS, "verbs": ["get", "delete"]}]}
@@ -297,8 +299,8 @@ async def test_nobody_grants_what_they_have_not(api, jane):
     await jane.patch(f"{ROLES}/more", {"metadata": {"labels": {"a": "b"}}}, 403)
     await jane.patch(f"{ROLES}/more", {"metadata": {"finalizers": ["example.com/held"]}})
     aggregated = {"metadata": {"name": "all"}, "aggregationRule": {"clusterRoleSelectors": [{}]}}
-    told = (await jane.create(f"{RBAC}/clusterroles", aggregated, 403))["message"]
-    assert told.endswith("must have cluster-admin privileges to use the aggregationRule")
+    message = (await jane.create(f"{RBAC}/clusterroles", aggregated, 403))["message"]
+    assert message.endswith("must have cluster-admin privileges to use the aggregationRule")
     binding = {"metadata": {"name": "b"}, "roleRef": role_ref("ClusterRole", "cluster-admin"), "subjects": []}
     bindings = f"{RBAC}/namespaces/default/rolebindings"
     await jane.create(bindings, binding, 403)
@@ -306,7 +308,7 @@ async def test_nobody_grants_what_they_have_not(api, jane):
     await jane.create(bindings, {**binding, "roleRef": role_ref("Role", "missing")}, 404)
 
 
-async def test_escalate_and_bind(api, jane):
+async def test_escalate_and_bind_allow_granting_more(api, jane):
     rule = {"apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}
     bind = {**rule, "verbs": ["bind"], "resources": ["clusterroles"], "resourceNames": ["view"]}
     await grant(api, WRITE_ROLES, {**rule, "verbs": ["escalate"]}, bind)
@@ -330,56 +332,56 @@ async def test_escalate_and_bind(api, jane):
             "clusterroles",
             {"aggregationRule": {"clusterRoleSelectors": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}},
             "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value",
-            id="a selector with an unknown operator",
+            id="unknown operator in a selector",
         ),
         pytest.param(
             "namespaces/default/roles",
             {"rules": [{"verbs": ["get"], "nonResourceURLs": ["/x"]}]},
             "namespaced rules cannot apply to non-resource URLs",
-            id="paths in a namespace",
+            id="paths in a role",
         ),
         pytest.param(
             "clusterrolebindings",
             {"roleRef": {"kind": "Role", "name": "r"}},
             'roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"',
-            id="a role across the cluster",
+            id="role in a cluster role binding",
         ),
         pytest.param(
             "clusterrolebindings",
             {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "ServiceAccount", "name": "a"}]},
             "subjects[0].namespace: Required value",
-            id="an account of no namespace",
+            id="account without namespace",
         ),
         pytest.param(
             "clusterrolebindings",
             {"roleRef": role_ref("ClusterRole", "r"), "subjects": [{"kind": "Robot", "name": "a"}]},
             'subjects[0].kind: Unsupported value: "Robot"',
-            id="a subject of an unknown kind",
+            id="unknown kind of subject",
         ),
     ],
 )
-async def test_roles_and_bindings_that_are_invalid(api, path, body, problem):
+async def test_invalid_roles_and_bindings_are_rejected(api, path, body, problem):
     assert problem in (await api.create(f"{RBAC}/{path}", {"metadata": {"name": "x"}, **body}, 422))["message"]
 
 
-async def test_bindings_say_whose_they_are(api):
+async def test_binding_has_a_default_api_group_and_an_immutable_role(api):
     await grant(api, READ_PODS)
     binding = await api.get(f"{RBAC}/clusterrolebindings/test")
     assert binding["subjects"] == [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": "jane"}]
     changed = {"roleRef": role_ref("ClusterRole", "view")}
-    told = (await api.patch(f"{RBAC}/clusterrolebindings/test", changed, 422))["message"]
-    assert told.endswith("cannot change roleRef")
+    message = (await api.patch(f"{RBAC}/clusterrolebindings/test", changed, 422))["message"]
+    assert message.endswith("cannot change roleRef")
 
 
-async def test_those_who_listen_hear_of_every_request(server, jane):
-    heard = []
-    server.access.audit.append(lambda user, asked, verdict: heard.append((user.name, asked.verb, verdict.allowed)))
+async def test_audit_callback_is_called_for_every_request(server, jane):
+    calls = []
+    server.access.audit.append(lambda user, request, verdict: calls.append((user.name, request.verb, verdict.allowed)))
     await jane.get(NODES, 403)
     await jane.get("/version")
-    assert heard == [("jane", "list", False), ("jane", "get", True)]
+    assert calls == [("jane", "list", False), ("jane", "get", True)]
 
 
-async def test_without_rbac_everybody_may_everything(make_requests):
+async def test_everything_is_allowed_without_rbac(make_requests):
     async with ApiServer() as open_server, aiohttp.ClientSession(open_server.url) as session:
         api = make_requests(session)
         await api.get(PODS)

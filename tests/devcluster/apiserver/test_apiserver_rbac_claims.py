@@ -1,4 +1,4 @@
-"""Writing down what a claim was allocated takes a right of its own, beside that to its status."""
+"""Allocations and device statuses of claims need permissions of their own, in addition to that for the status."""
 
 import aiohttp
 import pytest
@@ -63,7 +63,7 @@ async def grant(api, *rules, subject=DRIVER):
         pytest.param(ALLOCATED, {"allocation": None}, id="deallocation"),
     ],
 )
-async def test_the_right_to_the_status_is_not_enough(api, driver, before, status):
+async def test_status_permission_is_not_sufficient(api, driver, before, status):
     await api.patch(f"{CLAIMS}/c/status", {"status": before})
     await grant(api, *READ_AND_WRITE_STATUS, binding("update"))
     answer = await driver.patch(f"{CLAIMS}/c/status", {"status": status}, 422)
@@ -75,7 +75,7 @@ async def test_the_right_to_the_status_is_not_enough(api, driver, before, status
     )
 
 
-async def test_who_may_bind_claims_writes_it(api, driver):
+async def test_binding_permission_allows_allocation(api, driver):
     await grant(api, *READ_AND_WRITE_STATUS, binding("update"))
     claim = await driver.get(f"{CLAIMS}/c")
     written = await driver.put(f"{CLAIMS}/c/status", {**claim, "status": ALLOCATED | RESERVED})
@@ -83,44 +83,44 @@ async def test_who_may_bind_claims_writes_it(api, driver):
     await driver.put(f"{CLAIMS}/c/status", written)
 
 
-async def test_who_takes_an_allocation_back_needs_no_right_to_its_devices(api, driver):
+async def test_deallocation_needs_no_driver_permission(api, driver):
     await api.patch(f"{CLAIMS}/c/status", {"status": ALLOCATED | DEVICES})
     await grant(api, *READ_AND_WRITE_STATUS, binding("patch"))
     written = await driver.patch(f"{CLAIMS}/c/status", {"status": {"allocation": None, "devices": None}})
     assert not written["status"]
 
 
-def writing_of_devices(verb, driver="gpu.example.com"):
+def driver_rule(verb, driver="gpu.example.com"):
     return {"verbs": [verb], "apiGroups": [GROUP], "resources": ["resourceclaims/driver"], "resourceNames": [driver]}
 
 
 @pytest.mark.parametrize(
     ("right", "allowed"),
     [
-        pytest.param(writing_of_devices("arbitrary-node:patch"), True, id="its own devices anywhere"),
-        pytest.param(writing_of_devices("arbitrary-node:patch", "other.example.com"), False, id="another driver's"),
-        pytest.param(writing_of_devices("associated-node:patch"), False, id="those of a node on which it is not"),
-        pytest.param(binding("patch"), False, id="the right to bind claims"),
+        pytest.param(driver_rule("arbitrary-node:patch"), True, id="own devices on any node"),
+        pytest.param(driver_rule("arbitrary-node:patch", "other.example.com"), False, id="devices of another driver"),
+        pytest.param(driver_rule("associated-node:patch"), False, id="devices of another node"),
+        pytest.param(binding("patch"), False, id="binding permission"),
     ],
 )
-async def test_a_driver_writes_about_its_own_devices(api, driver, right, allowed):
+async def test_driver_writes_status_of_its_own_devices(api, driver, right, allowed):
     await api.patch(f"{CLAIMS}/c/status", {"status": ALLOCATED})
     await grant(api, *READ_AND_WRITE_STATUS, right)
     answer = await driver.patch(f"{CLAIMS}/c/status", {"status": DEVICES}, 200 if allowed else 422)
-    told = (
+    message = (
         'ResourceClaim.resource.k8s.io "c" is invalid: status.devices: Forbidden: changing status.devices requires '
         'resource="resourceclaims/driver", verb="[arbitrary-node:patch]" permission: resourceclaims.resource.k8s.io '
         '"gpu.example.com" is forbidden: User "driver" cannot arbitrary-node:patch resource "resourceclaims/driver" in '
         'API group "resource.k8s.io" in the namespace "default"'
     )
-    assert answer.get("message", "") == ("" if allowed else told)
+    assert answer.get("message", "") == ("" if allowed else message)
 
 
 @pytest.mark.parametrize(("node", "status"), [("a", 200), ("b", 422)])
-async def test_a_driver_on_the_node_of_the_claim(api, server, make_requests, node, status):
+async def test_driver_on_the_node_of_the_claim(api, server, make_requests, node, status):
     await api.patch(f"{CLAIMS}/c/status", {"status": ALLOCATED})
     subject = {"kind": "ServiceAccount", "name": "driver", "namespace": "default"}
-    await grant(api, *READ_AND_WRITE_STATUS, writing_of_devices("associated-node:patch"), subject=subject)
+    await grant(api, *READ_AND_WRITE_STATUS, driver_rule("associated-node:patch"), subject=subject)
     accounts, nodes = "/api/v1/namespaces/default/serviceaccounts", "/api/v1/nodes"
     await api.create(accounts, {"metadata": {"name": "driver"}})
     there = await api.create(nodes, {"metadata": {"name": node}})

@@ -1,4 +1,6 @@
-"""What rules allow, what they cover, and what the roles of every cluster say."""
+"""What rules allow and cover, and what the default roles allow."""
+
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -6,43 +8,47 @@ from bayplan.devcluster.apiserver.authorization.attributes import Attributes, at
 from bayplan.devcluster.apiserver.authorization.bootstrap_policy import CLUSTER_ROLES, bootstrap_policy
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, ANONYMOUS, User, service_account_of
-from bayplan.devcluster.apiserver.requests import read_request
+from bayplan.devcluster.apiserver.http.request_info import read_request_info
 
 READ_PODS = {"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}
 
 
-def asked(verb="get", resource="pods", group="", subresource="", name=""):
+def attributes(verb="get", resource="pods", group="", subresource="", name=""):
     return Attributes(verb, group, resource, subresource, "default", name)
 
 
 @pytest.mark.parametrize(
     ("rule", "what", "allowed"),
     [
-        pytest.param({}, asked(), True, id="what it says"),
-        pytest.param({}, asked("delete"), False, id="another verb"),
-        pytest.param({"verbs": ["*"]}, asked("approve"), True, id="every verb"),
-        pytest.param({}, asked(group="apps"), False, id="another group"),
-        pytest.param({"apiGroups": ["*"]}, asked(group="apps"), True, id="every group"),
-        pytest.param({}, asked(resource="nodes"), False, id="another resource"),
-        pytest.param({"resources": ["*"]}, asked(subresource="status"), True, id="every resource and subresource"),
-        pytest.param({}, asked(subresource="status"), False, id="a resource is not its subresources"),
-        pytest.param({"resources": ["pods/status"]}, asked(), False, id="a subresource is not its resource"),
-        pytest.param({"resources": ["pods/status"]}, asked(subresource="status"), True, id="a subresource"),
-        pytest.param({"resources": ["*/status"]}, asked(subresource="status"), True, id="a subresource of everything"),
-        pytest.param({"resources": ["*/status"]}, asked(subresource="log"), False, id="another subresource"),
-        pytest.param({"resources": ["pods/*"]}, asked(subresource="log"), False, id="no wildcard behind a slash"),
-        pytest.param({"resourceNames": ["a"]}, asked(name="a"), True, id="a name"),
-        pytest.param({"resourceNames": ["a"]}, asked(name="b"), False, id="another name"),
-        pytest.param({"resourceNames": ["a"]}, asked("list"), False, id="names do not allow lists of all"),
-        pytest.param({}, Attributes("get", path="/pods"), False, id="resources are not paths"),
-        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics"), True, id="a path"),
-        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics/slis"), False, id="below it"),
-        pytest.param({"nonResourceURLs": ["/m*"]}, Attributes("get", path="/metrics/slis"), True, id="a prefix"),
-        pytest.param({"nonResourceURLs": ["*"]}, Attributes("get", path="/anything"), True, id="every path"),
-        pytest.param({"nonResourceURLs": ["*"]}, Attributes("put", path="/x"), False, id="a path, another verb"),
+        pytest.param({}, attributes(), True, id="exact match"),
+        pytest.param({}, attributes("delete"), False, id="another verb"),
+        pytest.param({"verbs": ["*"]}, attributes("approve"), True, id="all verbs"),
+        pytest.param({}, attributes(group="apps"), False, id="another group"),
+        pytest.param({"apiGroups": ["*"]}, attributes(group="apps"), True, id="all groups"),
+        pytest.param({}, attributes(resource="nodes"), False, id="another resource"),
+        pytest.param({"resources": ["*"]}, attributes(subresource="status"), True, id="all resources and subresources"),
+        pytest.param({}, attributes(subresource="status"), False, id="resource without subresource"),
+        pytest.param({"resources": ["pods/status"]}, attributes(), False, id="subresource without resource"),
+        pytest.param({"resources": ["pods/status"]}, attributes(subresource="status"), True, id="subresource"),
+        pytest.param(
+            {"resources": ["*/status"]}, attributes(subresource="status"), True, id="subresource of all resources"
+        ),
+        pytest.param({"resources": ["*/status"]}, attributes(subresource="log"), False, id="another subresource"),
+        pytest.param(
+            {"resources": ["pods/*"]}, attributes(subresource="log"), False, id="no wildcard for subresources"
+        ),
+        pytest.param({"resourceNames": ["a"]}, attributes(name="a"), True, id="name"),
+        pytest.param({"resourceNames": ["a"]}, attributes(name="b"), False, id="another name"),
+        pytest.param({"resourceNames": ["a"]}, attributes("list"), False, id="list without a name"),
+        pytest.param({}, Attributes("get", path="/pods"), False, id="path for a resource rule"),
+        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics"), True, id="path"),
+        pytest.param({"nonResourceURLs": ["/metrics"]}, Attributes("get", path="/metrics/slis"), False, id="subpath"),
+        pytest.param({"nonResourceURLs": ["/m*"]}, Attributes("get", path="/metrics/slis"), True, id="prefix"),
+        pytest.param({"nonResourceURLs": ["*"]}, Attributes("get", path="/anything"), True, id="all paths"),
+        pytest.param({"nonResourceURLs": ["*"]}, Attributes("put", path="/x"), False, id="path with another verb"),
     ],
 )
-def test_what_a_rule_allows(rule, what, allowed):
+def test_rule_allows(rule, what, allowed):
     whole = rule if "nonResourceURLs" in rule else {**READ_PODS, **rule}
     assert Rule.of({"verbs": ["get"], **whole}).allows(what) is allowed
 
@@ -50,29 +56,29 @@ def test_what_a_rule_allows(rule, what, allowed):
 @pytest.mark.parametrize(
     ("owned", "wanted", "missing"),
     [
-        pytest.param([READ_PODS], READ_PODS, [], id="the same"),
-        pytest.param([], READ_PODS, ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}'], id="nothing"),
+        pytest.param([READ_PODS], READ_PODS, [], id="equal"),
+        pytest.param([], READ_PODS, ['{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}'], id="no rules"),
         pytest.param(
             [{**READ_PODS, "verbs": ["get"]}],
             READ_PODS,
             ['{APIGroups:[""], Resources:["pods"], Verbs:["list"]}'],
-            id="a verb is missing",
+            id="missing verb",
         ),
         pytest.param(
-            [{**READ_PODS, "verbs": ["get"]}, {**READ_PODS, "verbs": ["list"]}], READ_PODS, [], id="by several rules"
+            [{**READ_PODS, "verbs": ["get"]}, {**READ_PODS, "verbs": ["list"]}], READ_PODS, [], id="several rules"
         ),
         pytest.param(
             [{**READ_PODS, "resourceNames": ["a"]}],
             {**READ_PODS, "verbs": ["get"]},
             ['{APIGroups:[""], Resources:["pods"], Verbs:["get"]}'],
-            id="one name is not all",
+            id="one name for all",
         ),
-        pytest.param([READ_PODS], {**READ_PODS, "resourceNames": ["a"]}, [], id="all are one name"),
+        pytest.param([READ_PODS], {**READ_PODS, "resourceNames": ["a"]}, [], id="all for one name"),
         pytest.param(
             [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*/scale"]}],
             {"verbs": ["get"], "apiGroups": ["apps"], "resources": ["deployments/scale", "deployments"]},
             ['{APIGroups:["apps"], Resources:["deployments"], Verbs:["get"]}'],
-            id="subresources of everything",
+            id="subresource of all resources",
         ),
         pytest.param(
             [{"verbs": ["get"], "nonResourceURLs": ["/healthz/*"]}],
@@ -82,7 +88,7 @@ def test_what_a_rule_allows(rule, what, allowed):
         ),
     ],
 )
-def test_what_rules_do_not_cover(owned, wanted, missing):
+def test_rules_do_not_cover(owned, wanted, missing):
     assert [str(rule) for rule in not_covered([*map(Rule.of, owned)], [Rule.of(wanted)])] == missing
 
 
@@ -104,8 +110,10 @@ def test_what_rules_do_not_cover(owned, wanted, missing):
         ("GET", "/livez?verbose", Attributes("get", path="/livez")),
     ],
 )
-def test_what_a_request_wants(method, target, expected):
-    assert attributes_of(*read_request(method, target)) == expected
+def test_attributes_of_a_request(method, target, expected):
+    path, _, text = target.partition("?")
+    query = dict(parse_qsl(text, keep_blank_values=True))
+    assert attributes_of(read_request_info(method, path, query), query) == expected
 
 
 @pytest.mark.parametrize(
@@ -115,30 +123,30 @@ def test_what_a_request_wants(method, target, expected):
             Attributes("list", "", "pods", "", "default"),
             'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "default"',
             {"kind": "pods"},
-            id="in a namespace",
+            id="namespaced",
         ),
         pytest.param(
             Attributes("get", "apps", "deployments", "scale", "shop", "web"),
             'deployments.apps "web" is forbidden: User "jane" cannot get resource "deployments/scale" '
             'in API group "apps" in the namespace "shop"',
             {"name": "web", "group": "apps", "kind": "deployments"},
-            id="a subresource of one",
+            id="subresource",
         ),
         pytest.param(
             Attributes("watch", "", "nodes"),
             'nodes is forbidden: User "jane" cannot watch resource "nodes" in API group "" at the cluster scope',
             {"kind": "nodes"},
-            id="across the cluster",
+            id="cluster-scoped",
         ),
         pytest.param(
             Attributes("get", path="/a<b>&c"),
             'forbidden: User "jane" cannot get path "/a&lt;b&gt;&amp;c"',
             {},
-            id="a path, harmless in a browser",
+            id="escaped path",
         ),
     ],
 )
-def test_how_a_refusal_is_told(what, message, details):
+def test_message_of_a_forbidden_request(what, message, details):
     error = forbidden_request(User("jane"), what, "")
     assert (error.code, error.reason, error.message, error.details) == (403, "Forbidden", message, details)
     assert forbidden_request(User("jane"), what, "RBAC: why").message == f"{message}: RBAC: why"
@@ -195,17 +203,17 @@ SCHEDULER, VOLUMES = "system:kube-scheduler", "system:volume-scheduler"
         ("system:aggregate-to-view", "list", "secrets", "", False),
     ],
 )
-def test_roles_of_every_cluster(role, verb, resource, group, allowed):
+def test_default_role_allows(role, verb, resource, group, allowed):
     assert allows(role, verb, resource, group) is allowed
 
 
-def test_the_scheduler_updates_its_own_lease_alone():
+def test_scheduler_updates_its_own_lease_only():
     lease = ("update", "leases", "coordination.k8s.io")
     assert allows(SCHEDULER, *lease, "kube-scheduler")
     assert not allows(SCHEDULER, *lease, "another")
 
 
-def test_every_binding_of_every_cluster_is_of_a_role_that_is_there():
+def test_default_bindings_refer_to_existing_roles():
     objects = list(bootstrap_policy())
     there = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
     refs = [obj["roleRef"] for obj in objects if "roleRef" in obj]
@@ -213,6 +221,6 @@ def test_every_binding_of_every_cluster_is_of_a_role_that_is_there():
     assert {(ref["kind"], ref["name"]) for ref in refs} <= there
 
 
-def test_who_nobody_has_to_ask_about():
+def test_admin_is_master_and_anonymous_is_not():
     assert ADMIN.is_master
     assert not ANONYMOUS.is_master

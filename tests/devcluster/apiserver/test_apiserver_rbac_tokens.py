@@ -1,4 +1,4 @@
-"""Tokens of service accounts: asked for, shown, reviewed, and no good any more."""
+"""Service account tokens: request, use, review and expiry."""
 
 import shutil
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,7 @@ TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 
 
-class MovedClock:
+class MutableClock:
     def __init__(self):
         self.moment = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ class MovedClock:
 
 @pytest.fixture
 def clock():
-    return MovedClock()
+    return MutableClock()
 
 
 @pytest.fixture
@@ -51,13 +51,14 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_whose_a_token_is(api):
+async def test_token_identifies_its_account(api):
     account = await api.get(f"{ACCOUNTS}/bob")
     request = await api.create(f"{ACCOUNTS}/bob/token", {})
     assert request["metadata"]["uid"] == account["metadata"]["uid"]
     assert request["spec"] == {
         "audiences": ["https://kubernetes.default.svc.cluster.local"],
         "expirationSeconds": 3600,
+        "boundObjectRef": None,
     }
     assert request["status"]["expirationTimestamp"] == "2026-01-01T01:00:00Z"
     status = await review(api, request["status"]["token"])
@@ -74,10 +75,10 @@ async def test_whose_a_token_is(api):
     assert extra["authentication.kubernetes.io/credential-id"][0].startswith("JTI=")
 
 
-async def test_an_account_may_what_it_is_bound_to(api):
+async def test_account_has_the_permissions_of_its_roles(api):
     token = await token_of(api)
-    told = (await api.get(PODS, 403, **bearer(token)))["message"]
-    assert told.startswith('pods is forbidden: User "system:serviceaccount:default:bob" cannot list resource "pods"')
+    message = (await api.get(PODS, 403, **bearer(token)))["message"]
+    assert message.startswith('pods is forbidden: User "system:serviceaccount:default:bob" cannot list resource "pods"')
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
     binding = {"metadata": {"name": "b"}, "roleRef": role, "subjects": [{"kind": "ServiceAccount", "name": "bob"}]}
     await api.create(f"{RBAC}/namespaces/default/rolebindings", binding)
@@ -85,7 +86,7 @@ async def test_an_account_may_what_it_is_bound_to(api):
     await api.get("/api/v1/pods", 403, **bearer(token))
 
 
-async def test_a_token_expires(api, clock):
+async def test_token_expires(api, clock):
     token = await token_of(api, expirationSeconds=600)
     clock.moment += timedelta(seconds=599)
     await api.get("/version", **bearer(token))
@@ -94,7 +95,7 @@ async def test_a_token_expires(api, clock):
     assert await review(api, token) == {"user": {}, "error": "service account token has expired"}
 
 
-async def test_a_token_goes_with_its_account(api):
+async def test_token_is_invalid_after_its_account_is_deleted(api):
     token = await token_of(api)
     await api.delete(f"{ACCOUNTS}/bob")
     await api.get("/version", 401, **bearer(token))
@@ -103,7 +104,7 @@ async def test_a_token_goes_with_its_account(api):
     await api.get("/version", **bearer(await token_of(api)))
 
 
-async def test_a_token_bound_to_a_pod_goes_with_it(api, make_pod):
+async def test_token_bound_to_a_pod_is_invalid_after_the_pod_is_deleted(api, make_pod):
     await api.create(PODS, make_pod("p", serviceAccountName="bob"))
     await api.create(PODS, make_pod("stranger"))
     ref = {"kind": "Pod", "apiVersion": "v1", "name": "p"}
@@ -119,7 +120,7 @@ async def test_a_token_bound_to_a_pod_goes_with_it(api, make_pod):
         await api.create(f"{ACCOUNTS}/bob/token", {"spec": {"boundObjectRef": wrong}}, status)
 
 
-async def test_audiences(api):
+async def test_token_is_valid_for_its_audiences(api):
     token = await token_of(api, audiences=["vault"])
     await api.get("/version", 401, **bearer(token))
     assert (await review(api, token, "vault", "other"))["audiences"] == ["vault"]
@@ -133,11 +134,11 @@ async def test_audiences(api):
             lambda token: token[:-2] + ("AA" if token[-2:] != "AA" else "BB"), "invalid bearer token", id="signature"
         ),
         pytest.param(lambda token: token.replace(".", ".e30", 1), "invalid bearer token", id="claims"),
-        pytest.param(lambda _: "x", "invalid bearer token", id="no token at all"),
+        pytest.param(lambda _: "x", "invalid bearer token", id="not a token"),
         pytest.param(lambda _: "a.b.c", "invalid bearer token", id="not base64"),
     ],
 )
-async def test_a_token_that_was_tampered_with(api, change, error):
+async def test_tampered_token_is_rejected(api, change, error):
     token = change(await token_of(api))
     assert await review(api, token) == {"user": {}, "error": error}
     await api.get("/version", 401, **bearer(token))
@@ -148,25 +149,27 @@ async def test_a_token_that_was_tampered_with(api, change, error):
     [
         pytest.param({"spec": {"expirationSeconds": 599}}, 422, "a duration less than 10 minutes", id="too short"),
         pytest.param({"spec": {"expirationSeconds": 1 << 33}}, 422, "larger than 2^32 seconds", id="too long"),
-        pytest.param({"metadata": {"name": "al"}}, 422, "must match the service account name", id="of another"),
+        pytest.param({"metadata": {"name": "al"}}, 422, "must match the service account name", id="another account"),
         pytest.param(
-            {"metadata": {"uid": "x"}}, 409, "the UID in the token request (x) does not match", id="of another life"
+            {"metadata": {"uid": "x"}}, 409, "the UID in the token request (x) does not match", id="another UID"
         ),
-        pytest.param({"metadata": {"namespace": "x"}}, 422, "must match the service account namespace", id="elsewhere"),
+        pytest.param(
+            {"metadata": {"namespace": "x"}}, 422, "must match the service account namespace", id="another namespace"
+        ),
     ],
 )
-async def test_requests_that_are_refused(api, body, status, problem):
+async def test_invalid_token_request_is_rejected(api, body, status, problem):
     assert problem in (await api.create(f"{ACCOUNTS}/bob/token", body, status))["message"]
 
 
-async def test_nobodys_token(api):
+async def test_unknown_token_is_unauthorized(api):
     await api.create(f"{ACCOUNTS}/nobody/token", {}, 404)
     assert "token is required" in (await api.create(TOKEN_REVIEWS, {"spec": {}}, 400))["message"]
 
 
 @pytest.mark.kubectl
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl on the PATH")
-async def test_kubectl(make_kubectl):
+async def test_kubectl_with_a_token(make_kubectl):
     async with ApiServer(tls=Tls.create(), tokens={"admins": ADMIN}, rbac=True) as server:
         kubectl = make_kubectl(server)
         await kubectl("create", "serviceaccount", "bob")
@@ -180,8 +183,8 @@ async def test_kubectl(make_kubectl):
         assert ["pods", "[]", "[]", "[get", "list]"] in listed
         assert "system:serviceaccount:default:bob" in await kubectl("auth", "whoami", *token)
         await kubectl("get", "pods", *token)
-        told = await kubectl("get", "nodes", *token, status=1)
-        assert 'nodes is forbidden: User "system:serviceaccount:default:bob" cannot list resource "nodes"' in told
+        message = await kubectl("get", "nodes", *token, status=1)
+        assert 'nodes is forbidden: User "system:serviceaccount:default:bob" cannot list resource "nodes"' in message
         as_bob = ("--as", "system:serviceaccount:default:bob")
         assert await kubectl("auth", "can-i", "get", "pods", *as_bob) == "yes\n"
         bindings = await kubectl("get", "rolebindings", "--output", "wide")

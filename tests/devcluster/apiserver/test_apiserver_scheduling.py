@@ -1,4 +1,4 @@
-"""Kubernetes' own PodGroups and Workloads, which the server has only if it is told so."""
+"""Kubernetes' own PodGroups and Workloads, which the server has only with `alpha`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def of_template(template, workload_name="train"):
     return {**GANG, "podGroupTemplateRef": reference}
 
 
-async def test_without_the_gate_there_are_none():
+async def test_groups_are_not_served_without_alpha():
     async with ApiServer() as server, HttpClient(ClusterAccess(server=server.url)) as client:
         with pytest.raises(ApiError, match="could not find the requested resource"):
             await client.list(POD_GROUP)
 
 
 @pytest.mark.parametrize("spec", [GANG, BASIC], ids=["gang", "basic"])
-async def test_a_group_as_it_is_stored(client, spec):
+async def test_pod_group_defaults(client, spec):
     created = await client.create(POD_GROUP, group(spec))
     assert created.metadata.generation == 1
     assert created.spec.disruptionMode == "Pod"
@@ -51,42 +51,42 @@ async def test_a_group_as_it_is_stored(client, spec):
     )
 
 
-REFUSED = {
+REJECTED = {
     "no policy": ({"schedulingPolicy": {}}, "must specify one of: `basic`, `gang`"),
     "two policies": ({"schedulingPolicy": {"basic": {}, "gang": {"minCount": 1}}}, "must specify exactly one of"),
     "no members": ({"schedulingPolicy": {"gang": {"minCount": 0}}}, "minCount: Required value"),
-    "fewer than none": ({"schedulingPolicy": {"gang": {"minCount": -1}}}, "must be greater than or equal to 1"),
+    "negative members": ({"schedulingPolicy": {"gang": {"minCount": -1}}}, "must be greater than or equal to 1"),
     "two topologies": (
         {**GANG, "schedulingConstraints": {"topology": [{"key": "rack"}, {"key": "zone"}]}},
         "topology: Too many: 2: must have at most 1 item",
     ),
-    "a topology of nothing": ({**GANG, "schedulingConstraints": {"topology": [{"key": ""}]}}, "key: Required value"),
-    "another mode": ({**GANG, "disruptionMode": "All"}, 'disruptionMode: Unsupported value: "All"'),
-    "a priority of its own": ({**GANG, "priority": 7}, "must match the priority computed (0)"),
-    "a priority class that is not there": ({**GANG, "priorityClassName": "vip"}, "no PriorityClass with name vip"),
-    "a workload that is not there": (of_template("workers", "other"), 'Workload "other" not found'),
-    "a template that is not there": (
+    "topology without a key": ({**GANG, "schedulingConstraints": {"topology": [{"key": ""}]}}, "key: Required value"),
+    "unknown disruption mode": ({**GANG, "disruptionMode": "All"}, 'disruptionMode: Unsupported value: "All"'),
+    "explicit priority": ({**GANG, "priority": 7}, "must match the priority computed (0)"),
+    "missing priority class": ({**GANG, "priorityClassName": "vip"}, "no PriorityClass with name vip"),
+    "missing workload": (of_template("workers", "other"), 'Workload "other" not found'),
+    "missing template": (
         of_template("drivers"),
         'PodGroupTemplate "drivers" not found in Workload "train"',
     ),
 }
 
 
-@pytest.mark.parametrize(("spec", "why"), REFUSED.values(), ids=REFUSED)
-async def test_groups_that_are_refused(client, spec, why):
+@pytest.mark.parametrize(("spec", "why"), REJECTED.values(), ids=REJECTED)
+async def test_invalid_pod_group_is_rejected(client, spec, why):
     await client.create(WORKLOAD, workload("workers"))
-    with pytest.raises(ApiError) as refused:
+    with pytest.raises(ApiError) as rejected:
         await client.create(POD_GROUP, group(spec))
-    assert why in str(refused.value)
+    assert why in str(rejected.value)
 
 
-async def test_a_group_of_a_workload(client):
+async def test_pod_group_with_a_workload_template_is_created(client):
     await client.create(WORKLOAD, workload("workers"))
     created = await client.create(POD_GROUP, group(of_template("workers")))
     assert created.spec.podGroupTemplateRef.workload.workloadName == "train"
 
 
-async def test_a_group_gets_the_priority_of_its_class(client):
+async def test_pod_group_gets_the_priority_of_its_class(client):
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "vip"}, "value": 1000})
     await client.create(PRIORITY_CLASS, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
     vip = await client.create(POD_GROUP, group({**GANG, "priorityClassName": "vip"}))
@@ -94,18 +94,18 @@ async def test_a_group_gets_the_priority_of_its_class(client):
     assert (vip.spec.priority, usual.spec.priority, usual.spec.priorityClassName) == (1000, 5, "usual")
 
 
-async def test_a_group_does_not_change(client):
+async def test_pod_group_spec_is_immutable(client):
     created = await client.create(POD_GROUP, group(GANG))
     created.spec.schedulingPolicy.gang.minCount = 4
     with pytest.raises(ApiError, match=r"schedulingPolicy: .*field is immutable"):
         await client.update(POD_GROUP, created)
 
 
-async def test_conditions_are_told_apart_by_their_type(client):
+async def test_patch_merges_conditions_by_type(client):
     await client.create(POD_GROUP, group(GANG))
-    said = {"status": "True", "reason": "Because", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    condition = {"status": "True", "reason": "Because", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     for name in ("PodGroupScheduled", "DisruptionTarget"):
-        patch = {"status": {"conditions": [{"type": name, **said}]}}
+        patch = {"status": {"conditions": [{"type": name, **condition}]}}
         changed = await client.patch(POD_GROUP, "red", patch, "default", type=PatchType.STRATEGIC, subresource="status")
     assert {each.type for each in changed.status.conditions} == {"PodGroupScheduled", "DisruptionTarget"}
     assert changed.metadata.generation == 1
@@ -114,19 +114,19 @@ async def test_conditions_are_told_apart_by_their_type(client):
 WORKLOADS = {
     "no templates": (workload(), "podGroupTemplates: Required value"),
     "too many": (workload(*"abcdefghi"), "Too many: 9: must have at most 8 items"),
-    "two of a name": (workload("a", "a"), "podGroupTemplates[1]: Duplicate value"),
+    "duplicate name": (workload("a", "a"), "podGroupTemplates[1]: Duplicate value"),
     "one without a name": (workload(""), "podGroupTemplates[0].name: Required value"),
 }
 
 
 @pytest.mark.parametrize(("document", "why"), WORKLOADS.values(), ids=WORKLOADS)
-async def test_workloads_that_are_refused(client, document, why):
-    with pytest.raises(ApiError) as refused:
+async def test_invalid_workload_is_rejected(client, document, why):
+    with pytest.raises(ApiError) as rejected:
         await client.create(WORKLOAD, document)
-    assert why in str(refused.value)
+    assert why in str(rejected.value)
 
 
-async def test_a_workload_does_not_change(client):
+async def test_workload_spec_is_immutable(client):
     created = await client.create(WORKLOAD, workload("workers"))
     created.spec.podGroupTemplates[0].name = "others"
     with pytest.raises(ApiError, match=r"podGroupTemplates: .*field is immutable"):
@@ -138,8 +138,8 @@ def rules_of(name, *, alpha):
     return [rule for rule in role["rules"] if "scheduling.k8s.io" in rule["apiGroups"]]
 
 
-def test_what_a_scheduler_may():
-    """As system:kube-scheduler has it upstream, with the gate and without."""
+def test_scheduler_role_covers_groups_with_alpha():
+    """The rules are those of system:kube-scheduler upstream, with the feature gate and without."""
     assert rules_of("system:kube-scheduler", alpha=False) == []
     assert rules_of("system:kube-scheduler", alpha=True) == [
         {"verbs": ["get", "list", "watch"], "apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"]},

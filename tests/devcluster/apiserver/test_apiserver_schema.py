@@ -1,15 +1,15 @@
-"""What becomes of a body: checked, stripped of what says nothing, and written as kube-apiserver writes it."""
+"""Normalization of bodies: types are checked, and empty fields are written as kube-apiserver writes them."""
 
 import pytest
 
-from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE
+from bayplan.api.kinds import KINDS, NODE, PERSISTENT_VOLUME_CLAIM, POD, RESOURCE_SLICE, STATEFUL_SET
 from bayplan.devcluster.apiserver.quantities import canonical
 from bayplan.devcluster.apiserver.scalars import Mismatch
 from bayplan.devcluster.apiserver.schema import normalize
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
-def test_every_kind_has_a_plan(kind):
+def test_normalization_of_an_empty_object_is_idempotent(kind):
     done, unknown = normalize(kind, {"kind": kind.kind, "apiVersion": kind.api_version})
     assert "metadata" in done
     assert unknown == []
@@ -23,6 +23,12 @@ def test_every_kind_has_a_plan(kind):
         (POD, {"spec": {"tolerations": [], "priority": 0}}, "spec", {"containers": None, "priority": 0}),
         (POD, {"metadata": {"labels": {}, "annotations": {"a": None}}}, "metadata", {"annotations": {"a": ""}}),
         (NODE, {"spec": {"unschedulable": False}}, "spec", {}),
+        (POD, {"spec": {"activeDeadlineSeconds": 1 << 40, "containers": [None]}}, "spec",
+         {"activeDeadlineSeconds": 1 << 40, "containers": [{"name": "", "resources": {}}]}),
+        (POD, {"spec": {"overhead": {"cpu": None}}}, "spec", {"overhead": {"cpu": "0"}, "containers": None}),
+        (STATEFUL_SET, {"spec": {"ordinals": {}}}, "spec",
+         {"selector": None, "template": {"metadata": {}, "spec": {"containers": None}}, "serviceName": "",
+          "updateStrategy": {}, "ordinals": {"start": 0}}),
         (PERSISTENT_VOLUME_CLAIM, {"spec": {"storageClassName": ""}}, "spec",
          {"storageClassName": "", "resources": {}}),
         (POD, {"status": {"startTime": "2026-01-01T01:00:00+01:00"}}, "status", {"startTime": "2026-01-01T00:00:00Z"}),
@@ -31,11 +37,11 @@ def test_every_kind_has_a_plan(kind):
                   "devices": [{"name": "d", "capacity": {"m": {"value": "1"}}}]}),
     ],
 )  # fmt: skip
-def test_values_are_written_as_they_say_something(kind, body, path, expected):
+def test_empty_values_are_written_as_go_does(kind, body, path, expected):
     assert normalize(kind, body)[0][path] == expected
 
 
-def test_unknown_fields_are_named_with_their_path():
+def test_unknown_fields_are_reported_with_their_path():
     body = {"spec": {"containers": [{"name": "c", "colour": 1}], "taste": 2}, "smell": 3}
     assert normalize(POD, body)[1] == ["spec.containers[0].colour", "spec.taste", "smell"]
 
@@ -48,12 +54,15 @@ def test_unknown_fields_are_named_with_their_path():
         ({"containers": [1]}, "cannot unmarshal number into Go struct field PodSpec.spec.containers of type v1.Con"),
         ({"containers": [{"name": 1}]}, "Go struct field Container.spec.containers.name of type string"),
         ({"priority": 1.5}, "cannot unmarshal number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
+        ({"priority": 1 << 31}, "number 2147483648 into Go struct field PodSpec.spec.priority of type int32"),
+        ({"restartPolicy": 1}, "Go struct field PodSpec.spec.restartPolicy of type v1.RestartPolicy"),
+        ({"overhead": []}, "cannot unmarshal array into Go struct field PodSpec.spec.overhead of type v1.ResourceList"),
         ({"hostNetwork": "yes"}, "cannot unmarshal string into Go struct field PodSpec.spec.hostNetwork of type bool"),
         ({"overhead": {"cpu": "much"}}, "quantities must match the regular expression"),
         ({"overhead": {"cpu": True}}, "quantities must match the regular expression"),
     ],
 )  # fmt: skip
-def test_wrong_types_are_named_as_go_names_them(spec, message):
+def test_wrong_types_have_the_messages_of_go(spec, message):
     with pytest.raises(Mismatch) as caught:
         normalize(POD, {"spec": spec})
     assert message in str(caught.value)

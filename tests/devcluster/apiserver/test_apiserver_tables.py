@@ -1,4 +1,4 @@
-"""What `kubectl get` shows: ages, and the status of a pod."""
+"""The tables of `kubectl get`: ages, and the status of a pod."""
 
 from datetime import UTC, datetime
 
@@ -64,22 +64,22 @@ SIDECAR = {"initContainers": [{"name": "s", "restartPolicy": "Always"}]}
     ids=["pending", "gated", "crashing", "completed", "failed", "rejected", "terminating", "ended and deleted",
          "init waits", "init failed", "sidecar"],
 )  # fmt: skip
-def test_the_status_of_a_pod(given, ready, status):
+def test_status_of_a_pod(given, ready, status):
     assert pod_cells(given, NOW)[:5] == ["p", ready, status, "0", "60m"]
 
 
-def test_restarts_tell_when_the_last_was():
+def test_restarts_show_the_age_of_the_last_one():
     restarted = container("a", 3, ready=True, running=RUNNING)
     restarted["lastState"] = {"terminated": {"finishedAt": "2026-01-01T00:50:00Z"}}
     assert pod_cells(pod({"phase": "Running", "containerStatuses": [restarted]}), NOW)[3] == "3 (10m ago)"
 
 
-def test_a_pod_that_has_ended_says_so():
+def test_terminated_pod_has_a_row_condition():
     assert pod_conditions(pod({"phase": "Succeeded"}))[0]["reason"] == "Succeeded"
     assert pod_conditions(pod({"phase": "Running"})) == []
 
 
 @pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.resource)
-def test_every_column_is_described(kind):
+def test_every_column_has_a_description(kind):
     columns, _ = TABLES[kind]
     assert [column.name for column in columns if not column.definition()["description"]] == []

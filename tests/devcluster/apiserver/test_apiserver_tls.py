@@ -1,4 +1,4 @@
-"""HTTPS with an authority of one's own, and bearer tokens."""
+"""HTTPS with a private certificate authority, and bearer tokens."""
 
 import base64
 import ssl
@@ -10,7 +10,7 @@ import yaml
 from bayplan.devcluster.apiserver import ApiServer, Tls
 
 
-async def test_a_client_with_the_kubeconfig_gets_in():
+async def test_client_with_the_kubeconfig_is_authenticated():
     async with ApiServer(tls=Tls.create(), tokens={"secret": "me"}) as server:
         config = yaml.safe_load(server.kubeconfig())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
@@ -24,13 +24,13 @@ async def test_a_client_with_the_kubeconfig_gets_in():
                 assert response.status == 401
 
 
-async def test_a_client_without_the_authority_refuses_the_server():
+async def test_client_without_the_authority_rejects_the_server():
     async with ApiServer(tls=Tls.create()) as server, aiohttp.ClientSession(server.url) as session:
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await session.get("/healthz")
 
 
-async def test_plain_http_on_loopback_needs_no_credentials():
+async def test_plain_http_needs_no_credentials():
     async with ApiServer() as server:
         config = yaml.safe_load(server.kubeconfig())
         assert config["clusters"][0]["cluster"] == {"server": server.url}

@@ -1,4 +1,4 @@
-"""The conversation with kube-apiserver 1.36.2, request by request: the embedded server answers as it did."""
+"""Replays a recorded conversation with kube-apiserver 1.36.2: the embedded server gives the same responses."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from bayplan.devcluster.apiserver import ApiServer
 DATA = Path(__file__).parents[2] / "data" / "apiserver" / "transcript.jsonl"
 EXCHANGES = [json.loads(line) for line in DATA.read_text().splitlines()]
 
-UNMET = {
+KNOWN_DIFFERENCES = {
     "patch immutable node name": "the message shows the change in kube-apiserver's internal types",
 }
-"""Exchanges that the server does not meet, with the reason."""
+"""Exchanges with known differences, and the reason."""
 
 PLACEHOLDER = re.compile(r"<(uid-\d+|rv|time|age|generated|continue)>")
 SHAPES = {
@@ -29,13 +29,13 @@ SHAPES = {
 
 
 class Placeholders:
-    """What each numbered placeholder has turned out to stand for."""
+    """The values of numbered placeholders so far."""
 
     def __init__(self):
         self.values = {}
 
     def differences(self, expected, actual, where="$"):
-        """Paths at which an answer differs from the recorded one."""
+        """Returns the paths at which a response differs from the recorded one."""
         if isinstance(expected, str) and PLACEHOLDER.search(expected):
             return [] if self._text_matches(expected, actual) else [f"{where}: {actual!r} is not {expected!r}"]
         if isinstance(expected, dict) and isinstance(actual, dict):
@@ -80,7 +80,7 @@ class Placeholders:
 
 @pytest.fixture(scope="module")
 def differences():
-    """What was different in each exchange. One conversation, because each exchange depends on those before."""
+    """Returns the differences by exchange. Exchanges run in order, because each depends on those before it."""
     import asyncio
 
     async def converse():
@@ -120,10 +120,10 @@ async def ask(client, exchange, placeholders):
 
 @pytest.mark.parametrize("name", [exchange["name"] for exchange in EXCHANGES])
 def test_exchange(name, differences, request):
-    if name in UNMET:
-        request.applymarker(pytest.mark.xfail(reason=UNMET[name], strict=True))
+    if name in KNOWN_DIFFERENCES:
+        request.applymarker(pytest.mark.xfail(reason=KNOWN_DIFFERENCES[name], strict=True))
     assert differences[name] == []
 
 
-def test_exchanges_that_are_not_met_exist():
-    assert UNMET.keys() <= {exchange["name"] for exchange in EXCHANGES}
+def test_expected_failures_exist_in_the_transcript():
+    assert KNOWN_DIFFERENCES.keys() <= {exchange["name"] for exchange in EXCHANGES}

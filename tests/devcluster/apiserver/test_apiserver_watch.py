@@ -1,4 +1,4 @@
-"""Lists in pages, and watches: where they start, what they show, how they end."""
+"""Paged lists, and watches: their start, their events and their end."""
 
 import asyncio
 import json
@@ -6,7 +6,8 @@ import json
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, reading
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.endpoints import watches
 
 PODS = "/api/v1/namespaces/default/pods"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -22,7 +23,7 @@ def seen(event):
     return event["type"], metadata.get("name", "")
 
 
-async def test_pages_follow_each_other(api, make_config_map):
+async def test_continue_token_returns_the_next_page(api, make_config_map):
     await fill(api, make_config_map, 5)
     names, token = [], ""
     for left in (3, 1, None):
@@ -34,7 +35,7 @@ async def test_pages_follow_each_other(api, make_config_map):
     assert token == ""
 
 
-async def test_a_page_of_a_selection_announces_only_what_is_selected(api, make_config_map):
+async def test_page_of_a_selection_has_no_token_without_further_matches(api, make_config_map):
     await fill(api, make_config_map, 2, labels={"a": "b"})
     await api.create(MAPS, make_config_map("other"))
     page = await api.get(f"{MAPS}?limit=2&labelSelector=a%3Db")
@@ -42,7 +43,7 @@ async def test_a_page_of_a_selection_announces_only_what_is_selected(api, make_c
     assert "continue" not in page["metadata"]
 
 
-async def test_a_token_from_before_a_compaction_has_expired(api, server, make_config_map):
+async def test_continue_token_from_before_a_compaction_expires(api, server, make_config_map):
     await fill(api, make_config_map, 3)
     token = (await api.get(f"{MAPS}?limit=1"))["metadata"]["continue"]
     await api.delete(f"{MAPS}/m2")
@@ -50,7 +51,7 @@ async def test_a_token_from_before_a_compaction_has_expired(api, server, make_co
     assert (await api.get(f"{MAPS}?limit=1&continue={token}", status=410))["reason"] == "Expired"
 
 
-async def test_a_watch_goes_on_where_another_ended(api, make_config_map):
+async def test_watch_resumes_from_a_version(api, make_config_map):
     await fill(api, make_config_map, 2)
     version = (await api.get(MAPS))["metadata"]["resourceVersion"]
     await api.patch(f"{MAPS}/m0", {"data": {"b": "2"}})
@@ -61,7 +62,7 @@ async def test_a_watch_goes_on_where_another_ended(api, make_config_map):
         assert seen(await following()) == ("ADDED", "new")
 
 
-async def test_a_deletion_carries_its_own_version(api, make_config_map):
+async def test_deletion_event_has_its_own_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     version = created["metadata"]["resourceVersion"]
     async with api.watch(f"{MAPS}?watch=1&resourceVersion={version}") as following:
@@ -70,7 +71,7 @@ async def test_a_deletion_carries_its_own_version(api, make_config_map):
     assert int(event["object"]["metadata"]["resourceVersion"]) == int(version) + 1
 
 
-async def test_a_watch_from_a_compacted_version_ends_with_an_error(api, server, make_config_map):
+async def test_watch_from_a_compacted_version_gets_an_error(api, server, make_config_map):
     await fill(api, make_config_map, 2)
     server.store.compact()
     async with api.watch(f"{MAPS}?watch=1&resourceVersion=1") as following:
@@ -88,7 +89,7 @@ async def test_history_is_bounded(make_config_map):
         assert collection.compacted > 0
 
 
-async def test_objects_that_come_to_match_are_added_and_those_that_cease_are_deleted(api, make_config_map):
+async def test_watch_by_label_adds_new_matches_and_deletes_lost_ones(api, make_config_map):
     await api.create(MAPS, make_config_map("in", labels={"a": "b"}))
     await api.create(MAPS, make_config_map("out"))
     version = (await api.get(MAPS))["metadata"]["resourceVersion"]
@@ -105,7 +106,7 @@ async def test_objects_that_come_to_match_are_added_and_those_that_cease_are_del
         assert seen(await following()) == ("MODIFIED", "out")
 
 
-async def test_a_watch_by_field_sees_a_pod_leave_when_it_is_bound(api, make_pod):
+async def test_watch_of_pending_pods_deletes_a_pod_when_it_is_bound(api, make_pod):
     async with api.watch("/api/v1/pods?watch=1&fieldSelector=spec.nodeName%3D") as following:
         await api.create(PODS, make_pod())
         assert seen(await following()) == ("ADDED", "p")
@@ -123,8 +124,8 @@ async def test_initial_events_end_with_a_bookmark(api, make_config_map):
         assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-async def test_bookmarks_come_to_those_who_want_them(api, server, monkeypatch):
-    monkeypatch.setattr(reading, "BOOKMARK_SECONDS", 0.05)
+async def test_watch_sends_bookmarks_on_request(api, server, monkeypatch):
+    monkeypatch.setattr(watches, "BOOKMARK_SECONDS", 0.05)
     version = server.store.version
     async with api.watch(f"{MAPS}?watch=1&resourceVersion={version}&allowWatchBookmarks=1") as following:
         await api.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}})
@@ -134,7 +135,7 @@ async def test_bookmarks_come_to_those_who_want_them(api, server, monkeypatch):
         assert event["object"]["metadata"]["resourceVersion"] == str(server.store.version)
 
 
-async def test_all_watches_join_the_same_bytes(api, server, make_config_map):
+async def test_watches_share_the_encoded_event(api, server, make_config_map):
     created = await api.create(MAPS, make_config_map())
     path = f"{MAPS}?watch=1&resourceVersion={created['metadata']['resourceVersion']}"
     async with api.watch(path) as one, api.watch(path) as other:
@@ -144,7 +145,7 @@ async def test_all_watches_join_the_same_bytes(api, server, make_config_map):
     assert change.entry.raw[1:] in change.line
 
 
-async def test_events_are_watched_in_both_versions(api):
+async def test_events_can_be_watched_in_both_versions(api):
     events = "/apis/events.k8s.io/v1/namespaces/default/events"
     body = {
         "metadata": {"name": "e"},
@@ -152,7 +153,7 @@ async def test_events_are_watched_in_both_versions(api):
         "reason": "R",
         "action": "A",
         "type": "Normal",
-        "note": "told",
+        "note": "note",
         "reportingController": "c",
         "reportingInstance": "i",
         "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
@@ -160,8 +161,8 @@ async def test_events_are_watched_in_both_versions(api):
     core = "/api/v1/namespaces/default/events?watch=1"
     async with api.watch(f"{events}?watch=1") as new, api.watch(core) as old:
         await api.create(events, body)
-        assert (await new())["object"]["note"] == "told"
-        assert (await old())["object"]["message"] == "told"
+        assert (await new())["object"]["note"] == "note"
+        assert (await old())["object"]["message"] == "note"
     found = await api.get("/api/v1/events?fieldSelector=involvedObject.name%3Dp,reportingComponent%3Dc")
     assert [item["metadata"]["name"] for item in found["items"]] == ["e"]
 
@@ -176,7 +177,7 @@ async def test_tables_can_be_watched(api, make_config_map):
     assert [table["rows"][0]["cells"][:2] for table in tables] == [["m0", 1], ["m1", 1]]
 
 
-async def test_stopping_ends_watches_at_once():
+async def test_stop_ends_watches_at_once():
     server = ApiServer()
     await server.start()
     async with aiohttp.ClientSession(server.url) as session, session.get(f"{MAPS}?watch=1") as response:

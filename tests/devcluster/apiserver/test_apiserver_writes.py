@@ -1,4 +1,4 @@
-"""Creating and changing objects over HTTP, beyond what the recorded conversation shows."""
+"""Creates and updates over HTTP that the recorded conversation does not contain."""
 
 import io
 
@@ -15,14 +15,14 @@ def deployment(labels, selector=None):
     return {"metadata": {"name": "d"}, "spec": {"selector": {"matchLabels": selector or labels}, "template": template}}
 
 
-async def test_a_write_that_changes_nothing_is_none(api, make_config_map):
+async def test_update_without_changes_keeps_the_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     assert await api.patch(f"{MAPS}/m", {"data": {"a": "1"}}) == created
     changed = await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
     assert int(changed["metadata"]["resourceVersion"]) > int(created["metadata"]["resourceVersion"])
 
 
-async def test_generation_counts_changes_of_the_spec_alone(api):
+async def test_generation_counts_only_changes_of_the_spec(api):
     await api.create(DEPLOYMENTS, deployment({"a": "b"}))
     assert (await api.patch(f"{DEPLOYMENTS}/d", {"metadata": {"labels": {"x": "y"}}}))["metadata"]["generation"] == 1
     assert (await api.patch(f"{DEPLOYMENTS}/d", {"spec": {"replicas": 2}}))["metadata"]["generation"] == 2
@@ -41,27 +41,38 @@ async def test_scale_reads_and_writes_replicas(api):
     await api.put(f"{DEPLOYMENTS}/d/scale", {**scale, "spec": {"replicas": 1}}, status=409)
 
 
-async def test_uids_and_versions_are_preconditions_of_an_update(api, make_config_map):
+async def test_update_checks_uid_and_version(api, make_config_map):
     created = await api.create(MAPS, make_config_map())
     created["metadata"]["uid"] = "another"
     answer = await api.put(f"{MAPS}/m", created, status=409)
     assert "Precondition failed: UID in precondition: another" in answer["message"]
 
 
-async def test_leases_insist_on_a_version_and_may_be_created_by_an_update(api):
+async def test_version_0_in_an_update_stands_for_any_version(api, make_config_map):
+    created = await api.create(MAPS, make_config_map())
+    await api.patch(f"{MAPS}/m", {"data": {"b": "2"}})
+    created["metadata"]["resourceVersion"] = "0"
+    assert (await api.put(f"{MAPS}/m", {**created, "data": {"c": "3"}}))["data"] == {"c": "3"}
+    lease = {"metadata": {"name": "l", "resourceVersion": "0"}, "spec": {"holderIdentity": "me"}}
+    await api.create(LEASES, lease)
+    answer = await api.put(f"{LEASES}/l", lease, status=422)
+    assert "must be specified for an update" in answer["message"]
+
+
+async def test_lease_update_requires_a_version_and_may_create(api):
     lease = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "me"}}
     await api.put(f"{LEASES}/l", lease, status=201)
     answer = await api.put(f"{LEASES}/l", lease, status=422)
     assert "must be specified for an update" in answer["message"]
 
 
-async def test_a_status_cannot_be_deleted(api, make_pod):
+async def test_status_cannot_be_deleted(api, make_pod):
     await api.create(PODS, make_pod())
     await api.delete(f"{PODS}/p/status", status=405)
     await api.get(f"{PODS}/p/status")
 
 
-async def test_what_an_update_creates_has_the_name_of_its_url(api):
+async def test_object_created_by_an_update_gets_the_name_in_the_url(api):
     await api.put(f"{LEASES}/l", {"metadata": {"name": "other"}}, status=400)
 
 
@@ -74,7 +85,7 @@ async def test_dry_runs_store_nothing(api, make_config_map):
     assert (await api.get(f"{MAPS}/m"))["data"] == {"a": "1"}
 
 
-async def test_a_bound_pod_takes_the_labels_of_its_nodes_place(api, make_pod):
+async def test_bound_pod_gets_the_topology_labels_of_its_node(api, make_pod):
     labels = {"topology.kubernetes.io/zone": "z", "topology.kubernetes.io/region": "r", "disk": "ssd"}
     await api.create("/api/v1/nodes", {"metadata": {"name": "n", "labels": labels}})
     await api.create(PODS, make_pod())
@@ -85,7 +96,7 @@ async def test_a_bound_pod_takes_the_labels_of_its_nodes_place(api, make_pod):
     assert bound["status"]["conditions"][0]["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-async def test_priority_classes_give_pods_their_priority(api, make_pod):
+async def test_pod_gets_the_priority_of_its_class(api, make_pod):
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     await api.create(classes, {"metadata": {"name": "low"}, "value": -5, "globalDefault": True})
     await api.create(classes, {"metadata": {"name": "meek"}, "value": 9, "preemptionPolicy": "Never"})
@@ -96,13 +107,13 @@ async def test_priority_classes_give_pods_their_priority(api, make_pod):
     assert (await api.patch(f"{PODS}/b", {"spec": {"priority": None}}))["spec"]["priority"] == 9
 
 
-async def test_bodies_over_the_limit_are_refused(api):
+async def test_too_large_body_is_rejected(api):
     body = io.BytesIO(b"x" * (3 * 1024 * 1024 + 1))
     async with api.session.post(MAPS, data=body, headers={"Content-Type": "application/json"}) as response:
         assert (response.status, (await response.json())["reason"]) == (413, "RequestEntityTooLarge")
 
 
-async def test_yaml_is_read_and_written(api):
+async def test_yaml_bodies_and_responses(api):
     status, _ = await api("POST", MAPS, "metadata: {name: m}\ndata: {a: b}", **{"Content-Type": "application/yaml"})
     assert status == 201
     status, answer = await api("GET", f"{MAPS}/m", Accept="application/yaml")
@@ -121,12 +132,12 @@ async def test_yaml_is_read_and_written(api):
         ("k8s", "invalid character 'k' looking for beginning of value"),
     ],
 )
-async def test_bodies_that_make_no_sense_are_refused(api, body, message):
+async def test_malformed_body_is_rejected(api, body, message):
     answer = await api.create(f"{MAPS}?fieldValidation=Strict", body, status=400)
     assert message in answer["message"]
 
 
-async def test_a_field_name_cannot_forge_headers(api):
+async def test_field_name_cannot_inject_headers(api):
     body = {"metadata": {"name": "m"}, "a\r\nX-Forged: 1\r\n": 1}
     async with api.session.post(MAPS, json=body) as response:
         assert response.status == 201
@@ -152,17 +163,17 @@ async def test_a_field_name_cannot_forge_headers(api):
          "spec.topologySpreadConstraints[0].maxSkew"),
     ],
 )  # fmt: skip
-async def test_pods_that_break_a_rule_are_refused_with_the_field(api, make_pod, spec, field):
+async def test_invalid_pod_is_rejected_with_the_field(api, make_pod, spec, field):
     answer = await api.create(PODS, make_pod(**spec), status=422)
     assert field in [cause["field"] for cause in answer["details"]["causes"]]
 
 
-async def test_workloads_have_to_select_their_own_pods(api):
+async def test_workload_must_select_its_own_pods(api):
     answer = await api.create(DEPLOYMENTS, deployment({"a": "b"}, {"a": "c"}), status=422)
     assert "`selector` does not match template `labels`" in answer["message"]
 
 
-async def test_services_get_addresses_of_their_own(api):
+async def test_services_get_different_addresses(api):
     services = "/api/v1/namespaces/default/services"
     body = {"spec": {"ports": [{"port": 80}]}}
     first = await api.create(services, {"metadata": {"name": "a"}, **body})
@@ -172,17 +183,17 @@ async def test_services_get_addresses_of_their_own(api):
     assert kept["spec"]["clusterIP"] == first["spec"]["clusterIP"]
 
 
-async def test_a_request_that_breaks_the_server_is_answered(api, server, monkeypatch, caplog):
+async def test_internal_error_is_answered_and_logged(api, server, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("oops")
 
-    monkeypatch.setattr(type(server.registry), "find", broken)
+    monkeypatch.setattr(type(server.storage), "find", broken)
     answer = await api.get(f"{PODS}/p", status=500)
     assert answer["reason"] == "InternalError"
     assert "oops" in caplog.text
 
 
 @pytest.mark.parametrize("field", ["kind", "apiVersion"])
-async def test_a_body_whose_kind_is_no_text(api, field):
-    refused = await api.create(PODS, {field: {"a": 1}, "metadata": {"name": "p"}}, 400)
-    assert f'{{"a": 1}} is no text, as {field} has to be' in refused["message"]
+async def test_kind_that_is_not_a_string_is_rejected(api, field):
+    rejected = await api.create(PODS, {field: {"a": 1}, "metadata": {"name": "p"}}, 400)
+    assert f'{field} must be a string, not {{"a": 1}}' in rejected["message"]

@@ -1,4 +1,4 @@
-"""What the tests of storage controllers look at."""
+"""Helpers for the tests of storage controllers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
 
 
 def phases(world: Any) -> dict[str, str]:
-    """Of all volumes and claims, by name."""
+    """The phases of all volumes and claims, by name."""
     found = world.all(PERSISTENT_VOLUME) + world.all(PERSISTENT_VOLUME_CLAIM)
     return {one.metadata.name: one.status.phase for one in found}
 
@@ -23,7 +23,7 @@ def annotations(one: Any) -> set[str]:
 
 
 async def message(world: Any, name: str, reason: str) -> str:
-    """What an event says of an object, as soon as there is one."""
+    """The message of an event about an object, once there is one."""
     seen: set[tuple[str, str]] = set()
     for _ in range(500):
         for one in (await world.client.list(CORE_EVENT)).items:

@@ -27,7 +27,7 @@ def at(text: str) -> datetime:
         pytest.param("@every 1h30m", None, "2026-03-01T10:02:30", "2026-03-01T11:32:30", id="every"),
     ],
 )
-def test_when_a_schedule_falls_due(schedule, zone, after, due):
+def test_next_due_time(schedule, zone, after, due):
     assert parse(schedule, zone).after(at(after)) == at(due)
 
 
@@ -40,7 +40,7 @@ def test_when_a_schedule_falls_due(schedule, zone, after, due):
         pytest.param("2020-03-01T10:00:00", "2026-03-01T14:30:00", "2026-03-01T14:00:00", id="the last of many"),
     ],
 )
-def test_the_latest_due_time(since, until, latest):
+def test_latest_due_time(since, until, latest):
     assert parse("@hourly").latest(at(since), at(until)) == (latest and at(latest))
 
 
@@ -55,6 +55,6 @@ def test_the_latest_due_time(since, until, latest):
         pytest.param("@hourly", "Mars/Olympus", "unknown time zone Mars/Olympus", id="no such zone"),
     ],
 )
-def test_what_cannot_be_read(schedule, zone, complaint):
+def test_invalid_schedule(schedule, zone, complaint):
     with pytest.raises(InvalidSchedule, match=complaint):
         parse(schedule, zone)

@@ -8,7 +8,7 @@ from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS
 
 MINUTE_2026 = 29_453_760
-"""Minutes from 1970 to 2026-01-01T00:00:00Z, when the world's clock starts."""
+"""Minutes from 1970 to 2026-01-01T00:00:00Z, the start of the world's clock."""
 
 
 def cron_job(schedule: str = "* * * * *", *, run: float = 5, exit_code: int = 0, **spec: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ async def told(world) -> set[str]:
     }
 
 
-async def test_a_job_starts_each_time_the_schedule_falls_due(world):
+async def test_job_starts_at_each_due_time(world):
     await world.create(CRON_JOB, cron_job())
     await world.until(lambda: len(jobs(world)) == 2, step=2)
     assert jobs(world) == [f"tick-{MINUTE_2026 + 1}", f"tick-{MINUTE_2026 + 2}"]
@@ -57,12 +57,12 @@ async def test_a_job_starts_each_time_the_schedule_falls_due(world):
     assert status.lastSuccessfulTime > status.lastScheduleTime
 
 
-async def test_with_allow_jobs_run_side_by_side(world):
+async def test_allow_runs_jobs_concurrently(world):
     await world.create(CRON_JOB, cron_job(run=150))
     await world.until(lambda: len(active(world)) == 3, step=5)
 
 
-async def test_with_forbid_a_running_job_holds_the_next_one_back(world):
+async def test_forbid_skips_a_start_while_a_job_runs(world):
     await world.create(CRON_JOB, cron_job(run=100, concurrencyPolicy="Forbid"))
     await world.until(lambda: len(jobs(world)) == 1, step=2)
     await world.settle(65, step=2)
@@ -71,7 +71,7 @@ async def test_with_forbid_a_running_job_holds_the_next_one_back(world):
     assert "JobAlreadyActive" in await told(world)
 
 
-async def test_with_replace_a_running_job_gives_way(world):
+async def test_replace_deletes_the_running_job(world):
     await world.create(CRON_JOB, cron_job(run=1000, concurrencyPolicy="Replace"))
     await world.until(lambda: jobs(world) == [f"tick-{MINUTE_2026 + 1}"], step=2)
     await world.until(lambda: jobs(world) == [f"tick-{MINUTE_2026 + 2}"], step=2)
@@ -79,7 +79,7 @@ async def test_with_replace_a_running_job_gives_way(world):
     await world.until(lambda: len(world.all(POD)) == 1, step=0.5)
 
 
-async def test_a_suspended_cron_job_starts_nothing(world):
+async def test_suspended_cron_job_starts_no_jobs(world):
     await world.create(CRON_JOB, cron_job(suspend=True))
     await world.settle(180, step=10)
     assert jobs(world) == []
@@ -87,7 +87,7 @@ async def test_a_suspended_cron_job_starts_nothing(world):
     await world.until(lambda: jobs(world), step=0)
 
 
-async def test_a_start_that_is_too_late_is_missed(world):
+async def test_start_after_the_deadline_is_missed(world):
     await world.create(CRON_JOB, cron_job("0 * * * *", suspend=True, startingDeadlineSeconds=60))
     await world.settle(3600 + 120, step=120)
     await world.patch(CRON_JOB, "tick", {"spec": {"suspend": False}})
@@ -96,7 +96,7 @@ async def test_a_start_that_is_too_late_is_missed(world):
     await world.until(lambda: jobs(world) == [f"tick-{MINUTE_2026 + 120}"], step=30)
 
 
-async def test_only_the_latest_of_many_missed_starts_is_made_up_for(world):
+async def test_only_the_latest_missed_start_runs(world):
     await world.create(CRON_JOB, cron_job(suspend=True))
     await world.settle(6 * 3600, step=600)
     await world.patch(CRON_JOB, "tick", {"spec": {"suspend": False}})
@@ -104,19 +104,19 @@ async def test_only_the_latest_of_many_missed_starts_is_made_up_for(world):
     assert jobs(world) == [f"tick-{MINUTE_2026 + 360}"]
 
 
-async def test_ended_jobs_go_beyond_the_history_limits(world):
+async def test_finished_jobs_beyond_the_history_limit_are_deleted(world):
     await world.create(CRON_JOB, cron_job(successfulJobsHistoryLimit=1))
     await world.until(lambda: f"tick-{MINUTE_2026 + 4}" in jobs(world), step=2)
     await world.until(lambda: jobs(world)[-2:] == jobs(world), step=1)
 
 
-async def test_failed_jobs_have_a_limit_of_their_own(world):
+async def test_failed_jobs_have_a_separate_history_limit(world):
     await world.create(CRON_JOB, cron_job(exit_code=1, failedJobsHistoryLimit=2))
     await world.until(lambda: f"tick-{MINUTE_2026 + 5}" in jobs(world), step=2)
     await world.until(lambda: len(jobs(world)) <= 3, step=1)
 
 
-async def test_the_schedule_is_read_in_its_time_zone(world):
+async def test_schedule_is_in_its_time_zone(world):
     await world.create(CRON_JOB, cron_job("0 3 * * *", timeZone="Europe/Berlin"))
     await world.until(lambda: jobs(world), step=300)
     assert jobs(world) == [f"tick-{MINUTE_2026 + 120}"]

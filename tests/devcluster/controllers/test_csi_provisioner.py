@@ -1,4 +1,4 @@
-"""Claims that have their volumes made, and what becomes of these volumes."""
+"""Provisioning and deletion of volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PV_PROTECTION = "kubernetes.io/pv-protection"
 
 
 def made(world):
-    """The volume that has been made for claim c, if there is one."""
+    """The volume that was provisioned for claim c, if there is one."""
     return next(iter(world.all(PERSISTENT_VOLUME)), None)
 
 
@@ -32,7 +32,7 @@ def places(one):
 
 
 def wanted(node=None, size="1Gi", **fields):
-    """A claim, with a node that the scheduler has chosen for it."""
+    """A claim with a selected node."""
     metadata = {"annotations": {SELECTED_NODE: node}} if node else {}
     return claim("c", "made", size, metadata=metadata, **fields)
 
@@ -43,7 +43,7 @@ async def zoned(world):
         await world.patch(NODE, f"node-{number}", {"metadata": {"labels": {ZONE: f"z{number}"}}})
 
 
-async def test_an_immediate_claim_has_its_volume_made_at_once(world):
+async def test_immediate_claim_gets_a_volume_at_once(world):
     await world.create(STORAGE_CLASS, storage_class("made", parameters={"type": "fast"}, mountOptions=["ro"]))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted(size="3Gi", mode="ReadWriteMany", volumeMode="Block"))
     await world.until(lambda: phases(world).get("c") == "Bound")
@@ -72,7 +72,7 @@ async def test_an_immediate_claim_has_its_volume_made_at_once(world):
         pytest.param(allowed(ZONE, "z0", "z1"), [], [{ZONE: ["z1"]}], id="a class of zones"),
     ],
 )
-async def test_a_late_claim_has_its_volume_made_where_the_chosen_node_is(world, fields, keys, expected):
+async def test_delayed_claim_gets_a_volume_for_the_selected_node(world, fields, keys, expected):
     await zoned(world)
     if keys:
         drivers = [{"name": DRIVER, "nodeID": "1", "topologyKeys": keys}]
@@ -94,9 +94,7 @@ async def test_a_late_claim_has_its_volume_made_where_the_chosen_node_is(world, 
         pytest.param("node-0", {}, "not enough capacity", id="no room there"),
     ],
 )
-async def test_a_choice_that_cannot_be_followed_is_taken_back_and_the_next_one_is_followed(
-    world, node, fields, problem
-):
+async def test_impossible_selected_node_is_removed_and_the_next_one_is_used(world, node, fields, problem):
     await zoned(world)
     for name, capacity in (("node-0", "1Mi"), ("node-1", "9Gi")):
         where = {"metadata": {"name": name}, "nodeTopology": {"matchLabels": {HOSTNAME: name}}}
@@ -113,7 +111,7 @@ async def test_a_choice_that_cannot_be_followed_is_taken_back_and_the_next_one_i
     await world.until(lambda: phases(world)["c"] == "Bound")
 
 
-async def test_what_cannot_be_made_anywhere_is_tried_again(world):
+async def test_failed_provisioning_is_retried(world):
     capacity = {"metadata": {"name": "r"}, "storageClassName": "made", "nodeTopology": {}, "capacity": "1Mi"}
     await world.client.create(CSI_STORAGE_CAPACITY, capacity, "default")
     await world.create(STORAGE_CLASS, storage_class("made", **allowed(ZONE, "z0")))
@@ -127,7 +125,7 @@ async def test_what_cannot_be_made_anywhere_is_tried_again(world):
     assert places(made(world)) == [{ZONE: ["z0"]}]
 
 
-async def test_a_volume_that_the_server_refuses_is_made_later(world):
+async def test_volume_that_the_server_rejects_is_retried(world):
     fault = world.cluster.server.faults.add(Fault(verb="create", resource="persistentvolumes", answer=500, times=3))
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())
@@ -139,7 +137,7 @@ async def test_a_volume_that_the_server_refuses_is_made_later(world):
 @pytest.mark.parametrize(
     ("policy", "expected"), [pytest.param("Delete", None, id="deleted"), pytest.param("Retain", "Released", id="kept")]
 )
-async def test_a_made_volume_goes_with_its_claim_or_stays(world, policy, expected):
+async def test_provisioned_volume_is_deleted_or_kept_by_its_policy(world, policy, expected):
     await world.create(STORAGE_CLASS, storage_class("made", reclaimPolicy=policy))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())
     await world.until(lambda: phases(world)["c"] == "Bound")
@@ -148,7 +146,7 @@ async def test_a_made_volume_goes_with_its_claim_or_stays(world, policy, expecte
     await world.until(lambda: phases(world) == ({name: expected} if expected else {}))
 
 
-async def test_a_volume_whose_claim_went_while_it_was_made_goes_too(world):
+async def test_volume_is_deleted_when_its_claim_is_deleted_during_provisioning(world):
     late = volume(
         "pvc-late",
         "made",
@@ -162,7 +160,7 @@ async def test_a_volume_whose_claim_went_while_it_was_made_goes_too(world):
     assert made(world).metadata.deletionTimestamp is not None
 
 
-async def test_a_made_volume_that_is_deleted_first_goes_when_its_claim_does(world):
+async def test_volume_that_is_deleted_first_is_gone_after_its_claim(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())
     await world.until(lambda: phases(world)["c"] == "Bound")
@@ -174,7 +172,7 @@ async def test_a_made_volume_that_is_deleted_first_goes_when_its_claim_does(worl
     await world.until(lambda: phases(world) == {})
 
 
-async def test_the_protection_of_a_volume_follows_its_policy(world):
+async def test_finalizer_of_a_volume_follows_its_policy(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, wanted())
     await world.until(lambda: phases(world)["c"] == "Bound")

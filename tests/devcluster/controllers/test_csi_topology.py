@@ -54,7 +54,7 @@ def room(capacity, zone, *, largest=None, storage_class_name="made"):
         pytest.param(allowed(RACK, "r1"), None, f'node "a" lacks the topology labels {RACK}', id="without the label"),
     ],
 )
-def test_where_a_volume_is_for_a_node(fields, csi_node, expected):
+def test_topology_for_a_selected_node(fields, csi_node, expected):
     where = node("a", zone="z1", region="r")
     if isinstance(expected, str):
         with pytest.raises(CannotProvision, match=expected):
@@ -72,7 +72,7 @@ def test_where_a_volume_is_for_a_node(fields, csi_node, expected):
         pytest.param({}, [csi("a", RACK)], "no node has the topology labels", id="no node has the label"),
     ],
 )
-def test_where_a_volume_may_be_that_no_pod_wants_yet(fields, csi_nodes, expected):
+def test_topologies_for_an_unused_claim(fields, csi_nodes, expected):
     nodes = [node("a", zone="z1"), node("b", zone="z2"), node("c", zone="z2"), node("d")]
     if isinstance(expected, str):
         with pytest.raises(CannotProvision, match=expected):
@@ -81,7 +81,7 @@ def test_where_a_volume_may_be_that_no_pod_wants_yet(fields, csi_nodes, expected
         assert sorted(places_for_anybody(DRIVER, of(**fields), "c", nodes, csi_nodes), key=str) == expected
 
 
-def test_claims_of_a_stateful_set_go_to_one_place_after_the_other():
+def test_claims_of_a_stateful_set_get_topologies_in_turn():
     zones = [f"z{number}" for number in range(3)]
     first = [
         places_for_anybody(DRIVER, of(**allowed(ZONE, *zones)), f"data-web-{number}", (), ())[0][ZONE]
@@ -91,7 +91,7 @@ def test_claims_of_a_stateful_set_go_to_one_place_after_the_other():
     assert first[3] == first[0]
 
 
-def test_allowed_topologies_are_all_combinations_of_a_term():
+def test_allowed_topologies_are_the_combinations_of_a_term():
     term = {"matchLabelExpressions": [{"key": ZONE, "values": ["1", "2"]}, {"key": RACK, "values": ["r"]}]}
     found = allowed_places(of(allowedTopologies=[term, {}]))
     assert found == [{ZONE: "1", RACK: "r"}, {ZONE: "2", RACK: "r"}]
@@ -100,7 +100,7 @@ def test_allowed_topologies_are_all_combinations_of_a_term():
 @pytest.mark.parametrize(
     ("capacities", "expected"),
     [
-        pytest.param([], True, id="nobody tells"),
+        pytest.param([], True, id="no capacity objects"),
         pytest.param([room("1Gi", "z1", storage_class_name="other")], True, id="told of another class"),
         pytest.param([room("1Gi", "z1")], True, id="just enough"),
         pytest.param([room("1Mi", "z1")], False, id="too little"),
@@ -108,6 +108,6 @@ def test_allowed_topologies_are_all_combinations_of_a_term():
         pytest.param([room("9Gi", "z1", largest="1Mi")], False, id="enough, but not in one piece"),
     ],
 )
-def test_whether_there_is_room(capacities, expected):
+def test_capacity_of_a_topology(capacities, expected):
     wanted = convert(PersistentVolumeClaim, claim("c", "made", "1Gi"))
     assert has_room(capacities, of(), wanted, {ZONE: "z1"}) is expected

@@ -32,7 +32,7 @@ def image(name: str) -> dict[str, Any]:
 
 
 def rolled_out(world, replicas: int) -> bool:
-    """What `kubectl rollout status` waits for."""
+    """The condition that `kubectl rollout status` waits for."""
     one = world.one(DEPLOYMENT, "web")
     status = one and one.status
     return bool(
@@ -47,7 +47,7 @@ def conditions(world) -> dict[str, tuple[str, str]]:
     return {one.type: (one.status, one.reason) for one in status.conditions or ()}
 
 
-async def test_a_deployment_makes_a_replica_set_that_makes_pods(world):
+async def test_deployment_creates_a_replica_set_and_pods(world):
     await world.create(DEPLOYMENT, web())
     await world.until(lambda: rolled_out(world, 3), step=0.5)
     [replica_set] = world.all(REPLICA_SET)
@@ -75,7 +75,7 @@ async def test_a_deployment_makes_a_replica_set_that_makes_pods(world):
     }
 
 
-async def test_a_rolling_update_keeps_its_promises_all_the_way(world):
+async def test_rolling_update_respects_its_limits(world):
     await world.create(DEPLOYMENT, web(4))
     await world.until(lambda: rolled_out(world, 4), step=0.5)
     await patch(world, image("nginx:2"))
@@ -93,7 +93,7 @@ async def test_a_rolling_update_keeps_its_promises_all_the_way(world):
     assert sorted((rollout.revision(one), one.spec.replicas) for one in world.all(REPLICA_SET)) == [(1, 0), (2, 4)]
 
 
-async def test_going_back_to_a_template_takes_its_replica_set_again(world):
+async def test_rollback_reuses_the_replica_set(world):
     await world.create(DEPLOYMENT, web(2))
     await world.until(lambda: rolled_out(world, 2), step=0.5)
     for name in ("nginx:2", "nginx:1"):
@@ -105,7 +105,7 @@ async def test_going_back_to_a_template_takes_its_replica_set_again(world):
     assert len(sets) == 2
 
 
-async def test_recreate_starts_new_pods_when_the_old_ones_are_gone(world):
+async def test_recreate_waits_for_the_deletion_of_old_pods(world):
     await world.create(DEPLOYMENT, web(2, strategy={"type": "Recreate"}))
     await world.until(lambda: rolled_out(world, 2), step=0.5)
     await patch(world, image("nginx:2"))
@@ -119,7 +119,7 @@ async def test_recreate_starts_new_pods_when_the_old_ones_are_gone(world):
     assert all(len(one) <= 1 for one in images)
 
 
-async def test_scaling_is_not_a_rollout(world):
+async def test_scaling_starts_no_rollout(world):
     await world.create(DEPLOYMENT, web(1))
     await world.until(lambda: rolled_out(world, 1), step=0.5)
     for replicas in (5, 2, 0):
@@ -129,7 +129,7 @@ async def test_scaling_is_not_a_rollout(world):
     assert rollout.revision(world.all(REPLICA_SET)[0]) == 1
 
 
-async def test_old_replica_sets_go_beyond_the_history_limit(world):
+async def test_old_replica_sets_beyond_the_history_limit_are_deleted(world):
     await world.create(DEPLOYMENT, web(1, revisionHistoryLimit=1))
     for number in range(2, 5):
         await world.until(lambda: rolled_out(world, 1), step=0.5)
@@ -138,7 +138,7 @@ async def test_old_replica_sets_go_beyond_the_history_limit(world):
     assert sorted(map(rollout.revision, world.all(REPLICA_SET))) == [3, 4]
 
 
-async def test_a_paused_deployment_scales_but_does_not_roll_out(world):
+async def test_paused_deployment_scales_but_does_not_roll_out(world):
     await world.create(DEPLOYMENT, web(1))
     await world.until(lambda: rolled_out(world, 1), step=0.5)
     await patch(world, {"paused": True})
@@ -151,7 +151,7 @@ async def test_a_paused_deployment_scales_but_does_not_roll_out(world):
     assert len(world.all(REPLICA_SET)) == 2
 
 
-async def test_a_rollout_that_does_not_get_on_times_out(world):
+async def test_rollout_without_progress_times_out(world):
     world.binding = False
     await world.create(DEPLOYMENT, web(1, progressDeadlineSeconds=60))
     await world.until(lambda: world.all(POD))
@@ -161,7 +161,7 @@ async def test_a_rollout_that_does_not_get_on_times_out(world):
     await world.until(lambda: conditions(world)["Progressing"] == ("True", "NewReplicaSetAvailable"), step=0.5)
 
 
-async def test_a_replica_set_that_matches_is_adopted(world):
+async def test_matching_replica_set_is_adopted(world):
     document = web(2)
     template = document["spec"]["template"]
     orphan = {
@@ -175,7 +175,7 @@ async def test_a_replica_set_that_matches_is_adopted(world):
     assert [one.name for one in replica_set.metadata.ownerReferences] == ["web"]
 
 
-async def test_scaling_is_told_in_events(world):
+async def test_scaling_is_reported_in_events(world):
     await world.create(DEPLOYMENT, web(2))
     await world.until(lambda: rolled_out(world, 2), step=0.5)
     [name] = [one.metadata.name for one in world.all(REPLICA_SET)]
@@ -186,7 +186,7 @@ async def test_scaling_is_told_in_events(world):
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_deleting_a_deployment_takes_everything_with_it(world, policy):
+async def test_deleting_a_deployment_deletes_its_dependents(world, policy):
     await world.create(DEPLOYMENT, web(2))
     await world.until(lambda: rolled_out(world, 2), step=0.5)
     await world.client.delete(DEPLOYMENT, "web", "default", propagation_policy=policy)

@@ -39,7 +39,7 @@ def status(world) -> tuple[int, int, int, int]:
         pytest.param({"minAvailable": 9}, (0, 4, 9, 4), id="more than there are"),
     ],
 )
-async def test_what_a_budget_allows(world, spec, expected):
+async def test_allowed_disruptions_of_a_budget(world, spec, expected):
     await world.create(DEPLOYMENT, web(4))
     await world.create(POD_DISRUPTION_BUDGET, budget(**spec))
     await world.until(lambda: status(world) == expected, step=0.5)
@@ -51,13 +51,13 @@ async def test_what_a_budget_allows(world, spec, expected):
     assert condition.reason == ("SufficientPods" if allowed else "InsufficientPods")
 
 
-async def test_a_budget_without_pods_allows_nothing(world):
+async def test_budget_without_pods_allows_no_disruptions(world):
     await world.create(POD_DISRUPTION_BUDGET, budget(minAvailable=0))
     await world.until(lambda: world.one(POD_DISRUPTION_BUDGET, "pdb").status.conditions)
     assert status(world) == (0, 0, 0, 0)
 
 
-async def test_an_eviction_uses_the_budget_up_until_the_pod_is_replaced(world):
+async def test_eviction_uses_up_the_budget_until_the_pod_is_replaced(world):
     await world.create(DEPLOYMENT, web(2))
     await world.create(POD_DISRUPTION_BUDGET, budget(minAvailable=1))
     await world.until(lambda: status(world) == (1, 2, 1, 2), step=0.5)
@@ -73,7 +73,7 @@ async def test_an_eviction_uses_the_budget_up_until_the_pod_is_replaced(world):
     await world.client.evict("default", second)
 
 
-async def test_a_percentage_of_pods_without_a_controller_counts_nothing(world):
+async def test_percentage_of_pods_without_a_controller_is_zero(world):
     template = web(1)["spec"]["template"]
     await world.create(POD, {**template, "metadata": {"name": "loose", "labels": {"app": "web"}}})
     await world.until(lambda: pods.is_ready(world.one(POD, "loose")), step=0.5)
@@ -81,7 +81,7 @@ async def test_a_percentage_of_pods_without_a_controller_counts_nothing(world):
     await world.until(lambda: status(world) == (0, 1, 0, 0), step=0.5)
 
 
-async def test_an_unknown_controller_allows_nothing_and_says_why(world):
+async def test_unknown_controller_allows_no_disruptions_and_is_reported(world):
     fleet = await world.client.create(CONFIG_MAP, {"metadata": {"name": "fleet"}}, "default")
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "fleet", "uid": fleet.metadata.uid, "controller": True}
     template = web(1)["spec"]["template"]

@@ -12,7 +12,7 @@ def named(world, name):
     return world.one(PERSISTENT_VOLUME_CLAIM, name)
 
 
-async def test_a_claim_is_made_for_each_ephemeral_volume(world):
+async def test_each_ephemeral_volume_gets_a_claim(world):
     created = await world.create(POD, pod("p", ephemeral("v", "made", labels={"a": "b"}, annotations={"c": "d"})))
     found = await world.until(lambda: named(world, "p-v"))
     [owner] = found.metadata.ownerReferences
@@ -24,13 +24,13 @@ async def test_a_claim_is_made_for_each_ephemeral_volume(world):
     assert found.spec.storageClassName == "made"
 
 
-async def test_other_pods_get_none(world):
+async def test_other_pods_get_no_claims(world):
     await world.create(POD, pod("p", using("c")))
     await world.settle(2)
     assert world.all(PERSISTENT_VOLUME_CLAIM) == []
 
 
-async def test_the_claim_and_its_volume_go_with_the_pod(world):
+async def test_claim_and_volume_are_deleted_with_the_pod(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(POD, pod("p", ephemeral("v", "made")))
     await world.until(lambda: phases(world).get("p-v") == "Bound" and world.one(POD, "p").spec.nodeName)
@@ -38,8 +38,8 @@ async def test_the_claim_and_its_volume_go_with_the_pod(world):
     await world.until(lambda: world.one(POD, "p") is None and phases(world) == {}, step=0.5)
 
 
-@pytest.mark.parametrize("gone", [pytest.param(True, id="deleted"), pytest.param(False, id="given to the pod")])
-async def test_a_claim_that_is_not_the_pods_stands_in_its_way_until_that_changes(world, gone):
+@pytest.mark.parametrize("gone", [pytest.param(True, id="deleted"), pytest.param(False, id="assigned to the pod")])
+async def test_claim_of_another_owner_blocks_the_pod(world, gone):
     first = await world.create(PERSISTENT_VOLUME_CLAIM, claim("p-v"))
     made = await world.create(POD, pod("p", ephemeral("v")))
     assert await message(world, "p", "FailedBinding") == (
@@ -55,7 +55,7 @@ async def test_a_claim_that_is_not_the_pods_stands_in_its_way_until_that_changes
     assert named(world, "p-v").metadata.ownerReferences[0].uid == made.metadata.uid
 
 
-async def test_a_claim_that_somebody_deletes_is_made_again(world):
+async def test_deleted_claim_is_created_again(world):
     world.binding = False
     await world.create(POD, pod("p", ephemeral("v")))
     first = await world.until(lambda: named(world, "p-v"))
@@ -63,7 +63,7 @@ async def test_a_claim_that_somebody_deletes_is_made_again(world):
     await world.until(lambda: named(world, "p-v") and named(world, "p-v").metadata.uid != first.metadata.uid)
 
 
-async def test_a_claim_that_the_server_refuses_is_made_later(world):
+async def test_claim_that_the_server_rejects_is_retried(world):
     refused = Fault(verb="create", resource="persistentvolumeclaims", answer=403, message="quota", times=3)
     world.cluster.server.faults.add(refused)
     await world.create(POD, pod("p", ephemeral("v")))

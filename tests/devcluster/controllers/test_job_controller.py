@@ -38,7 +38,7 @@ def counts(world) -> tuple[int, int, int]:
     return (status.active or 0, status.succeeded or 0, status.failed or 0)
 
 
-async def test_a_job_runs_its_pod_to_completion(world):
+async def test_job_runs_its_pod_to_completion(world):
     await world.create(JOB, job())
     await world.until(lambda: outcome(world) == ("Complete", "CompletionsReached"), step=0.5)
     assert counts(world) == (0, 1, 0)
@@ -59,7 +59,7 @@ async def test_a_job_runs_its_pod_to_completion(world):
     assert pods.phase(pod) == "Succeeded"
 
 
-async def test_no_more_pods_run_at_a_time_than_the_parallelism(world):
+async def test_parallelism_limits_concurrent_pods(world):
     await world.create(JOB, job(completions=5, parallelism=2))
     seen = []
 
@@ -73,14 +73,14 @@ async def test_no_more_pods_run_at_a_time_than_the_parallelism(world):
     assert len(world.all(POD)) == 5
 
 
-async def test_a_job_without_completions_ends_with_its_first_success(world):
+async def test_job_without_completions_ends_after_its_first_success(world):
     document = job(parallelism=3)
     await world.create(JOB, document | {"spec": document["spec"] | {"completions": None}})
     await world.until(lambda: outcome(world) == ("Complete", "CompletionsReached"), step=0.5)
     assert counts(world)[1] == 3
 
 
-async def test_an_indexed_job_runs_each_index_once(world):
+async def test_indexed_job_runs_each_index_once(world):
     await world.create(JOB, job(completions=4, parallelism=4, completionMode="Indexed"))
     await world.until(lambda: outcome(world) is not None, step=0.5)
     assert world.one(JOB, "work").status.completedIndexes == "0-3"
@@ -92,7 +92,7 @@ async def test_an_indexed_job_runs_each_index_once(world):
         assert [one.name for one in pod.spec.containers[0].env] == ["JOB_COMPLETION_INDEX"]
 
 
-async def test_a_job_fails_when_its_pods_have_failed_too_often(world):
+async def test_job_fails_at_the_backoff_limit(world):
     await world.create(JOB, job(exit_code=3, backoffLimit=2))
     await world.until(lambda: outcome(world) == ("Failed", "BackoffLimitExceeded"), step=2)
     assert counts(world) == (0, 0, 3)
@@ -101,7 +101,7 @@ async def test_a_job_fails_when_its_pods_have_failed_too_often(world):
     assert status.completionTime is None
 
 
-async def test_each_failure_makes_the_next_pod_wait_longer(world):
+async def test_backoff_grows_with_each_failure(world):
     await world.create(JOB, job(run=0, exit_code=1, backoffLimit=2))
     await world.until(lambda: outcome(world) is not None, step=1)
     made = sorted(one.metadata.creationTimestamp for one in world.all(POD))
@@ -110,20 +110,20 @@ async def test_each_failure_makes_the_next_pod_wait_longer(world):
     assert gaps[1] >= 20
 
 
-async def test_restarts_in_place_count_against_the_limit(world):
+async def test_container_restarts_count_towards_the_backoff_limit(world):
     await world.create(JOB, job(exit_code=1, restart="OnFailure", backoffLimit=2))
     await world.until(lambda: outcome(world) == ("Failed", "BackoffLimitExceeded"), step=1)
     assert len({one.metadata.uid for one in world.all(POD)}) <= 1
 
 
-async def test_a_job_that_takes_too_long_fails_and_its_pods_go(world):
+async def test_job_beyond_its_deadline_fails_and_loses_its_pods(world):
     await world.create(JOB, job(run=1000, activeDeadlineSeconds=20, completions=2, parallelism=2))
     await world.until(lambda: outcome(world) == ("Failed", "DeadlineExceeded"), step=1)
     await world.until(lambda: not world.all(POD), step=1)
     assert counts(world) == (0, 0, 2)
 
 
-async def test_a_suspended_job_has_no_pods_until_it_is_resumed(world):
+async def test_suspended_job_has_no_pods_until_it_is_resumed(world):
     await world.create(JOB, job(run=30))
     await world.until(lambda: counts(world)[0] == 1, step=0.5)
     await world.patch(JOB, "work", {"spec": {"suspend": True}})
@@ -136,7 +136,7 @@ async def test_a_suspended_job_has_no_pods_until_it_is_resumed(world):
     assert [(one.status, one.reason) for one in suspended] == [("False", "JobResumed")]
 
 
-async def test_a_deleted_pod_counts_as_failed_and_is_replaced(world):
+async def test_deleted_pod_counts_as_failed_and_is_replaced(world):
     await world.create(JOB, job(run=60))
     await world.until(lambda: world.all(POD) and pods.phase(world.all(POD)[0]) == "Running", step=0.5)
     await world.client.delete(POD, world.all(POD)[0].metadata.name, "default")
@@ -144,7 +144,7 @@ async def test_a_deleted_pod_counts_as_failed_and_is_replaced(world):
     assert counts(world) == (0, 1, 1)
 
 
-async def test_a_job_with_a_time_to_live_goes_with_its_pods(world):
+async def test_job_with_a_time_to_live_is_deleted_with_its_pods(world):
     await world.create(JOB, job(ttlSecondsAfterFinished=60))
     await world.until(lambda: outcome(world) is not None, step=0.5)
     await world.settle(30, step=5)
@@ -152,7 +152,7 @@ async def test_a_job_with_a_time_to_live_goes_with_its_pods(world):
     await world.until(lambda: not world.all(JOB) + world.all(POD), step=5)
 
 
-async def test_deleting_a_job_releases_its_pods(world):
+async def test_deleting_a_job_removes_the_finalizers_of_its_pods(world):
     await world.create(JOB, job(run=1000, parallelism=2, completions=2))
     await world.until(lambda: counts(world)[0] == 2, step=0.5)
     assert all(TRACKING_FINALIZER in one.metadata.finalizers for one in world.all(POD))
@@ -164,6 +164,6 @@ async def test_deleting_a_job_releases_its_pods(world):
     ("indexes", "text"),
     [({0, 1, 2, 3}, "0-3"), ({1, 3, 4, 5, 7}, "1,3-5,7"), ({2, 3}, "2,3"), (set(), None)],
 )
-def test_indexes_as_text(indexes, text):
+def test_format_of_completed_indexes(indexes, text):
     assert job_indexes.text(indexes) == text
     assert job_indexes.parse(text) == indexes

@@ -1,4 +1,4 @@
-"""Node lifecycle, taint eviction and the collection of pods whose node is gone."""
+"""Node lifecycle, taint eviction and the deletion of pods whose node is gone."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def pod(name: str, node: str = "node-0", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {**basis, **spec}}
 
 
-async def test_new_nodes_lose_the_taint_of_new_nodes_when_they_are_ready(world):
+async def test_new_node_loses_its_taint_when_it_is_ready(world):
     assert [taints(world, f"node-{number}") for number in range(3)] == [set()] * 3
     assert ready(world) == ("True", "KubeletReady")
 
 
-async def test_a_cordoned_node_is_tainted_and_an_uncordoned_one_is_not(world):
+async def test_cordoned_node_is_tainted_until_it_is_uncordoned(world):
     await world.patch(NODE, "node-0", {"spec": {"unschedulable": True}})
     await world.until(lambda: taints(world) == {("node.kubernetes.io/unschedulable", "NoSchedule")})
     await world.patch(NODE, "node-0", {"spec": {"unschedulable": None}})
     await world.until(lambda: not taints(world))
 
 
-async def test_other_taints_stay(world):
+async def test_other_taints_are_kept(world):
     own = {"key": "team", "value": "a", "effect": "NoSchedule"}
     await world.patch(NODE, "node-0", {"spec": {"taints": [own], "unschedulable": True}})
     await world.until(lambda: len(taints(world)) == 2)
@@ -48,7 +48,7 @@ async def test_other_taints_stay(world):
     await world.until(lambda: taints(world) == {("team", "NoSchedule")})
 
 
-async def test_a_condition_brings_its_taint(world):
+async def test_condition_adds_its_taint(world):
     condition = {"type": "MemoryPressure", "status": "True"}
     world.cluster.kubelets.silence("node-0")
     await world.client.patch(
@@ -57,7 +57,7 @@ async def test_a_condition_brings_its_taint(world):
     await world.until(lambda: taints(world) == {("node.kubernetes.io/memory-pressure", "NoSchedule")})
 
 
-async def test_a_silent_node_becomes_unreachable_and_comes_back(world):
+async def test_silent_node_becomes_unreachable_until_its_next_heartbeat(world):
     await world.create(POD, pod("a"))
     await world.until(lambda: pods.is_ready(world.one(POD, "a")), step=0.5)
     world.cluster.kubelets.silence("node-0")
@@ -70,7 +70,7 @@ async def test_a_silent_node_becomes_unreachable_and_comes_back(world):
     await world.until(lambda: ready(world)[0] == "True" and not taints(world), step=0.5)
 
 
-async def test_pods_leave_a_lost_node_when_their_patience_is_over(world):
+async def test_pods_of_a_lost_node_are_evicted_after_their_toleration(world):
     lost = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
     await world.create(POD, pod("patient", tolerations=[lost]))
     await world.create(POD, pod("impatient", tolerations=[{**lost, "tolerationSeconds": 100}]))
@@ -85,14 +85,14 @@ async def test_pods_leave_a_lost_node_when_their_patience_is_over(world):
     assert not pods.is_terminating(world.one(POD, "patient"))
 
 
-async def test_a_taint_that_is_not_tolerated_evicts_at_once(world):
+async def test_untolerated_taint_evicts_at_once(world):
     await world.create(POD, pod("a"))
     await world.until(lambda: pods.is_ready(world.one(POD, "a")), step=0.5)
     await world.patch(NODE, "node-0", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
     await world.until(lambda: not world.all(POD), step=0.5)
 
 
-async def test_pods_of_a_node_that_is_gone_go_after_a_while(world):
+async def test_pods_of_a_deleted_node_are_deleted_later(world):
     await world.create(POD, pod("a"))
     await world.create(POD, pod("b", node="node-1"))
     await world.until(lambda: all(map(pods.is_ready, world.all(POD))), step=0.5)
@@ -127,5 +127,5 @@ FOREVER = float("inf")
         pytest.param([Toleration(operator="Exists", effect="NoSchedule")], 0, id="another effect"),
     ],
 )
-def test_how_long_taints_are_tolerated(tolerations, seconds):
+def test_duration_of_tolerations(tolerations, seconds):
     assert tolerated_seconds([K, J], tolerations) == seconds

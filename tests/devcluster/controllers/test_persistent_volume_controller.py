@@ -1,4 +1,4 @@
-"""Claims and volumes that find each other, or lose each other. Nobody provisions here."""
+"""Binding and release of claims and volumes, without a provisioner."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayplan.client import ApiError, TransportError
 from bayplan.devcluster.apiserver import Fault
 
 
-async def test_a_claim_and_a_volume_are_bound_to_each_other(world):
+async def test_claim_and_volume_are_bound_to_each_other(world):
     await world.create(STORAGE_CLASS, storage_class("x", provisioner="kubernetes.io/no-provisioner"))
     await world.create(PERSISTENT_VOLUME, volume("small", "x", "1Gi"))
     await world.create(PERSISTENT_VOLUME, volume("large", "x", "3Gi"))
@@ -48,7 +48,7 @@ async def test_a_claim_and_a_volume_are_bound_to_each_other(world):
             id="the volume names the claim",
         ),
         pytest.param(claim("c", "x", volumeName="v"), volume("v", "x"), True, id="the claim names the volume"),
-        pytest.param(claim("c", ""), volume("v"), True, id="of no class"),
+        pytest.param(claim("c", ""), volume("v"), True, id="no class"),
         pytest.param(
             claim("c", "x", selector={"matchExpressions": [{"key": "disk", "operator": "In", "values": ["fast"]}]}),
             volume("v", "x", metadata={"labels": {"disk": "fast"}}),
@@ -58,7 +58,9 @@ async def test_a_claim_and_a_volume_are_bound_to_each_other(world):
     ],
 )
 @pytest.mark.parametrize("claim_first", [True, False])
-async def test_what_belongs_together_is_bound_whichever_comes_first(world, wanted, there, by_controller, claim_first):
+async def test_claim_and_its_volume_are_bound_in_either_order_of_creation(
+    world, wanted, there, by_controller, claim_first
+):
     order = [(PERSISTENT_VOLUME_CLAIM, wanted), (PERSISTENT_VOLUME, there)]
     for kind, document in order if claim_first else reversed(order):
         await world.create(kind, document)
@@ -119,7 +121,7 @@ async def test_two_claims_get_two_volumes(world):
         ),
     ],
 )
-async def test_a_claim_stays_pending_and_hears_why(world, objects, reason, text):
+async def test_claim_stays_pending_with_an_event(world, objects, reason, text):
     for one in objects:
         kinds = {"provisioner": STORAGE_CLASS, "capacity": PERSISTENT_VOLUME}
         kind = next((kinds[key] for key in kinds if key in one or key in one.get("spec", {})), PERSISTENT_VOLUME_CLAIM)
@@ -128,7 +130,7 @@ async def test_a_claim_stays_pending_and_hears_why(world, objects, reason, text)
     assert phases(world)["c"] == "Pending"
 
 
-async def test_a_claim_that_waits_says_for_which_pods(world):
+async def test_event_of_a_waiting_claim_names_the_pods(world):
     world.binding = False
     await world.create(STORAGE_CLASS, local_class("x"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
@@ -136,7 +138,7 @@ async def test_a_claim_that_waits_says_for_which_pods(world):
     assert await message(world, "c", "WaitForPodScheduled") == "waiting for pod p to be scheduled"
 
 
-async def test_a_free_volume_is_left_to_the_scheduler_and_the_one_that_it_chose_is_bound(world):
+async def test_delayed_claim_is_bound_to_the_volume_that_the_scheduler_chose(world):
     await world.create(STORAGE_CLASS, local_class("x"))
     for name in ("a", "b"):
         await world.create(PERSISTENT_VOLUME, volume(name, "x", node=name))
@@ -149,7 +151,7 @@ async def test_a_free_volume_is_left_to_the_scheduler_and_the_one_that_it_chose_
     await world.until(lambda: phases(world) == {"a": "Available", "b": "Bound", "c": "Bound"})
 
 
-async def test_a_provisioner_is_asked_for_a_late_volume_once_its_node_is_chosen(world):
+async def test_delayed_volume_is_requested_once_its_node_is_selected(world):
     await world.create(STORAGE_CLASS, storage_class("x", provisioner="kubernetes.io/aws-ebs", late=True))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x", metadata={"annotations": {SELECTED_NODE: "gone"}}))
     text = await message(world, "c", "ExternalProvisioning")
@@ -162,7 +164,7 @@ async def test_a_provisioner_is_asked_for_a_late_volume_once_its_node_is_chosen(
     ("of", "assigned"),
     [pytest.param(None, "std", id="says nothing"), pytest.param("", "", id="wants none")],
 )
-async def test_a_class_that_becomes_the_default_is_given_to_claims_without_one(world, of, assigned):
+async def test_new_default_class_is_set_on_claims_without_a_class(world, of, assigned):
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", of))
     await message(world, "c", "FailedBinding")
     await world.create(STORAGE_CLASS, default_class("std", late=True))
@@ -179,7 +181,7 @@ async def test_a_class_that_becomes_the_default_is_given_to_claims_without_one(w
         pytest.param("Recycle", {}, "Available", id="recycled"),
     ],
 )
-async def test_what_becomes_of_a_volume_whose_claim_goes(world, policy, fields, expected):
+async def test_reclaim_policy_of_a_released_volume(world, policy, fields, expected):
     await world.create(PERSISTENT_VOLUME, volume("v", "x", persistentVolumeReclaimPolicy=policy, **fields))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -189,7 +191,7 @@ async def test_what_becomes_of_a_volume_whose_claim_goes(world, policy, fields, 
         assert "host_path deleter only supports" in await message(world, "v", "VolumeFailedDelete")
 
 
-async def test_a_released_volume_is_not_bound_to_a_namesake_of_its_claim(world):
+async def test_released_volume_is_not_bound_to_a_new_claim_of_the_same_name(world):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     for _ in range(2):
         await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
@@ -206,7 +208,7 @@ async def test_a_released_volume_is_not_bound_to_a_namesake_of_its_claim(world):
         pytest.param({"spec": {"volumeName": "other"}}, "ClaimLost", id="the volume is gone"),
     ],
 )
-async def test_a_claim_that_has_lost_its_volume_is_lost(world, patch, reason):
+async def test_claim_without_its_volume_is_lost(world, patch, reason):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -216,7 +218,7 @@ async def test_a_claim_that_has_lost_its_volume_is_lost(world, patch, reason):
     assert world.one(PERSISTENT_VOLUME_CLAIM, "c").status.capacity is None
 
 
-async def test_a_claim_on_a_volume_that_another_claim_has_is_lost(world):
+async def test_claim_on_a_volume_of_another_claim_is_lost(world):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -227,7 +229,7 @@ async def test_a_claim_on_a_volume_that_another_claim_has_is_lost(world):
 
 
 @pytest.mark.parametrize("by_controller", [True, False])
-async def test_a_volume_that_its_claim_does_not_take_is_available_again(world, by_controller):
+async def test_volume_that_its_claim_does_not_use_is_available_again(world, by_controller):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -239,7 +241,7 @@ async def test_a_volume_that_its_claim_does_not_take_is_available_again(world, b
     assert left is None if by_controller else (left.name, left.uid) == ("c", None)
 
 
-async def test_a_volume_of_a_claim_that_is_gone_is_released_whatever_its_namesake_has(world):
+async def test_volume_of_a_deleted_claim_is_released_despite_a_new_claim_of_the_same_name(world):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -249,7 +251,7 @@ async def test_a_volume_of_a_claim_that_is_gone_is_released_whatever_its_namesak
     await world.until(lambda: phases(world) == {"v": "Bound", "w": "Released", "c": "Bound"})
 
 
-async def test_a_volume_that_was_made_for_a_claim_in_vain_is_released(world):
+async def test_unused_provisioned_volume_is_released(world):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Bound", "c": "Bound"})
@@ -264,7 +266,7 @@ async def test_a_volume_that_was_made_for_a_claim_in_vain_is_released(world):
     await world.until(lambda: phases(world)["w"] == "Released")
 
 
-async def test_a_volume_of_the_wrong_mode_for_its_claim_is_told_of(world):
+async def test_volume_mode_mismatch_is_reported(world):
     created = await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x", volumeMode="Block"))
     reference = {"namespace": "default", "name": "c", "uid": created.metadata.uid}
     await world.create(PERSISTENT_VOLUME, volume("v", "x", claimRef=reference))
@@ -287,10 +289,10 @@ async def test_a_volume_of_the_wrong_mode_for_its_claim_is_told_of(world):
     [
         pytest.param({"answer": 409, "reason": "Conflict"}, id="conflict"),
         pytest.param({"answer": 500}, id="500"),
-        pytest.param({"drop": "after"}, id="carried out without an answer"),
+        pytest.param({"drop": "after"}, id="processed without a response"),
     ],
 )
-async def test_a_binding_that_breaks_half_way_is_finished(world, resource, subresource, what):
+async def test_binding_that_fails_halfway_is_finished(world, resource, subresource, what):
     await world.create(PERSISTENT_VOLUME, volume("v", "x"))
     await world.until(lambda: phases(world) == {"v": "Available"})
     fault = Fault(verb="patch", resource=resource, subresource=subresource, times=3, **what)
@@ -301,7 +303,7 @@ async def test_a_binding_that_breaks_half_way_is_finished(world, resource, subre
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_whatever_fails_now_and_then_every_claim_gets_a_volume_of_its_own(world, seed):
+async def test_every_claim_gets_its_own_volume_despite_random_failures(world, seed):
     chance = random.Random(seed)
     mishaps = [{"answer": 409, "reason": "Conflict"}, {"answer": 500}, {"drop": "before"}, {"drop": "after"}]
     for what in mishaps:
@@ -334,7 +336,7 @@ async def test_whatever_fails_now_and_then_every_claim_gets_a_volume_of_its_own(
 
 
 async def stubborn(call, *arguments):
-    """Repeat a request until it has been carried out."""
+    """Repeat a request until it succeeds."""
     while True:
         try:
             await call(*arguments)

@@ -16,7 +16,7 @@ def pod(spec, *, node="n", **metadata):
     return convert(Pod, {"metadata": {"name": "p", "namespace": "default", "uid": "of p", **metadata}, "spec": spec})
 
 
-def test_which_claims_a_pod_names():
+def test_claims_of_a_pod():
     both = {"volumes": [*using("a", "b")["volumes"], *ephemeral("e")["volumes"], {"name": "x", "emptyDir": {}}]}
     assert claim_keys(pod(both)) == ("default/a", "default/b", "default/p-e")
     assert claim_keys(pod({})) == ()
@@ -35,6 +35,6 @@ def test_which_claims_a_pod_names():
         pytest.param(pod(ephemeral("v"), **GOING, deletionGracePeriodSeconds=0), "p-v", OWNED, False, id="stopped"),
     ],
 )
-def test_whether_a_claim_has_to_stay_for_a_pod(one, name, metadata, expected):
+def test_pod_blocks_the_deletion_of_its_claims(one, name, metadata, expected):
     found = convert(PersistentVolumeClaim, claim(name, metadata=metadata))
     assert keeps_claim(one, found) is expected

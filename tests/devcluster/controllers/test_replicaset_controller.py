@@ -35,7 +35,7 @@ def status(world) -> tuple[int, int, int]:
     return (found.replicas, found.readyReplicas or 0, found.availableReplicas or 0)
 
 
-async def test_the_number_of_pods_follows_the_replicas(world):
+async def test_number_of_pods_follows_the_replicas(world):
     await world.create(REPLICA_SET, replica_set(3))
     await world.until(lambda: status(world) == (3, 3, 3), step=0.5)
     for replicas in (7, 2, 0):
@@ -45,7 +45,7 @@ async def test_the_number_of_pods_follows_the_replicas(world):
     assert found.status.observedGeneration == found.metadata.generation
 
 
-async def test_a_deleted_pod_is_replaced(world):
+async def test_deleted_pod_is_replaced(world):
     await world.create(REPLICA_SET, replica_set(2))
     await world.until(lambda: status(world) == (2, 2, 2), step=0.5)
     gone = world.all(POD)[0]
@@ -56,14 +56,14 @@ async def test_a_deleted_pod_is_replaced(world):
     )
 
 
-async def test_exactly_as_many_pods_are_made_as_are_asked_for(world):
+async def test_exact_number_of_pods_is_created(world):
     await world.create(REPLICA_SET, replica_set(40))
     await world.until(lambda: status(world)[0] == 40, step=0.1)
     await world.settle(3, step=0.5)
     assert len(world.all(POD)) == 40
 
 
-async def test_a_matching_orphan_is_adopted_and_one_that_stops_matching_is_released(world):
+async def test_matching_orphan_is_adopted_and_mismatched_pod_is_released(world):
     pod = replica_set(1)["spec"]["template"] | {"metadata": {"name": "orphan", "labels": {"app": "a"}}}
     await world.create(POD, pod)
     await world.create(REPLICA_SET, replica_set(1))
@@ -74,13 +74,13 @@ async def test_a_matching_orphan_is_adopted_and_one_that_stops_matching_is_relea
     assert not world.one(POD, "orphan").metadata.ownerReferences
 
 
-async def test_pods_count_as_available_when_they_have_been_ready_long_enough(world):
+async def test_pods_are_available_after_min_ready_seconds(world):
     await world.create(REPLICA_SET, replica_set(1, minReadySeconds=30))
     await world.until(lambda: status(world) == (1, 1, 0), step=0.5)
     await world.until(lambda: status(world) == (1, 1, 1), step=5)
 
 
-async def test_a_failure_to_make_pods_shows_in_the_status_until_it_is_over(world):
+async def test_failure_to_create_pods_is_in_the_status_until_it_ends(world):
     def failures() -> list[str]:
         conditions = world.one(REPLICA_SET, "rs").status.conditions or ()
         return [one.reason for one in conditions if one.type == "ReplicaFailure"]
@@ -92,7 +92,7 @@ async def test_a_failure_to_make_pods_shows_in_the_status_until_it_is_over(world
     await world.until(lambda: status(world) == (1, 1, 1) and not failures(), step=0.5)
 
 
-async def test_scaling_down_prefers_pods_that_are_cheap_to_lose(world):
+async def test_scaling_down_prefers_pods_with_a_low_deletion_cost(world):
     await world.create(REPLICA_SET, replica_set(3))
     await world.until(lambda: status(world) == (3, 3, 3), step=0.5)
     dear = [one.metadata.name for one in world.all(POD)][:2]
@@ -135,10 +135,10 @@ def pod(name: str, *, node: str = "n", phase: str = "Running", ready: int | None
         pytest.param(pod("a", age=5), pod("b"), id="younger"),
     ],
 )
-def test_which_pod_goes_first(first, then):
+def test_deletion_order_of_pods(first, then):
     assert [one.metadata.name for one in scale_down_order([then, first], [])] == ["a", "b"]
 
 
-def test_pods_on_crowded_nodes_go_first():
+def test_pods_on_crowded_nodes_are_deleted_first():
     crowd = [pod("a", node="full", ready=90), pod("b", node="full", ready=90), pod("c", node="free")]
     assert [one.metadata.name for one in scale_down_order(crowd, crowd)][-1] == "c"

@@ -1,4 +1,4 @@
-"""Claims that are made of templates, reserved, given back and deleted."""
+"""Claims from templates: creation, reservation, deallocation and deletion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALLOCATION = {"devices": {"results": [RESULT]}}
 
 @pytest.fixture(autouse=True)
 def _unbound(world):
-    """Pods get no nodes but those that tests give them."""
+    """Pods are bound only by the tests."""
     world.binding = False
 
 
@@ -46,7 +46,7 @@ def claims(world) -> list[Any]:
 
 
 def told(world, name: str = "p") -> dict[str, str]:
-    """The claims that a pod has been told of, by reference."""
+    """The claims in a pod's status, by reference."""
     statuses = world.one(POD, name).status.resourceClaimStatuses or ()
     return {one.name: one.resourceClaimName for one in statuses}
 
@@ -62,7 +62,7 @@ def has_devices(world, name: str = "c") -> bool:
 
 
 async def allocate(world, name: str = "c", *consumers: Any, protected: bool = True) -> None:
-    """Give a claim devices, as a scheduler does: for pods, or for consumers as documents."""
+    """Allocate and reserve a claim, as a scheduler does: for pods, or for consumers as documents."""
     if protected:
         await world.patch(RESOURCE_CLAIM, name, {"metadata": {"finalizers": [FINALIZER]}})
     reserved = [
@@ -80,7 +80,7 @@ async def events(world) -> list[tuple[str, str]]:
     return [(one.reason, one.message) for one in (await world.client.list(CORE_EVENT, "default")).items]
 
 
-async def test_a_claim_is_made_of_a_template(world):
+async def test_claim_is_created_from_a_template(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template(labels={"l": "1"}, annotations={"a": "2"}))
     made_for = await world.create(POD, pod(templates=("t",)))
     await world.until(lambda: told(world))
@@ -96,7 +96,7 @@ async def test_a_claim_is_made_of_a_template(world):
     assert (request.exactly.deviceClassName, request.exactly.allocationMode) == ("gpu", "ExactCount")
 
 
-async def test_a_pod_is_told_of_all_its_claims(world):
+async def test_pod_status_has_all_claims(world):
     for name in ("t", "u"):
         await world.create(RESOURCE_CLAIM_TEMPLATE, template(name))
     await world.create(RESOURCE_CLAIM, claim())
@@ -106,7 +106,7 @@ async def test_a_pod_is_told_of_all_its_claims(world):
     assert len(claims(world)) == 3
 
 
-async def test_a_pod_waits_for_its_template_and_is_told_so(world):
+async def test_pod_waits_for_its_template_with_an_event(world):
     await world.create(POD, pod(templates=("t",)))
     problem = 'resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found'
     while ("FailedResourceClaimCreation", f"PodResourceClaim of-t: {problem}") not in await events(world):
@@ -115,7 +115,7 @@ async def test_a_pod_waits_for_its_template_and_is_told_so(world):
     await world.until(lambda: told(world))
 
 
-async def test_a_claim_that_cannot_be_made_is_tried_again_and_told_of(world):
+async def test_failed_creation_of_a_claim_is_reported_and_retried(world):
     fault = Fault(verb="create", resource="resourceclaims", answer=403, message="quota", times=2)
     world.cluster.server.faults.add(fault)
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
@@ -127,7 +127,7 @@ async def test_a_claim_that_cannot_be_made_is_tried_again_and_told_of(world):
         await world.settle(1)
 
 
-async def test_a_claim_that_its_pod_could_not_be_told_of_is_not_made_twice(world):
+async def test_claim_is_not_created_twice_after_a_failed_status_update(world):
     fault = Fault(verb="patch", resource="pods", subresource="status", answer=500, times=3)
     world.cluster.server.faults.add(fault)
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
@@ -136,7 +136,7 @@ async def test_a_claim_that_its_pod_could_not_be_told_of_is_not_made_twice(world
     assert (fault.hits, len(claims(world))) == (3, 1)
 
 
-async def test_a_claim_that_was_deleted_is_made_anew(world):
+async def test_deleted_claim_is_created_again(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     await world.create(POD, pod(templates=("t",)))
     await world.until(lambda: told(world))
@@ -146,7 +146,7 @@ async def test_a_claim_that_was_deleted_is_made_anew(world):
     assert [one.metadata.name for one in claims(world)] == [told(world)["of-t"]]
 
 
-async def test_the_claims_of_a_finished_pod_go_and_stay_away(world):
+async def test_claims_of_a_finished_pod_are_deleted_for_good(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     runs = await world.create(POD, pod(templates=("t",), node="node-0", annotations={RUN_SECONDS: "5"}))
     await world.until(lambda: told(world))
@@ -158,7 +158,7 @@ async def test_the_claims_of_a_finished_pod_go_and_stay_away(world):
     assert not claims(world)
 
 
-async def test_the_claims_of_a_deleted_pod_go_with_it(world):
+async def test_claims_of_a_deleted_pod_are_deleted(world):
     await world.create(RESOURCE_CLAIM_TEMPLATE, template())
     runs = await world.create(POD, pod(templates=("t",), node="node-0"))
     await world.until(lambda: told(world))
@@ -168,8 +168,8 @@ async def test_the_claims_of_a_deleted_pod_go_with_it(world):
     await world.until(lambda: not claims(world) and not world.all(POD), step=1)
 
 
-async def test_the_claim_for_extended_resources_goes_with_the_end_of_its_pod(world):
-    """The scheduler makes it and tells the pod; no reference of the pod's spec leads to it."""
+async def test_claim_for_extended_resources_is_deleted_when_its_pod_ends(world):
+    """The scheduler creates it and writes it to the pod's status; the pod's spec doesn't refer to it."""
     bare = pod(annotations={RUN_SECONDS: "5"})
     bare["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": "1"}}
     waits = await world.create(POD, bare)
@@ -186,7 +186,7 @@ async def test_the_claim_for_extended_resources_goes_with_the_end_of_its_pod(wor
     await world.until(lambda: not claims(world))
 
 
-async def test_an_allocated_claim_is_reserved_for_a_pod_that_has_its_node_already(world):
+async def test_allocated_claim_is_reserved_for_a_bound_pod(world):
     await world.create(RESOURCE_CLAIM, claim())
     other = await world.create(POD, pod("other", claims=("c",)))
     await allocate(world, "c", other)
@@ -195,7 +195,7 @@ async def test_an_allocated_claim_is_reserved_for_a_pod_that_has_its_node_alread
     await world.until(lambda: world.one(POD, "p").status.phase == "Running", step=1)
 
 
-async def test_claims_are_not_reserved_for_pods_that_the_scheduler_has_still_to_place(world):
+async def test_claims_are_not_reserved_for_unscheduled_pods(world):
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world)
     await world.create(POD, pod(claims=("c",)))
@@ -216,11 +216,11 @@ OTHER_KIND = {"apiGroup": "example.com", "resource": "jobs", "name": "j", "uid":
         pytest.param(["waits", "doomed"], ["waits"], id="a pod that was deleted before it had a node"),
         pytest.param(["waits", "leaving"], ["waits", "leaving"], id="a pod that is deleted and still runs"),
         pytest.param(["waits", GONE], ["waits"], id="a pod that is gone"),
-        pytest.param(["waits", REPLACED], ["waits"], id="a namesake's predecessor"),
+        pytest.param(["waits", REPLACED], ["waits"], id="an older pod of the same name"),
         pytest.param([OTHER_KIND], ["j"], id="what is no pod"),
     ],
 )
-async def test_for_whom_a_claim_stays_reserved(world, consumers, left):
+async def test_consumers_that_keep_their_reservation(world, consumers, left):
     there = {name: await world.create(POD, pod(name, claims=("c",))) for name in ("waits", "ended", "leaving")}
     kept = {"finalizers": ["example.com/keeps"]}
     there["doomed"] = await world.create(POD, pod("doomed", claims=("c",), **kept))
@@ -241,7 +241,7 @@ async def test_for_whom_a_claim_stays_reserved(world, consumers, left):
     ("protected", "keeps"),
     [pytest.param(True, False, id="allocated by a scheduler"), pytest.param(False, True, id="allocated otherwise")],
 )
-async def test_a_claim_that_nobody_uses_any_more_gives_its_devices_back(world, protected, keeps):
+async def test_claim_is_deallocated_after_its_last_consumer(world, protected, keeps):
     user = await world.create(POD, pod(claims=("c",)))
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", user, protected=protected)
@@ -261,7 +261,7 @@ async def test_a_claim_that_nobody_uses_any_more_gives_its_devices_back(world, p
     assert bool(world.one(RESOURCE_CLAIM, "c").status.devices) == keeps
 
 
-async def test_a_claim_that_was_never_used_keeps_its_devices(world):
+async def test_unused_claim_stays_allocated(world):
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world)
     await world.settle(5)
@@ -269,7 +269,7 @@ async def test_a_claim_that_was_never_used_keeps_its_devices(world):
     assert world.one(RESOURCE_CLAIM, "c").metadata.finalizers == [FINALIZER]
 
 
-async def test_a_deleted_claim_goes_when_its_last_user_has(world):
+async def test_deleted_claim_is_gone_after_its_last_consumer(world):
     user = await world.create(POD, pod(claims=("c",)))
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", user)
@@ -280,15 +280,15 @@ async def test_a_deleted_claim_goes_when_its_last_user_has(world):
     await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
 
 
-async def test_a_deleted_claim_that_nobody_uses_goes_at_once(world):
+async def test_deleted_claim_without_consumers_is_gone_at_once(world):
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world)
     await world.client.delete(RESOURCE_CLAIM, "c", "default")
     await world.until(lambda: world.one(RESOURCE_CLAIM, "c") is None)
 
 
-async def test_a_change_in_between_is_not_overwritten(world):
-    """The reservation that somebody adds while another one is taken away stays."""
+async def test_concurrent_change_is_not_overwritten(world):
+    """A reservation that is added while another one is removed stays."""
     users_ = [await world.create(POD, pod(name, claims=("c",))) for name in ("p", "q", "r")]
     await world.create(RESOURCE_CLAIM, claim())
     await allocate(world, "c", *users_[:2])
@@ -317,6 +317,6 @@ async def test_a_change_in_between_is_not_overwritten(world):
         pytest.param("p" * 60, "c" * 60, "p" * 28 + "-" + "c" * 28, id="both long"),
     ],
 )
-def test_what_the_names_of_claims_begin_with(of_pod, reference, prefix):
+def test_prefix_of_claim_names(of_pod, reference, prefix):
     assert name_prefix(of_pod, reference) == prefix
     assert len(prefix) <= 57

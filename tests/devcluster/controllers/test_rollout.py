@@ -54,7 +54,7 @@ def names(plan: list[rollout.Scale]) -> dict[str, int]:
         pytest.param((10, 10), [(2, 2), (1, 1)], {"old0": 0, "old1": 0}, id="several old ones"),
     ],
 )
-def test_the_steps_of_a_rolling_update(new, old, expected):
+def test_steps_of_a_rolling_update(new, old, expected):
     olds = [replica_set(f"old{index}", *sizes, age=10 - index) for index, sizes in enumerate(old)]
     assert names(rollout.plan_rolling_update(deployment(), replica_set("new", *new), olds)) == expected
 
@@ -63,17 +63,17 @@ def test_the_steps_of_a_rolling_update(new, old, expected):
     ("replicas", "surge", "unavailable", "expected"),
     [
         pytest.param(10, "25%", "25%", (3, 2), id="surge is rounded up, unavailable down"),
-        pytest.param(1, 0, "1%", (0, 1), id="one of both must move"),
+        pytest.param(1, 0, "1%", (0, 1), id="both zero"),
         pytest.param(3, 2, 5, (2, 3), id="no more unavailable than there are"),
         pytest.param(0, 1, 1, (1, 0), id="nothing can be unavailable of nothing"),
     ],
 )
-def test_fence_posts(replicas, surge, unavailable, expected):
+def test_limits_of_a_rolling_update(replicas, surge, unavailable, expected):
     one = deployment(replicas, surge, unavailable)
     assert (rollout.max_surge(one), rollout.max_unavailable(one)) == expected
 
 
-def test_recreate_has_no_fence_posts():
+def test_recreate_has_no_limits():
     one = deployment(strategy={"type": "Recreate"})
     assert (rollout.max_surge(one), rollout.max_unavailable(one)) == (0, 0)
 
@@ -88,7 +88,7 @@ def test_recreate_has_no_fence_posts():
         pytest.param(5, [("new", 5), ("old", 5)], {"new": 4, "old": 3}, id="in proportion down, the older one first"),
     ],
 )
-def test_scaling_keeps_shares_in_proportion(replicas, sets, expected):
+def test_scaling_keeps_proportions(replicas, sets, expected):
     made = {
         name: replica_set(name, size, 0, age=0 if name == "new" else 5, **{rollout.MAX_REPLICAS: "10"})
         for name, size in sets
@@ -97,20 +97,20 @@ def test_scaling_keeps_shares_in_proportion(replicas, sets, expected):
     assert names(plan) == expected
 
 
-def test_a_scaling_event_is_told_by_the_annotation():
+def test_annotation_detects_scaling():
     sets = [replica_set("new", 3, **{rollout.DESIRED_REPLICAS: "3"})]
     assert rollout.is_scaling_event(deployment(5), sets)
     assert not rollout.is_scaling_event(deployment(3), sets)
 
 
-def test_the_template_decides_which_replica_set_is_the_new_one():
+def test_template_determines_the_new_replica_set():
     older, newer = replica_set("v1", 1, age=5), replica_set("v1", 1)
     other = replica_set("v2", 1)
     assert rollout.find_new(deployment(), [newer, other, older]) is older
     assert rollout.find_new(deployment(template=template("v3")), [newer, other]) is None
 
 
-def test_template_hashes_are_short_stable_and_differ():
+def test_template_hashes_are_short_stable_and_different():
     def digest(document: dict[str, Any], collisions: int | None = None) -> str:
         return rollout.pod_template_hash(msgspec.convert(document, PodTemplateSpec), collisions)
 

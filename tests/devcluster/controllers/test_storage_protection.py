@@ -32,7 +32,7 @@ async def bound(world):
         pytest.param(PERSISTENT_VOLUME, volume("one", "x"), VOLUME_FINALIZER, id="volume"),
     ],
 )
-async def test_what_is_not_protected_becomes_so_and_goes_when_nobody_uses_it(world, kind, document, finalizer):
+async def test_unprotected_object_is_protected_until_it_is_unused(world, kind, document, finalizer):
     created = await world.create(kind, document)
     assert created.metadata.finalizers == [finalizer]
     await world.client.patch(kind, "one", {"metadata": {"finalizers": ["example.com/mine"]}}, "default")
@@ -43,7 +43,7 @@ async def test_what_is_not_protected_becomes_so_and_goes_when_nobody_uses_it(wor
     await world.until(lambda: world.one(kind, "one") is None)
 
 
-async def test_a_claim_stays_until_the_pod_that_uses_it_is_gone(world):
+async def test_claim_is_kept_until_its_pod_is_gone(world):
     await bound(world)
     await world.create(POD, pod("p", using("c")))
     await world.until(lambda: pods.phase(world.one(POD, "p")) == "Running", step=0.5)
@@ -56,7 +56,7 @@ async def test_a_claim_stays_until_the_pod_that_uses_it_is_gone(world):
     assert world.one(POD, "p") is None
 
 
-async def test_a_claim_stays_for_a_pod_that_the_controller_has_not_heard_of_yet(world):
+async def test_claim_is_kept_for_a_pod_that_the_view_lacks(world):
     await bound(world)
     managers = [part for part in world.cluster._parts if isinstance(part, ControllerManager)]
     [protection] = [one for one in managers[0]._controllers if isinstance(one, ClaimProtectionController)]
@@ -71,7 +71,7 @@ async def test_a_claim_stays_for_a_pod_that_the_controller_has_not_heard_of_yet(
     await world.until(lambda: phases(world) == {"v": "Released"})
 
 
-async def test_a_claim_does_not_stay_for_a_pod_that_waits(world):
+async def test_claim_is_not_kept_for_an_unscheduled_pod(world):
     world.binding = False
     await bound(world)
     await world.create(POD, pod("p", using("c")))
@@ -79,7 +79,7 @@ async def test_a_claim_does_not_stay_for_a_pod_that_waits(world):
     await world.until(lambda: phases(world) == {"v": "Released"})
 
 
-async def test_a_claim_stays_for_the_last_of_the_pods_that_share_it(world):
+async def test_claim_is_kept_until_the_last_of_its_pods_is_gone(world):
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made", mode="ReadWriteMany"))
     for name in ("p", "q"):
@@ -94,7 +94,7 @@ async def test_a_claim_stays_for_the_last_of_the_pods_that_share_it(world):
     await world.until(lambda: phases(world) == {})
 
 
-async def test_a_volume_stays_until_its_claim_is_gone(world):
+async def test_volume_is_kept_until_its_claim_is_gone(world):
     await bound(world)
     await world.client.delete(PERSISTENT_VOLUME, "v")
     await world.until(lambda: world.one(PERSISTENT_VOLUME, "v").metadata.deletionTimestamp)
@@ -104,7 +104,7 @@ async def test_a_volume_stays_until_its_claim_is_gone(world):
     await world.until(lambda: phases(world) == {})
 
 
-async def test_a_namespace_goes_with_the_claims_that_its_pods_use(world):
+async def test_namespace_is_deleted_with_claims_in_use(world):
     await world.create(NAMESPACE, {"metadata": {"name": "team"}})
     await world.create(STORAGE_CLASS, storage_class("made"))
     await world.client.create(PERSISTENT_VOLUME_CLAIM, claim("c", "made", metadata={"namespace": "team"}))

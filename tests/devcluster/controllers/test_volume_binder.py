@@ -1,4 +1,4 @@
-"""What is written of a binding, and what is not written over others' changes."""
+"""The writes of a binding, which don't overwrite concurrent changes."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from bayplan.devcluster.controllers.volume_binder import VolumeBinder
 
 @pytest.fixture
 async def binder(world):
-    """In a world whose controllers leave free volumes of class x to the scheduler."""
+    """A binder in a world whose controllers leave available volumes of class x to the scheduler."""
     await world.create(STORAGE_CLASS, local_class("x"))
     views = (world.views[PERSISTENT_VOLUME], world.views[PERSISTENT_VOLUME_CLAIM])
     return VolumeBinder(world.client, world.clock, *views)
 
 
 async def pair(world):
-    """A free volume and a pending claim, at rest."""
+    """An available volume and a pending claim."""
     await world.create(PERSISTENT_VOLUME, volume("v", "x", "2Gi"))
     await world.create(PERSISTENT_VOLUME_CLAIM, claim("c", "x"))
     await world.until(lambda: phases(world) == {"v": "Available", "c": "Pending"})
     return world.one(PERSISTENT_VOLUME, "v"), world.one(PERSISTENT_VOLUME_CLAIM, "c")
 
 
-async def test_both_sides_know_each_other_and_everybody_sees_it(world, binder):
+async def test_binding_is_written_to_both_objects(world, binder):
     await binder.bind(*await pair(world))
     taken, bound = world.one(PERSISTENT_VOLUME, "v"), world.one(PERSISTENT_VOLUME_CLAIM, "c")
     assert phases(world) == {"v": "Bound", "c": "Bound"}
@@ -36,7 +36,7 @@ async def test_both_sides_know_each_other_and_everybody_sees_it(world, binder):
     assert bound.status.capacity == {"storage": "2Gi"}
 
 
-async def test_what_is_bound_already_is_not_written_again(world, binder):
+async def test_existing_binding_is_not_written_again(world, binder):
     await binder.bind(*await pair(world))
     before = world.one(PERSISTENT_VOLUME, "v"), world.one(PERSISTENT_VOLUME_CLAIM, "c")
     await binder.bind(*before)
@@ -48,7 +48,7 @@ async def test_what_is_bound_already_is_not_written_again(world, binder):
     ("kind", "name"),
     [pytest.param(PERSISTENT_VOLUME, "v", id="volume"), pytest.param(PERSISTENT_VOLUME_CLAIM, "c", id="claim")],
 )
-async def test_what_has_changed_since_it_was_looked_at_is_not_written(world, binder, kind, name):
+async def test_changed_object_is_not_overwritten(world, binder, kind, name):
     stale = await pair(world)
     await world.patch(kind, name, {"metadata": {"labels": {"changed": "yes"}}})
     with pytest.raises(ApiError) as refusal:
@@ -56,7 +56,7 @@ async def test_what_has_changed_since_it_was_looked_at_is_not_written(world, bin
     assert refusal.value.status == 409
 
 
-async def test_an_object_of_the_same_name_is_not_taken_for_the_one_that_was_looked_at(world, binder):
+async def test_new_object_of_the_same_name_is_not_overwritten(world, binder):
     free, wanted = await pair(world)
     await world.client.delete(PERSISTENT_VOLUME, "v")
     await world.until(lambda: world.one(PERSISTENT_VOLUME, "v") is None)

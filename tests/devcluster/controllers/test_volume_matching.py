@@ -39,11 +39,11 @@ def set_aside(name="c", uid=None):
         pytest.param(wanted("x"), [there("b", "x", "3Gi"), there("a", "x", "2Gi")], "a", id="the smallest"),
         pytest.param(wanted("x"), [there("b", "x"), there("a", "x")], "a", id="of equals the first by name"),
         pytest.param(wanted("x"), [there("v", "y")], None, id="of another class"),
-        pytest.param(wanted(""), [there("v")], "v", id="of no class"),
+        pytest.param(wanted(""), [there("v")], "v", id="no class"),
         pytest.param(wanted(), [there("v", "x")], None, id="a claim that names no class gets none of a class"),
         pytest.param(wanted("x"), [there("v", "x", phase="Pending")], None, id="not available yet"),
         pytest.param(wanted("x"), [there("v", "x", phase="Released")], None, id="released"),
-        pytest.param(wanted("x"), [there("v", "x", deleted=True)], None, id="going"),
+        pytest.param(wanted("x"), [there("v", "x", deleted=True)], None, id="terminating"),
         pytest.param(wanted("x", mode="ReadWriteMany"), [there("v", "x")], None, id="without the access mode"),
         pytest.param(
             wanted("x"),
@@ -79,7 +79,7 @@ def set_aside(name="c", uid=None):
         ),
     ],
 )
-def test_which_volume_a_claim_gets(claimed, volumes, expected):
+def test_volume_for_a_claim(claimed, volumes, expected):
     found = best_match(claimed, volumes, delayed=False)
     assert (found.metadata.name if found is not None else None) == expected
 
@@ -93,7 +93,7 @@ def test_which_volume_a_claim_gets(claimed, volumes, expected):
         ),
     ],
 )
-def test_which_volume_a_claim_gets_that_waits_for_its_first_consumer(volumes, expected):
+def test_volume_for_a_delayed_claim(volumes, expected):
     found = best_match(wanted("x"), volumes, delayed=True)
     assert (found.metadata.name if found is not None else None) == expected
 
@@ -102,7 +102,7 @@ def test_which_volume_a_claim_gets_that_waits_for_its_first_consumer(volumes, ex
     ("have", "expected"),
     [
         pytest.param(there("v", "x", "1Gi"), None, id="fits"),
-        pytest.param(there("v", "x", deleted=True), 'the volume is marked for deletion "v"', id="going"),
+        pytest.param(there("v", "x", deleted=True), 'the volume is marked for deletion "v"', id="terminating"),
         pytest.param(there("v", "x", "1Mi"), "requested PV is too small", id="too small"),
         pytest.param(there("v", "y"), "storageClassName does not match", id="another class"),
         pytest.param(
@@ -114,7 +114,7 @@ def test_which_volume_a_claim_gets_that_waits_for_its_first_consumer(volumes, ex
         pytest.param(there("v", "x", "1Gi", "ReadOnlyMany"), "incompatible accessMode", id="access mode"),
     ],
 )
-def test_why_a_claim_cannot_have_the_volume_that_it_names(have, expected):
+def test_reason_that_a_named_volume_does_not_match(have, expected):
     assert mismatch(have, wanted("x")) == expected
 
 
@@ -123,13 +123,13 @@ def test_why_a_claim_cannot_have_the_volume_that_it_names(have, expected):
     [
         pytest.param(wanted(), False, id="says nothing"),
         pytest.param(wanted("x"), True, id="a class"),
-        pytest.param(wanted(""), True, id="none, and says so"),
+        pytest.param(wanted(""), True, id="explicitly none"),
         pytest.param(
             wanted(metadata={"annotations": {"volume.beta.kubernetes.io/storage-class": "x"}}), True, id="as long ago"
         ),
     ],
 )
-def test_whether_a_claim_says_its_class(claimed, expected):
+def test_claim_names_its_class(claimed, expected):
     assert has_class(claimed) is expected
 
 
@@ -148,6 +148,6 @@ def made(document, minutes=0):
         pytest.param([made(default_class("b")), made(default_class("a"))], "a", id="of equals the first by name"),
     ],
 )
-def test_which_class_is_the_default(classes, expected):
+def test_default_class(classes, expected):
     found = volume_matching.default_class(classes)
     assert (found.metadata.name if found is not None else None) == expected

@@ -21,13 +21,13 @@ FAIL, NOTHING, REUSE, DELETE = Disposal.What.FAIL, Disposal.What.NOTHING, Dispos
         pytest.param("Delete", MADE, NOTHING, "", id="left to the provisioner"),
         pytest.param("Delete", {"hostPath": {"path": "/tmp/x"}}, DELETE, "", id="a temporary folder"),
         pytest.param("Delete", {"hostPath": {"path": "/data"}}, FAIL, "only supports /tmp/.+ but", id="any folder"),
-        pytest.param("Delete", NFS, FAIL, "no deletable volume plugin matched", id="nobody can delete it"),
+        pytest.param("Delete", NFS, FAIL, "no deletable volume plugin matched", id="no deleter"),
         pytest.param("Recycle", NFS, REUSE, "", id="recycled"),
-        pytest.param("Recycle", CSI, FAIL, "No recycler plugin found for the volume!", id="nobody can recycle it"),
+        pytest.param("Recycle", CSI, FAIL, "No recycler plugin found for the volume!", id="no recycler"),
         pytest.param("Burn", {}, FAIL, "unrecognized PersistentVolumeReclaimPolicy", id="unknown policy"),
     ],
 )
-def test_what_becomes_of_a_released_volume(policy, fields, what, problem):
+def test_action_for_a_released_volume(policy, fields, what, problem):
     found = disposal_of(convert(PersistentVolume, volume("v", persistentVolumeReclaimPolicy=policy, **fields)))
     assert found.what is what
     assert problem in found.problem

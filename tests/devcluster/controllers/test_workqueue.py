@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.controllers.workqueue import WorkQueue
 
 
@@ -18,14 +18,14 @@ def queue(clock: ManualClock) -> WorkQueue[str]:
     return WorkQueue(clock)
 
 
-async def test_a_key_waits_once_however_often_it_is_added(queue: WorkQueue[str]):
+async def test_key_is_queued_once(queue: WorkQueue[str]):
     for key in ("a", "b", "a", "a"):
         queue.add(key)
     assert [await queue.get(), await queue.get()] == ["a", "b"]
     assert len(queue) == 0
 
 
-async def test_a_key_in_hand_is_not_handed_out_again_until_it_is_done(queue: WorkQueue[str]):
+async def test_key_is_not_returned_again_while_it_is_processed(queue: WorkQueue[str]):
     queue.add("a")
     await queue.get()
     queue.add("a")
@@ -36,7 +36,7 @@ async def test_a_key_in_hand_is_not_handed_out_again_until_it_is_done(queue: Wor
     assert len(queue) == 0
 
 
-async def test_a_key_for_later_comes_at_the_earliest_time_asked_for(queue: WorkQueue[str], clock: ManualClock):
+async def test_delayed_key_is_due_at_its_earliest_time(queue: WorkQueue[str], clock: ManualClock):
     queue.add_after("a", 60)
     queue.add_after("a", 10)
     queue.add_after("a", 30)
@@ -49,16 +49,14 @@ async def test_a_key_for_later_comes_at_the_earliest_time_asked_for(queue: WorkQ
     assert len(queue) == 0
 
 
-async def test_after_closing_nothing_falls_due(queue: WorkQueue[str], clock: ManualClock):
+async def test_closed_queue_has_no_due_keys(queue: WorkQueue[str], clock: ManualClock):
     queue.add_after("a", 10)
     queue.close()
     clock.advance(20)
     assert len(queue) == 0
 
 
-async def test_retries_wait_longer_with_each_failure_until_forgotten(
-    queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch
-):
+async def test_retry_backoff_grows_until_it_is_reset(queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch):
     waits: list[float] = []
     monkeypatch.setattr(asyncio.get_running_loop(), "call_later", lambda delay, *_: waits.append(delay))
     for _ in range(3):

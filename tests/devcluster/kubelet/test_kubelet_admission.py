@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from lightkube.models.core_v1 import Node, Pod
 
-from bayplan.devcluster.kubelet_admission import Books, Rejection
+from bayplan.devcluster.kubelet_admission import Accounting, Rejection
 
 
 def node(taints: list[dict[str, str]] | None = None, **allocatable: str) -> Node:
@@ -27,10 +27,10 @@ def pod(
     return msgspec.convert({"metadata": {"name": name, "uid": name}, "spec": {"containers": [container], **spec}}, Pod)
 
 
-def books(*there: Pod) -> Books:
-    kept = Books()
+def accounting(*there: Pod) -> Accounting:
+    kept = Accounting()
     for one in there:
-        kept.enter(one)
+        kept.add(one)
     return kept
 
 
@@ -75,34 +75,36 @@ def lacking(name: str, requested: int, used: int, capacity: int) -> Rejection:
         ),
     ],
 )
-def test_who_is_taken(there, wanted, rejection):
-    assert books(*there).judge(node(), wanted) == rejection
+def test_admission_of_pods(there, wanted, rejection):
+    assert accounting(*there).check(node(), wanted) == rejection
 
 
-def test_an_extended_resource_that_the_node_has_is_counted():
+def test_extended_resource_of_the_node_is_counted():
     has = node(**{"example.com/gpu": "2"})
     wanted = pod(requests={"example.com/gpu": "2"})
-    assert books(pod("a", requests={"example.com/gpu": "1"})).judge(has, wanted) == lacking("example.com/gpu", 2, 1, 2)
+    assert accounting(pod("a", requests={"example.com/gpu": "1"})).check(has, wanted) == lacking(
+        "example.com/gpu", 2, 1, 2
+    )
 
 
 @pytest.mark.parametrize(("effect", "taken"), [("NoExecute", False), ("NoSchedule", True)])
-def test_only_a_taint_that_evicts_turns_a_bound_pod_away(effect, taken):
-    verdict = books().judge(node([{"key": "k", "effect": effect}]), pod())
+def test_only_no_execute_taints_reject_a_bound_pod(effect, taken):
+    verdict = accounting().check(node([{"key": "k", "effect": effect}]), pod())
     assert (verdict is None) == taken
     assert taken or verdict.reason == "TaintToleration"
 
 
-def test_what_a_pod_had_is_free_again_when_it_is_gone():
-    kept = books(pod("a", requests={"cpu": "4"}))
-    kept.strike("a")
-    kept.strike("a")
-    assert kept.judge(node(), pod(requests={"cpu": "4"})) is None
+def test_removed_pod_frees_its_resources():
+    kept = accounting(pod("a", requests={"cpu": "4"}))
+    kept.remove("a")
+    kept.remove("a")
+    assert kept.check(node(), pod(requests={"cpu": "4"})) is None
 
 
-def test_entering_twice_counts_once():
-    kept = books(pod("a", requests={"cpu": "1"}), pod("a", requests={"cpu": "2"}))
+def test_pod_that_is_added_twice_counts_once():
+    kept = accounting(pod("a", requests={"cpu": "1"}), pod("a", requests={"cpu": "2"}))
     assert kept.used == {"cpu": 2000}
 
 
-def test_a_quantity_that_cannot_be_read_is_a_rejection():
-    assert books().judge(node(), pod(requests={"cpu": "much"})).reason == "UnexpectedAdmissionError"
+def test_invalid_quantity_is_rejected():
+    assert accounting().check(node(), pod(requests={"cpu": "much"})).reason == "UnexpectedAdmissionError"

@@ -1,4 +1,4 @@
-"""Pods that claim devices start once all their claims have some and are reserved for them."""
+"""Pods with claims start once all their claims are allocated and reserved for them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lightkube.models.core_v1 import Pod
 
 from bayplan.api.kinds import CORE_EVENT, POD, RESOURCE_CLAIM
 from bayplan.client import ApiError
-from bayplan.client.in_process import InProcessClient
 from bayplan.devcluster.apiserver import Fault
-from bayplan.devcluster.kubelet_admission import Books, requests_of
+from bayplan.devcluster.kubelet_admission import Accounting, requests_of
 from bayplan.devcluster.kubelet_devices import unprepared
 from bayplan.devcluster.kubelet_pods import PREPARE_AGAIN
+from bayplan.testing.in_memory import make_client
 
 ALLOCATION: dict[str, Any] = {"devices": {"results": []}}
 OURS = {"resource": "pods", "name": "p", "uid": "u"}
@@ -65,19 +65,14 @@ EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMa
             "pod p (u) is not allowed to use ResourceClaim c (uid-c)",
             id="reserved for others",
         ),
-        pytest.param(
-            pod(NAMED), [claim("c", OURS, allocated=False)], "ResourceClaim c: not allocated", id="without devices"
-        ),
-        pytest.param(pod(MADE), [], 'pod "default/p": ResourceClaim not created yet', id="not made yet"),
-        pytest.param(
-            pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], "", id="one that is not going to be made"
-        ),
-        pytest.param(pod(MADE, **TOLD), [claim("m", OURS, ownerReferences=OWNED)], "", id="made"),
+        pytest.param(pod(MADE), [], 'pod "default/p": ResourceClaim not created yet', id="not created yet"),
+        pytest.param(pod(MADE, resourceClaimStatuses=[{"name": "made"}]), [], "", id="no claim needed"),
+        pytest.param(pod(MADE, **TOLD), [claim("m", OURS, ownerReferences=OWNED)], "", id="created"),
         pytest.param(
             pod(MADE, **TOLD),
             [claim("m", OURS)],
             "ResourceClaim default/m was not created for Pod default/p (Pod is not owner)",
-            id="made for another",
+            id="created for another pod",
         ),
         pytest.param(
             pod(NAMED, **EXTENDED),
@@ -87,25 +82,31 @@ EXTENDED = {"extendedResourceClaimStatus": {"resourceClaimName": "e", "requestMa
         ),
     ],
 )
-async def test_what_keeps_devices_from_being_prepared(wants, there, problem):
-    assert await unprepared(InProcessClient(there), wants) == problem
+async def test_reason_that_devices_are_not_prepared(wants, there, problem):
+    assert await unprepared(make_client(*there), wants) == problem
 
 
-async def test_a_server_that_does_not_tell_says_nothing_of_the_claim():
-    client = InProcessClient([claim("c", OURS)])
-    client.fail("get", RESOURCE_CLAIM, ApiError(500))
+async def test_claim_that_is_reserved_without_devices_is_not_prepared():
+    client = make_client()
+    client.server.store.put(RESOURCE_CLAIM.resource, claim("c", OURS, allocated=False), {})  # the API would reject it
+    assert await unprepared(client, pod(NAMED)) == "ResourceClaim c: not allocated"
+
+
+async def test_error_of_the_server_is_raised():
+    client = make_client(claim("c", OURS))
+    client.server.faults.add(Fault(verb="get", resource="resourceclaims", answer=500))
     with pytest.raises(ApiError):
         await unprepared(client, pod(NAMED))
 
 
-def test_what_a_claim_gives_is_not_taken_of_the_node():
+def test_claimed_extended_resources_are_not_requests_of_the_node():
     assert requests_of(pod()).keys() == {"cpu", "example.com/gpu", "example.com/nic"}
-    books = Books()
-    books.enter(pod(**EXTENDED))
-    assert books.used.keys() == {"cpu", "example.com/nic"}
+    accounting = Accounting()
+    accounting.add(pod(**EXTENDED))
+    assert accounting.used.keys() == {"cpu", "example.com/nic"}
 
 
-async def test_a_pod_is_held_until_its_claims_are_reserved_for_it(world):
+async def test_pod_waits_until_its_claims_are_reserved(world):
     world.binding = False
     there = claim("c")
     del there["metadata"]["uid"], there["status"]
@@ -122,7 +123,7 @@ async def test_a_pod_is_held_until_its_claims_are_reserved_for_it(world):
     uid = world.one(RESOURCE_CLAIM, "c").metadata.uid
     assert said == [f"Failed to prepare dynamic resources: prepare dynamic resources: {refused} ({uid})"]
     assert world.one(POD, "p").status.phase == "Pending"
-    # The controller, which would reserve the claim when it gets devices, is kept from it for a while.
+    # Keep the controller from reserving the allocated claim for a while.
     refusal = Fault(verb="update", resource="resourceclaims", subresource="status", answer=500, times=3)
     world.cluster.server.faults.add(refusal)
     await world.client.patch(

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
+
+import pytest
 
 from bayplan.api.kinds import LEASE, NODE, POD
 from bayplan.client import PatchType
-from bayplan.devcluster.clock import ManualClock
+from bayplan.clock import ManualClock
 from bayplan.devcluster.cluster import DevCluster
 from bayplan.devcluster.controllers import pods
-from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, NodeShape, make_node, make_nodes
+from bayplan.devcluster.kubelet import EXIT_CODE, RUN_SECONDS, STOP_SECONDS, Kubelets, NodeShape, make_node, make_nodes
+from bayplan.testing.virtual_time import VirtualTime
 
 
 def pod(
@@ -26,7 +30,7 @@ def statuses(world, name: str = "p") -> dict[str, str]:
     return {one.type: one.status for one in world.one(POD, name).status.conditions or ()}
 
 
-async def test_a_bound_pod_comes_to_run_after_the_start_delay(world):
+async def test_bound_pod_runs_after_the_start_delay(world):
     await world.create(POD, pod(initContainers=[{"name": "i", "image": "i"}]))
     await world.settle(0.5, step=0.1)
     assert phase(world) == "Pending"
@@ -48,7 +52,7 @@ async def test_a_bound_pod_comes_to_run_after_the_start_delay(world):
     assert status.hostIP == world.one(NODE, "node-0").status.addresses[0].address
 
 
-async def test_every_pod_has_an_address_of_its_own(world):
+async def test_every_pod_has_its_own_address(world):
     for number in range(3):
         await world.create(POD, pod(f"p{number}"))
     await world.create(POD, pod("host", hostNetwork=True))
@@ -58,7 +62,7 @@ async def test_every_pod_has_an_address_of_its_own(world):
     assert addresses["host"] == world.one(POD, "host").status.hostIP
 
 
-async def test_containers_run_as_long_as_they_are_told_to(world):
+async def test_containers_run_for_the_annotated_time(world):
     await world.create(POD, pod("good", annotations={RUN_SECONDS: "30"}, restartPolicy="Never"))
     await world.create(POD, pod("bad", annotations={RUN_SECONDS: "30", EXIT_CODE: "7"}, restartPolicy="Never"))
     await world.create(POD, pod("service", annotations={RUN_SECONDS: "30"}))
@@ -70,7 +74,7 @@ async def test_containers_run_as_long_as_they_are_told_to(world):
     assert phase(world, "service") == "Running"
 
 
-async def test_failing_containers_are_started_again_where_the_policy_says_so(world):
+async def test_failed_containers_restart_by_the_restart_policy(world):
     await world.create(POD, pod(annotations={RUN_SECONDS: "5", EXIT_CODE: "1"}, restartPolicy="OnFailure"))
     await world.until(lambda: (world.one(POD, "p").status.containerStatuses or [None])[0], step=0.5)
     await world.until(lambda: world.one(POD, "p").status.containerStatuses[0].restartCount == 2, step=1)
@@ -79,13 +83,13 @@ async def test_failing_containers_are_started_again_where_the_policy_says_so(wor
     assert container.lastState.terminated.exitCode == 1
 
 
-async def test_a_pod_beyond_its_deadline_fails(world):
+async def test_pod_beyond_its_deadline_fails(world):
     await world.create(POD, pod(activeDeadlineSeconds=20))
     await world.until(lambda: phase(world) == "Failed", step=1)
     assert world.one(POD, "p").status.reason == "DeadlineExceeded"
 
 
-async def test_a_pod_that_does_not_fit_is_rejected(world):
+async def test_pod_that_does_not_fit_is_rejected(world):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "5"}}}
     await world.create(POD, pod("first", containers=[container]))
     await world.until(lambda: phase(world, "first") == "Running", step=0.5)
@@ -99,7 +103,7 @@ async def test_a_pod_that_does_not_fit_is_rejected(world):
     assert phase(world, "first") == "Running"
 
 
-async def test_an_ended_pod_makes_room(world):
+async def test_finished_pod_frees_its_resources(world):
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "8"}}}
     short = pod("short", annotations={RUN_SECONDS: "1"}, containers=[container], restartPolicy="Never")
     await world.create(POD, short)
@@ -126,7 +130,7 @@ def pending(world, name: str) -> str | None:
     return condition.reason if condition is not None else None
 
 
-async def test_a_running_pod_is_resized_when_there_is_room(world):
+async def test_running_pod_is_resized_when_resources_are_free(world):
     for name in ("a", "b"):
         await world.create(POD, pod(name, **sized("3")))
     await world.until(lambda: phase(world, "a") == phase(world, "b") == "Running", step=0.5)
@@ -141,7 +145,7 @@ async def test_a_running_pod_is_resized_when_there_is_room(world):
     await world.until(lambda: pending(world, "b") == "Infeasible")
 
 
-async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):
+async def test_deleted_pod_stops_within_its_grace_period(world):
     await world.create(POD, pod(terminationGracePeriodSeconds=60))
     await world.until(lambda: phase(world) == "Running", step=0.5)
     await world.client.delete(POD, "p", "default")
@@ -149,13 +153,68 @@ async def test_a_deleted_pod_stops_within_its_grace_and_goes(world):
     await world.until(lambda: world.one(POD, "p") is None, step=0.25)
 
 
-async def test_a_deleted_pod_that_never_ran_goes_at_once(world):
+def container(name: str, pre_stop_seconds: int | None = None) -> dict[str, Any]:
+    hook = {"lifecycle": {"preStop": {"sleep": {"seconds": pre_stop_seconds}}}} if pre_stop_seconds else {}
+    return {"name": name, "image": "i", **hook}
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "seconds"),
+    [
+        pytest.param({"terminationGracePeriodSeconds": 60}, {}, 1, id="follows SIGTERM at once"),
+        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "40"}, 40, id="stops slowly"),
+        pytest.param({"terminationGracePeriodSeconds": 20}, {STOP_SECONDS: "40"}, 20, id="killed after its grace"),
+        pytest.param({}, {STOP_SECONDS: "1000"}, 30, id="killed after the default grace"),
+        pytest.param({"terminationGracePeriodSeconds": 60}, {STOP_SECONDS: "soon"}, 1, id="no number"),
+        pytest.param(
+            {"terminationGracePeriodSeconds": 80, "containers": [container("a"), container("b", 50)]},
+            {},
+            51,
+            id="the longest preStop sleep",
+        ),
+        pytest.param(
+            {"terminationGracePeriodSeconds": 20, "containers": [container("a", 19)]},
+            {STOP_SECONDS: "10"},
+            21,
+            id="2 s left after the preStop hook",
+        ),
+        pytest.param(
+            {"initContainers": [{**container("s", 15), "restartPolicy": "Always"}]}, {}, 16, id="preStop of a sidecar"
+        ),
+    ],
+)
+async def test_deleted_pod_stops_after_its_hooks_within_its_grace(world, spec, annotations, seconds):
+    await world.create(POD, pod(annotations=annotations, **spec))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await world.settle(seconds - 0.5, step=0.5)
+    assert phase(world) == "Running"
+    await world.settle(1, step=0.5)
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
+async def test_second_delete_shortens_the_grace_period(world):
+    await world.create(POD, pod(annotations={STOP_SECONDS: "1000"}, terminationGracePeriodSeconds=600))
+    await world.until(lambda: phase(world) == "Running", step=0.5)
+    await world.client.delete(POD, "p", "default")
+    await world.until(lambda: pods.is_terminating(world.one(POD, "p")))
+    await world.settle(20)
+    assert phase(world) == "Running"
+    await world.client.delete(POD, "p", "default", grace_period_seconds=25)
+    await world.settle(3)
+    assert phase(world) == "Running"
+    await world.settle(3)
+    await world.until(lambda: world.one(POD, "p") is None)
+
+
+async def test_deleted_pod_that_never_ran_is_gone_at_once(world):
     await world.create(POD, pod())
     await world.client.delete(POD, "p", "default")
     await world.until(lambda: world.one(POD, "p") is None)
 
 
-async def test_a_pod_that_a_finalizer_holds_ends_before_it_goes(world):
+async def test_pod_with_a_finalizer_ends_before_it_is_deleted(world):
     document = pod()
     document["metadata"]["finalizers"] = ["example.com/hold"]
     await world.create(POD, document)
@@ -166,7 +225,7 @@ async def test_a_pod_that_a_finalizer_holds_ends_before_it_goes(world):
     await world.until(lambda: world.one(POD, "p") is None)
 
 
-async def test_a_node_that_somebody_creates_is_taken_care_of(world):
+async def test_node_of_another_client_is_served(world):
     capacity = {"cpu": "2", "memory": "4Gi", "pods": "10"}
     await world.create(NODE, {"metadata": {"name": "extra"}, "status": {"capacity": capacity, "allocatable": capacity}})
     await world.until(lambda: not world.one(NODE, "extra").spec.taints, step=0.5)
@@ -175,7 +234,7 @@ async def test_a_node_that_somebody_creates_is_taken_care_of(world):
     assert world.one(NODE, "extra").status.capacity == capacity
 
 
-async def test_a_silent_kubelet_does_nothing_and_a_revived_one_catches_up(world):
+async def test_silent_kubelet_does_nothing_and_catches_up_after_its_restart(world):
     world.cluster.kubelets.silence("node-0")
     await world.create(POD, pod())
     await world.settle(5)
@@ -197,7 +256,56 @@ async def test_leases_are_renewed(world):
     assert (await renewed()).renewTime > first.renewTime
 
 
-def test_the_nodes_that_are_made():
+async def test_node_object_stays_the_same_while_leases_are_renewed(world):
+    before = world.one(NODE, "node-0").metadata.resourceVersion
+    leases = set()
+    for _ in range(24):
+        await world.settle(10)
+        leases.add((await world.client.get(LEASE, "node-0", "kube-node-lease")).spec.renewTime)
+    assert len(leases) >= 20
+    assert world.one(NODE, "node-0").metadata.resourceVersion == before
+
+
+def test_node_object_stays_the_same_when_time_runs_fast():
+    async def run() -> None:
+        clock = ManualClock()
+        async with DevCluster(clock=clock, kubelets=False, listen=False) as cluster:
+            kubelets = Kubelets(cluster.client, clock, make_nodes(3), informers=cluster.informers, rate=600.0)
+            running = asyncio.create_task(kubelets.run())
+
+            async def settle(seconds: int) -> None:
+                for _ in range(seconds // 10):
+                    clock.advance(10)
+                    await asyncio.sleep(0.01)
+
+            async def renewed() -> Any:
+                return (await cluster.client.get(LEASE, "node-0", "kube-node-lease")).spec.renewTime
+
+            await settle(60)
+            nodes = cluster.informers.of(NODE).objects
+            before, lease = {name: node.metadata.resourceVersion for name, node in nodes.items()}, await renewed()
+            await settle(3600)
+            assert len(before) == 3
+            assert {name: node.metadata.resourceVersion for name, node in nodes.items()} == before
+            assert await renewed() > lease
+            running.cancel()
+
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        runner.run(run())
+
+
+async def test_node_made_by_a_client_gets_the_labels_of_a_kubelet(world):
+    await world.create(NODE, {"metadata": {"name": "extra", "labels": {"kubernetes.io/arch": "arm64", "a": "b"}}})
+    await world.until(lambda: len(world.one(NODE, "extra").metadata.labels) > 2, step=0.5)
+    assert world.one(NODE, "extra").metadata.labels == {
+        "kubernetes.io/hostname": "extra",
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "arm64",
+        "a": "b",
+    }
+
+
+def test_make_nodes():
     made = make_nodes(4, NodeShape(cpu="2", extended={"example.com/gpu": "1"}), zones=3)
     assert [one.metadata.name for one in made] == ["node-0", "node-1", "node-2", "node-3"]
     zones = [one.metadata.labels["topology.kubernetes.io/zone"] for one in made]
@@ -206,7 +314,7 @@ def test_the_nodes_that_are_made():
     assert made[0].status.allocatable["example.com/gpu"] == "1"
 
 
-async def test_a_cluster_has_the_nodes_that_it_is_given():
+async def test_cluster_has_the_given_nodes():
     nodes = [make_node("control", labels={"tier": "control"}), make_node("off", unschedulable=True, zone="z")]
     async with DevCluster(nodes, clock=ManualClock()) as cluster:
         await cluster.nodes_ready()

@@ -1,4 +1,4 @@
-"""What a dump says, and which differences from the API server are told."""
+"""Dumps of the state, and differences from the API server."""
 
 from __future__ import annotations
 
@@ -6,47 +6,33 @@ import asyncio
 import json
 import logging
 import re
+from dataclasses import replace
 
-import msgspec
 import pytest
+from tests.service.conftest import make_runtime
 
-from bayplan.api.kinds import NODE, POD
-from bayplan.api.objects import encode
-from bayplan.cli.run_logging import ASKED_FOR, JsonLines
-from bayplan.client import ApiError, InProcessClient, TransportError
-from bayplan.cluster.state import ClusterState
-from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.debugging import debugger as debugger_module
+from bayplan import turns
+from bayplan.cli.run_logging import REQUESTED, JsonLines
+from bayplan.devcluster.apiserver import Fault
 from bayplan.service.debugging.debugger import SETTLE_SECONDS, CacheDebugger
-from bayplan.service.informers import Intake
-from bayplan.service.waiting_pods import WaitingPods
 from bayplan.testing.builders import make_cluster, make_node, make_pod
+from bayplan.testing.in_memory import make_client
 
 
 class World:
-    """A scheduler's knowledge, and an API server beside it."""
+    """A scheduler's state, and an API server."""
 
     def __init__(self, clock, *objects):
-        cluster = make_cluster()
-        self.state, self.waiting, self.clock = ClusterState(), WaitingPods(), clock
-        self.queue = SchedulingQueue({"default-scheduler": QueueProfile.of(cluster.profile)}, self.state.nominations)
-        self.intake = Intake(lambda: None)
-        self.server = InProcessClient([document(each) for each in objects])
+        self.client = make_client(*objects, retries=0)
+        profile = replace(make_cluster().profile, scheduler_name="default-scheduler")
+        self.runtime = make_runtime(self.client, clock, profile)
+        self.state, self.queue, self.waiting = self.runtime.state, self.runtime.queue, self.runtime.waiting
+        self.intake, self.clock = self.runtime.intake, clock
         self.slept = []
         self.meanwhile = lambda: None
         self.synced = asyncio.Event()
         self.synced.set()
-        self.debugger = CacheDebugger(
-            self.server,
-            self.state,
-            self.queue,
-            self.waiting,
-            self.intake,
-            clock,
-            {"default-scheduler"},
-            self.synced,
-            sleep=self.sleep,
-        )
+        self.debugger = CacheDebugger(self.runtime, {"default-scheduler"}, self.synced, sleep=self.sleep)
 
     async def sleep(self, seconds):
         self.slept.append(seconds)
@@ -62,15 +48,10 @@ class World:
                 self.queue.add(each, self.clock.monotonic())
 
 
-def document(obj):
-    kind, obj = ("Pod", obj.object) if hasattr(obj, "uid") else ("Node", obj)
-    return {"apiVersion": "v1", **msgspec.json.decode(encode(obj)), "kind": kind}
-
-
 @pytest.fixture
 def said(caplog):
-    """The lines that were logged, and forgotten by asking."""
-    caplog.set_level(logging.INFO, ASKED_FOR)
+    """Returns the lines that were logged since the last call."""
+    caplog.set_level(logging.INFO, REQUESTED)
 
     def lines():
         found = [record.getMessage() for record in caplog.records]
@@ -85,7 +66,7 @@ BOUND = make_pod("web", cpu="500m", memory="1Gi", node="a")
 READY = make_pod("ready", priority=5)
 
 
-async def test_a_dump_says_what_is_known(clock, said):
+async def test_a_dump_has_nodes_and_their_pods(clock, said):
     here = World(clock)
     here.know(make_node("a", resources={"example.com/gpu": "2"}), BOUND, READY)
     here.state.assume(make_pod("on-its-way", cpu="250m"), "a")
@@ -118,7 +99,7 @@ async def test_a_dump_says_what_is_known(clock, said):
     ]
 
 
-async def test_the_queue_by_place_with_what_pods_wait_for(clock, said):
+async def test_a_dump_has_the_queue_with_reasons(clock, said):
     here = World(clock)
     here.know(make_pod("gated", spec={"schedulingGates": [{"name": "later"}]}))
     for name in ("unschedulable", "backoff", "in-flight"):
@@ -212,7 +193,7 @@ async def test_differences(server, known, told, clock, said):
     assert here.slept == ([SETTLE_SECONDS] if told else [])
 
 
-async def test_an_assumed_pod_is_no_difference(clock, said):
+async def test_an_assumed_pod_is_not_a_difference(clock, said):
     here = World(clock, A, READY)
     here.know(A)
     here.state.assume(READY, "a")
@@ -220,7 +201,7 @@ async def test_an_assumed_pod_is_no_difference(clock, said):
     assert said() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
 
 
-async def test_what_the_watch_tells_meanwhile_is_no_difference(clock, said):
+async def test_a_change_reported_by_the_watch_is_not_a_difference(clock, said):
     here = World(clock, A, BOUND)
     here.know(A)
     here.meanwhile = lambda: here.know(BOUND)
@@ -229,15 +210,21 @@ async def test_what_the_watch_tells_meanwhile_is_no_difference(clock, said):
 
 
 @pytest.mark.parametrize(
-    ("kind", "error"),
+    ("fault", "error"),
     [
-        pytest.param(NODE, ApiError(403, "Forbidden", "you may not"), id="refused"),
-        pytest.param(POD, TransportError("the connection broke", sent=True), id="away"),
+        pytest.param(
+            {"resource": "nodes", "answer": 403, "reason": "Forbidden", "message": "you may not"},
+            "403 Forbidden: you may not",
+            id="refused",
+        ),
+        pytest.param(
+            {"resource": "pods", "drop": "before"}, "GET /api/v1/pods: the server closed the connection", id="away"
+        ),
     ],
 )
-async def test_a_server_that_cannot_be_asked(kind, error, clock, said):
+async def test_an_unreachable_server_is_reported(fault, error, clock, said):
     here = World(clock, A)
-    here.server.fail("list", kind, error)
+    here.client.server.faults.add(Fault(verb="list", **fault))
     await here.debugger.compare()
     assert said() == [f"comparison: the API server could not be asked: {error}"]
 
@@ -247,11 +234,11 @@ async def test_before_the_cluster_is_known_nothing_is_compared(clock, said):
     here.synced.clear()
     await here.debugger.compare()
     assert said() == ["comparison: the cluster is not known yet"]
-    assert here.server.requests == []
+    assert here.client.transport.requests == []
 
 
-async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch):
-    monkeypatch.setattr(debugger_module, "LONGEST_TURN", -1.0)
+async def test_other_tasks_run_between_lines(clock, said, monkeypatch):
+    monkeypatch.setattr(turns, "LONGEST_TURN", -1.0)
     here = World(clock)
     here.know(*(make_node(f"node-{number}") for number in range(3)))
     dumping = asyncio.create_task(here.debugger.dump())
@@ -263,10 +250,10 @@ async def test_decisions_have_their_turn_between_lines(clock, said, monkeypatch)
     assert counts == [1, 2, 3, 4, 5]
 
 
-async def test_what_is_only_thought_is_not_dumped(clock, said):
+async def test_a_what_if_is_not_dumped(clock, said):
     here = World(clock)
     here.know(A)
-    with here.intake.held(), here.state.in_thought() as thought:
+    with here.intake.held(), here.state.what_if() as thought:
         thought.place(READY, "a")
         dumping = asyncio.create_task(here.debugger.dump())
         await asyncio.sleep(0)
@@ -276,7 +263,7 @@ async def test_what_is_only_thought_is_not_dumped(clock, said):
     assert said()[0] == "dump: 1 nodes, 0 pods on them, of which 0 are assumed; 0 nodes have nominated pods"
 
 
-async def test_a_dump_that_breaks_is_logged_and_the_next_one_is_made(clock, said, monkeypatch):
+async def test_a_failed_dump_is_logged_and_the_next_one_is_made(clock, said, monkeypatch):
     here, asked, broken, dumped = World(clock), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def fail():

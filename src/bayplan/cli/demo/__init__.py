@@ -1,4 +1,4 @@
-"""`bayplan demo`: the stage (nodes and manifests), the show, who watches it, and how it is shown."""
+"""`bayplan demo`: its nodes and manifests (`stage`), the run (`show`), what it observes, and its output (`screens`)."""
 
 from bayplan.cli.demo.command import demo
 

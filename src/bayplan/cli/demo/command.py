@@ -1,4 +1,4 @@
-"""`bayplan demo`: the main job on an embedded cluster, to watch."""
+"""`bayplan demo`: runs the scheduler on an embedded cluster and shows what it does."""
 
 from __future__ import annotations
 
@@ -18,50 +18,50 @@ from rich.console import Console, RenderableType
 
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
-from bayplan.cli.demo.show import Show, on_stage
+from bayplan.cli.demo.show import Show, running_show
 from bayplan.client import connect
-from bayplan.devcluster.clock import RunningClock
+from bayplan.clock import RunningClock
 from bayplan.devcluster.cluster import DevCluster
 
 LIMIT = 14.0
-"""Seconds after which what has not come yet will not come, the CronJobs apart."""
+"""Seconds after which the demo gives up, without the time for CronJobs."""
 CRON_MINUTE = 60.0
-"""Seconds of the cluster's clock between two firings of a CronJob."""
+"""Seconds of the cluster's clock between two runs of a CronJob."""
 FRAME = 0.125
-"""Seconds between two looks."""
+"""Seconds between two updates of the screen."""
 
 INTERRUPTED = 130
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Stay up afterwards, for kubectl, until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep the cluster running until Ctrl-C, for kubectl.")
 @click.option(
     "--clock-rate",
     type=click.FloatRange(0, min_open=True),
     default=20.0,
     show_default=True,
-    help="How many times as fast as the wall's the cluster's clock runs: CronJobs fire once in its minute.",
+    help="How many times faster than real time the cluster's clock runs. CronJobs run once per minute of it.",
 )
 @click.option(
     "--save-svg",
     type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    help="Draw the last picture to a file.",
+    help="Save the final screen to a file.",
 )
 def demo(keep: bool, clock_rate: float, save_svg: Path | None) -> None:
-    """Show the scheduler at work on an embedded cluster of twelve nodes.
+    """Run the scheduler on an embedded cluster of twelve nodes and show what it does.
 
-    Takes about ten seconds; exits with 0 if all pods went where they should.
+    Takes about ten seconds. The exit status is 0 if all pods are on the expected nodes.
     """
     if save_svg is not None and not save_svg.parent.is_dir():
-        raise click.BadParameter(f"{save_svg.parent} is no folder", param_hint="--save-svg")
+        raise click.BadParameter(f"{save_svg.parent} is not a directory", param_hint="--save-svg")
     logging.basicConfig(level=logging.ERROR)
     raise SystemExit(asyncio.run(_demo(clock_rate, keep=keep, svg=save_svg)))
 
 
 async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
-    """The exit status: 0 if all went as expected, 1 if not, 130 if somebody stopped it before that was known."""
+    """Run the demo and return its exit status: 0 if it succeeds, 1 if not, 130 if it is interrupted."""
     stop = asyncio.Event()
-    console = _Audience(leaves=stop.set)
+    console = _Output(closed=stop.set)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     nodes, clock = stage.nodes(), RunningClock(clock_rate)
@@ -71,7 +71,7 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         await cluster.nodes_ready()
         cluster.write_kubeconfig(kubeconfig)
         client = await stack.enter_async_context(connect(kubeconfig))
-        show = await stack.enter_async_context(on_stage(client))
+        show = await stack.enter_async_context(running_show(client))
         draw = partial(picture, show, nodes, cluster.url, clock)
         with TableScreen(console, draw) if console.is_terminal else LineScreen(console, show) as screen:
             await _play(show, screen, stop, LIMIT + CRON_MINUTE / clock_rate)
@@ -81,27 +81,27 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         if svg is not None:
             _save(svg, draw(), summary(show))
         if keep:
-            click.echo(f"export KUBECONFIG={kubeconfig}\n\nkubectl works with this, until Ctrl-C.")
+            click.echo(f"export KUBECONFIG={kubeconfig}\n\nUse kubectl with this kubeconfig. Press Ctrl-C to stop.")
             await stop.wait()
         return 0 if show.succeeded else 1
 
 
-class _Audience(Console):
-    """Standard output; `leaves` is called when nobody reads it any more."""
+class _Output(Console):
+    """Standard output. Calls `closed` when its reader has closed the pipe."""
 
-    def __init__(self, leaves: Callable[[], None]) -> None:
+    def __init__(self, closed: Callable[[], None]) -> None:
         super().__init__()
-        self._leaves = leaves
+        self._closed = closed
 
     def on_broken_pipe(self) -> None:
-        """Write no more, and leave the rest to `leaves`: exiting here would tear the cluster's tasks apart."""
+        """Stop writing and call `closed`. Exiting here would interrupt the cluster's tasks."""
         with suppress(SystemExit):
             super().on_broken_pipe()
-        self._leaves()
+        self._closed()
 
 
 async def _play(show: Show, screen: Screen, stop: asyncio.Event, limit: float) -> None:
-    """Play and draw until the show is over, somebody stops it, or it has taken too long."""
+    """Run and draw the show until it ends, is stopped, or exceeds the time limit."""
     async with asyncio.TaskGroup() as tasks:
         drawing = tasks.create_task(_draw(screen), name="screen")
         stopping = tasks.create_task(stop.wait(), name="stop")
@@ -118,7 +118,7 @@ async def _draw(screen: Screen) -> None:
 
 
 def _save(file: Path, *pictures: RenderableType) -> None:
-    """Draw pictures as a terminal would show them."""
+    """Save pictures as a terminal would show them."""
     console = Console(record=True, width=100, file=io.StringIO(), force_terminal=True)
     console.print("[bold green]$[/] make demo")
     for one in pictures:
@@ -131,4 +131,4 @@ def _save(file: Path, *pictures: RenderableType) -> None:
 
 
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
-"""A font that a picture would fetch from elsewhere."""
+"""A font that viewers would download."""

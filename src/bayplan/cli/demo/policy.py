@@ -1,4 +1,4 @@
-"""The policy of the demo's scheduler, as anybody would write one: `bayplan run --plugin policy.py`."""
+"""The plugin of the demo's scheduler. You can also use it with `bayplan run --plugin policy.py`."""
 
 from bayplan import NodeInfo, PodInfo, filter_plugin
 

@@ -1,4 +1,4 @@
-"""How the demo is shown: as a table that is drawn over and over in a terminal, as lines everywhere else."""
+"""The output of the demo: a live table in a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from rich.table import Table
 from rich.text import Text
 
 from bayplan.cli.demo.outcome import EXPECTATIONS, Figures
+from bayplan.cli.demo.pod_watcher import workload_of
 from bayplan.cli.demo.show import Show
-from bayplan.cli.demo.spectator import workload_of
+from bayplan.clock import RunningClock
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.devcluster.clock import RunningClock
 
 LONGEST_LIST = 2
-"""Pods that are shown waiting at a time."""
+"""The maximum number of pending pods that are shown."""
 
 _STYLES = {"Running": "green", "Pending": "yellow", "Succeeded": "dim", "Failed": "red"}
 _SIGNS = {"Running": "", "Pending": "…", "Succeeded": "✓", "Failed": "✗"}
 
 
 class Screen(Protocol):
-    """Shows a show, whenever it is told to."""
+    """Shows the state of a show."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -38,11 +38,11 @@ class Screen(Protocol):
     ) -> None: ...
 
     def refresh(self) -> None:
-        """Show how things are now."""
+        """Show the current state."""
 
 
 class TableScreen:
-    """A table of nodes with their pods, and below it who waits and why; drawn in place."""
+    """A live table of nodes with their pods, and below it the pending pods with their reasons."""
 
     def __init__(self, console: Console, picture: Callable[[], RenderableType]) -> None:
         self._picture = picture
@@ -64,14 +64,14 @@ class TableScreen:
 
 
 class LineScreen:
-    """A line for every act, every workload that got nodes, and every reason to wait."""
+    """A line for each act, each workload that was bound, and each reason why a pod is pending."""
 
     def __init__(self, console: Console, show: Show) -> None:
         self._console = console
         self._show = show
         self._began = time.monotonic()
-        self._programme = ""
-        self._told = 0
+        self._status = ""
+        self._shown = 0
         self._reasons: dict[str, str] = {}
 
     def __enter__(self) -> Self:
@@ -84,19 +84,19 @@ class LineScreen:
 
     def refresh(self) -> None:
         """See Screen."""
-        if self._programme != self._show.programme:
-            self._programme = self._show.programme
-            self._say(self._programme)
+        if self._status != self._show.status:
+            self._status = self._show.status
+            self._say(self._status)
         seen = self._show.seen
-        placed, self._told = seen.placed[self._told :], len(seen.placed)
+        placed, self._shown = seen.placed[self._shown :], len(seen.placed)
         for workload in dict.fromkeys(map(workload_of, placed)):
             nodes = Counter(pod.node_name for pod in placed if workload_of(pod) == workload)
             where = ", ".join(sorted(nodes)) if len(nodes) <= 3 else f"{nodes.total()} pods on {len(nodes)} nodes"
             self._say(f"  {workload} → {where}")
-        for pod, reason in seen.waiting():
+        for pod, reason in seen.pending():
             if reason and self._reasons.get(pod.key) != reason:
                 self._reasons[pod.key] = reason
-                self._say(f"  {pod.key} waits: {reason}")
+                self._say(f"  {pod.key} is pending: {reason}")
 
     def _say(self, line: str) -> None:
         self._console.print(
@@ -105,39 +105,39 @@ class LineScreen:
 
 
 def picture(show: Show, nodes: Sequence[Node], url: str, clock: RunningClock) -> RenderableType:
-    """Everything at a glance, in 23 lines of 80 columns."""
+    """The whole state in 23 lines of 80 columns."""
     figures = show.figures
-    counts = f"{figures.bound} pods bound, {len(figures.waiting)} waiting, {show.scheduler.decisions} decisions"
+    counts = f"{figures.bound} pods bound, {len(figures.pending)} pending, {show.scheduler.decisions} decisions"
     return Group(
         Text.assemble(
             ("Bayplan", "bold cyan"),
-            (f"  {url}  cluster time {clock.now():%H:%M:%S} ({clock.rate:g}× as fast)", "dim"),
+            (f"  {url}  cluster time {clock.now():%H:%M:%S} ({clock.rate:g}× real time)", "dim"),
             overflow="ellipsis",
             no_wrap=True,
         ),
         _table(show, nodes),
-        Text.assemble("▸ ", show.programme, style="bold", overflow="ellipsis", no_wrap=True),
+        Text.assemble("▸ ", show.status, style="bold", overflow="ellipsis", no_wrap=True),
         Text(f"  {counts}", "dim"),
-        *_waiting(figures),
+        *_pending(figures),
     )
 
 
 def summary(show: Show) -> RenderableType:
-    """What became of it: figures, and what was expected."""
+    """The summary: the figures, and whether the expectations are met."""
     figures = show.figures
     table = Table.grid(padding=(0, 2))
     table.add_row("pods bound", str(figures.bound))
-    table.add_row("pods waiting", str(len(figures.waiting)))
-    for key, reason in figures.waiting[:LONGEST_LIST]:
+    table.add_row("pods pending", str(len(figures.pending)))
+    for key, reason in figures.pending[:LONGEST_LIST]:
         table.add_row("", Text.assemble((key, "yellow"), ": ", reason))
     if figures.decisions_per_second:
-        rate = f"{figures.decisions_per_second:.0f} a second while the crowd came"
+        rate = f"{figures.decisions_per_second:.0f} per second while the crowd was scheduled"
         table.add_row("decisions", f"{rate}, with the whole cluster in one process")
     table.add_row("creation to binding", f"p50 {figures.p50 * 1000:.0f} ms, p99 {figures.p99 * 1000:.0f} ms")
     checks = [
         Text.assemble(("✓ ", "green"), expectation.what)
         if expectation.met(show.seen)
-        else Text(f"✗ not seen: {expectation.what}", "bold red")
+        else Text(f"✗ not met: {expectation.what}", "bold red")
         for expectation in EXPECTATIONS
     ]
     return Padding(Group(table, "", *checks), (1, 0))
@@ -157,12 +157,12 @@ def _table(show: Show, nodes: Sequence[Node]) -> Table:
         assert node.metadata.labels is not None
         name = node.metadata.name or ""
         zone = node.metadata.labels["topology.kubernetes.io/zone"]
-        table.add_row(name, zone, _peculiarity(node), _pods(pods.get(name, ())))
+        table.add_row(name, zone, _features(node), _pods(pods.get(name, ())))
     return table
 
 
-def _peculiarity(node: Node) -> str:
-    """What pods may like or dislike about a node."""
+def _features(node: Node) -> str:
+    """The features of a node that matter to pods."""
     assert node.metadata is not None
     assert node.spec is not None
     labels = node.metadata.labels or {}
@@ -178,7 +178,7 @@ def _peculiarity(node: Node) -> str:
 
 
 def _pods(pods: Sequence[PodInfo]) -> Text:
-    """`nginx ×2  report ✓3`: pods by workload and phase, those that run first."""
+    """`nginx ×2  report ✓3`: pods by workload and phase, running ones first."""
     counts = Counter(sorted((pod.phase, workload_of(pod)) for pod in pods))
     text = Text()
     for phase, style in _STYLES.items():
@@ -189,9 +189,9 @@ def _pods(pods: Sequence[PodInfo]) -> Text:
     return text
 
 
-def _waiting(figures: Figures) -> list[RenderableType]:
-    told = [(key, reason) for key, reason in figures.waiting if reason]
+def _pending(figures: Figures) -> list[RenderableType]:
+    known = [(key, reason) for key, reason in figures.pending if reason]
     return [
-        Group(Text(f"{key} waits", "yellow"), Padding(Text(reason), (0, 0, 0, 2)))
-        for key, reason in told[:LONGEST_LIST]
+        Group(Text(f"{key} is pending", "yellow"), Padding(Text(reason), (0, 0, 0, 2)))
+        for key, reason in known[:LONGEST_LIST]
     ]

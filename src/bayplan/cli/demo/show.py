@@ -1,4 +1,4 @@
-"""The demo as it goes: a scheduler on the cluster, one act after the other, until all is as expected."""
+"""Runs the demo: a scheduler on the cluster, and one act after another, until all expectations are met."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from contextlib import asynccontextmanager
 
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.outcome import CROWD, EXPECTATIONS, Figures
-from bayplan.cli.demo.spectator import Spectator
+from bayplan.cli.demo.pod_watcher import PodWatcher
 from bayplan.client import Client
 from bayplan.config import default_profile, load_plugins
 from bayplan.service.scheduler import Scheduler, Settings
 
 PAUSE = 0.6
-"""Seconds between two acts, for the audience."""
-CURTAIN = 1.0
-"""Seconds for which the last picture stays."""
+"""Seconds between two acts, so that you can follow them."""
+FINAL_PAUSE = 1.0
+"""Seconds for which the final screen stays."""
 
 
 @asynccontextmanager
-async def on_stage(client: Client) -> AsyncIterator[Show]:
-    """A show whose scheduler runs, and is stopped as SIGTERM would stop it."""
+async def running_show(client: Client) -> AsyncIterator[Show]:
+    """A show with a running scheduler, which stops at the end as on SIGTERM."""
     show = Show(client)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(show.seen.run(), name="spectator")
+        watching = tasks.create_task(show.seen.run(), name="pod watcher")
         tasks.create_task(show.scheduler.run(stop), name="scheduler")
         try:
             yield show
@@ -36,37 +36,37 @@ async def on_stage(client: Client) -> AsyncIterator[Show]:
 
 
 class Show:
-    """A scheduler at work over `client`, and what is seen of it."""
+    """A scheduler on the cluster of `client`, and the pods that it schedules."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         plugins, name = load_plugins([str(stage.POLICY)]), stage.SCHEDULER_NAME
         self._changed = asyncio.Event()
         self.scheduler = Scheduler(client, lambda handle: {name: default_profile(name, handle, plugins)}, Settings())
-        self.seen = Spectator(client, self._changed.set)
+        self.seen = PodWatcher(client, self._changed.set)
         self._acts = stage.acts()
         self._act: stage.Act | None = None
         self._decisions_per_second = 0.0
 
     @property
-    def programme(self) -> str:
-        """What is being played."""
+    def status(self) -> str:
+        """The current act."""
         if self._act is None:
-            return "the scheduler gets to know the cluster"
+            return "the scheduler lists the cluster"
         return f"{self._acts.index(self._act) + 1}/{len(self._acts)}  {self._act.name}: {self._act.title}"
 
     @property
     def figures(self) -> Figures:
-        """The figures as they are now."""
+        """The current figures."""
         return Figures.of(self.seen, self._decisions_per_second)
 
     @property
     def succeeded(self) -> bool:
-        """Whether everything is as expected."""
+        """Whether all expectations are met."""
         return all(expectation.met(self.seen) for expectation in EXPECTATIONS)
 
     async def play(self) -> None:
-        """Apply the manifests one after the other, and return when everything is as expected."""
+        """Apply the manifests one after another, and return when all expectations are met."""
         await self.scheduler.synced.wait()
         decisions, began = 0, 0.0
         for act in self._acts:
@@ -77,7 +77,7 @@ class Show:
         await self._until(lambda: len(self.seen.of("crowd")) == CROWD)
         self._decisions_per_second = (self.scheduler.decisions - decisions) / (time.monotonic() - began)
         await self._until(lambda: self.succeeded)
-        await asyncio.sleep(CURTAIN)
+        await asyncio.sleep(FINAL_PAUSE)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():

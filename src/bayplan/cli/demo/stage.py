@@ -1,4 +1,4 @@
-"""What the demo plays on and with: twelve nodes, and the manifests beside this file in the order of their names."""
+"""The twelve nodes of the demo, and its manifests in the order of their file names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGE_IMAGE = ContainerImage(names=["registry.example/model:1"], sizeBytes=4_000
 
 
 def nodes() -> list[Node]:
-    """Four nodes in each of three zones, some of them peculiar."""
+    """Four nodes in each of three zones, some with special features."""
     big = NodeShape(cpu="16", memory="64Gi", instance_type="big")
     with_image = [make_node(f"node-c{number}", zone="zone-c") for number in (1, 2)]
     for node in with_image:
@@ -46,14 +46,14 @@ def nodes() -> list[Node]:
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A file of manifests to be applied; `title` is the comment in its first line."""
+    """A file of manifests to apply. `title` is the comment in its first line."""
 
     file: Path
     title: str
 
     @property
     def name(self) -> str:
-        """What the file is called, without its number."""
+        """The name of the file without its number."""
         return self.file.name.partition("-")[2]
 
     async def play(self, client: Client) -> None:
@@ -62,7 +62,7 @@ class Act:
 
 
 def acts() -> list[Act]:
-    """All that is applied, in this order."""
+    """All acts in order."""
     return [Act(file, _title(file)) for file in sorted((FOLDER / "manifests").glob("*.yaml"))]
 
 

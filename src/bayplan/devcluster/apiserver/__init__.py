@@ -1,12 +1,24 @@
-"""The embedded API server: storage, verbs, watch, admission and discovery, faithful to kube-apiserver 1.36.
+"""The embedded API server: storage, verbs, watches, admission and discovery, faithful to kube-apiserver 1.36.
 
-Imports `api` alone, so that it cannot share the mistakes of its clients. State lives in memory.
+A request goes through `http`, `authorization` and `endpoints` to `storage`, which applies the strategies of `kinds`.
+All state is in memory. The package imports only `bayplan.api` and `bayplan.clock`, so it cannot share the mistakes of
+its clients.
 """
 
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
-from bayplan.devcluster.apiserver.clock import Clock, SystemClock
 from bayplan.devcluster.apiserver.faults import Fault, Faults
+from bayplan.devcluster.apiserver.http.messages import ConnectionDropped, HttpRequest, HttpResponse
+from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.apiserver.server import ApiServer
-from bayplan.devcluster.apiserver.tls import Tls
 
-__all__ = ["ADMIN", "ApiServer", "Clock", "Fault", "Faults", "SystemClock", "Tls", "User"]
+__all__ = [
+    "ADMIN",
+    "ApiServer",
+    "ConnectionDropped",
+    "Fault",
+    "Faults",
+    "HttpRequest",
+    "HttpResponse",
+    "Tls",
+    "User",
+]

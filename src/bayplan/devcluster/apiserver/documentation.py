@@ -1,46 +1,43 @@
-"""What the API's documentation says of types and fields, read from the models' docstrings."""
+"""The API documentation of types and fields, from the docstrings of lightkube-models."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-
-from bayplan.devcluster.apiserver.schema import Model
+from importlib import import_module
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]*`` - ?(.*)")
 _WIDTH = 78
-"""The models' docstrings are wrapped to this width, and have lost the paragraphs that the texts once had."""
+"""The docstrings are wrapped at this width, without blank lines between paragraphs."""
+
+
+def describe(kind: str, field: str = "") -> str:
+    """The description of a field, or of the type without one; "" if there is none. Types are those of the table."""
+    return _descriptions(kind).get(field, "")
 
 
 @cache
-def field_descriptions(model: Model) -> dict[str, str]:
-    """By field, named as in Python."""
-    _, _, parameters = (model.__doc__ or "").partition("**parameters**")
-    described: dict[str, list[str]] = {}
-    lines: list[str] = []
+def _descriptions(kind: str) -> dict[str, str]:
+    """The descriptions by field, and that of the type under ""."""
+    module, _, name = kind.rpartition(".")
+    model = getattr(import_module(f"lightkube.models.{module}"), name)
+    text, _, parameters = (model.__doc__ or "").partition("**parameters**")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    described = {"": lines}
+    names: dict[str, str] = {}
+    if parameters:
+        names.update(zip(model.__struct_fields__, model.__struct_encode_fields__, strict=True))
     for line in parameters.splitlines():
         match = _PARAMETER.match(line)
         if match is not None:
-            lines = described.setdefault(match[1], [match[2]])
+            lines = described.setdefault(names[match[1]], [match[2]])
         elif line.strip():
             lines.append(line.strip())
     return {field: _paragraphs(lines) for field, lines in described.items()}
 
 
-@cache
-def type_description(model: Model) -> str:
-    """The text about the type itself."""
-    text, _, _ = (model.__doc__ or "").partition("**parameters**")
-    return _paragraphs([line.strip() for line in text.splitlines() if line.strip()])
-
-
-def describe(model: Model, field: str) -> str:
-    """The text about a field, "" if there is none."""
-    return field_descriptions(model).get(field, "")
-
-
 def _paragraphs(lines: list[str]) -> str:
-    """Joins wrapped lines. Where the next word would have fitted, a paragraph has ended."""
+    """Joins wrapped lines. A paragraph ends where the next word would have fitted in the line."""
     text = ""
     for number, line in enumerate(lines):
         following = lines[number + 1].split(" ", 1)[0] if number + 1 < len(lines) else ""

@@ -1,4 +1,4 @@
-"""Misfortune on demand, for tests: requests that fail, hang, come late, or are carried out without an answer."""
+"""Fault injection for tests: requests that fail, hang, are delayed, or are carried out without a response."""
 
 from __future__ import annotations
 
@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.http.messages import ConnectionDropped
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import StatusError
-
-
-class ConnectionDropped(Exception):
-    """The connection is to be closed without an answer."""
 
 
 @dataclass(slots=True)
 class Fault:
-    """What befalls the requests that match. Fields that are None match everything.
+    """A fault of the requests that match. Fields that are None match everything.
 
     `verb` is as in RBAC (create, get, list, watch, update, patch, delete, deletecollection); a bind is a create of the
     resource `pods` with the subresource `binding`.
@@ -28,26 +25,26 @@ class Fault:
     namespace: str | None = None
     name: str | None = None
     when: Callable[[RequestInfo], bool] | None = None
-    """A further condition."""
+    """An additional condition."""
     times: int | None = None
-    """How many requests it befalls, all if None."""
+    """The number of requests to affect, None for all."""
     delay: float = 0.0
-    """Seconds before anything happens."""
+    """Seconds before anything else happens."""
     answer: int | None = None
-    """The HTTP status to answer with, instead of carrying the request out."""
+    """The HTTP status to return instead of carrying the request out."""
     reason: str = ""
     message: str = "injected fault"
     retry_after: float | None = None
-    """Seconds for a Retry-After header beside `answer`."""
+    """Seconds for a Retry-After header, with `answer`."""
     hang: bool = False
-    """Never answers, and does not carry the request out."""
+    """Never respond, and do not carry the request out."""
     drop: str | None = None
-    """"before" or "after": closes the connection before, or after, carrying the request out."""
+    """Close the connection "before" or "after" carrying the request out."""
     hits: int = 0
-    """How many requests it has befallen."""
+    """The number of requests that it has affected."""
 
-    def befalls(self, info: RequestInfo) -> bool:
-        """Whether the request is one of those that it is for."""
+    def matches(self, info: RequestInfo) -> bool:
+        """Whether it affects the request."""
         return (
             (self.times is None or self.hits < self.times)
             and (self.verb is None or self.verb == info.verb)
@@ -61,28 +58,31 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """The faults of one server. Of several that match a request, the one added first befalls it."""
+    """The faults of one server. If several match a request, the one that was added first applies."""
 
     watch_seconds: float | None = None
-    """How long every watch lasts at most, None for as long as it asks for; for watches that begin from now on."""
+    """The longest duration of watches that start from now on, None for no limit."""
     _active: list[Fault] = field(default_factory=list)
     _released: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, fault: Fault) -> Fault:
-        """Begins a fault; its `hits` tells how often it has struck."""
+        """Adds a fault, which takes effect immediately; its `hits` counts the affected requests."""
         self._active.append(fault)
         return fault
 
     def clear(self) -> None:
-        """Ends all faults; requests that hang are dropped."""
+        """Removes all faults; drops the connections of requests that hang."""
         self._active.clear()
         self.watch_seconds = None
         self._released.set()
         self._released = asyncio.Event()
 
     async def before(self, info: RequestInfo) -> Fault | None:
-        """What happens before a request is carried out. Raises StatusError or ConnectionDropped."""
-        fault = next((fault for fault in self._active if fault.befalls(info)), None)
+        """Applies the matching fault before a request is carried out, and returns it.
+
+        Raises StatusError or ConnectionDropped.
+        """
+        fault = next((fault for fault in self._active if fault.matches(info)), None)
         if fault is None:
             return None
         fault.hits += 1
@@ -100,5 +100,5 @@ class Faults:
 
     @property
     def active(self) -> bool:
-        """Whether there is any."""
+        """Whether there are any faults."""
         return bool(self._active)

@@ -1,6 +1,6 @@
-"""The four ways to describe a change: JSON patch, JSON merge patch, strategic merge patch, and server-side apply.
+"""JSON patch, JSON merge patch and strategic merge patch. Server-side apply is in `applying`.
 
-Mirrors apimachinery's pkg/util/strategicpatch/patch.go. Functions return new values and leave their arguments alone.
+Mirrors apimachinery's pkg/util/strategicpatch/patch.go. Functions return new values and don't change their arguments.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from typing import Any
 import jsonpatch
 
 from bayplan.api.kinds import Kind
-from bayplan.devcluster.apiserver.schema import Model, Object, field_model, metadata_model, model_of
+from bayplan.devcluster.apiserver.api_types import Field, member
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, bad_request, internal
 
 JSON_PATCH = "application/json-patch+json"
@@ -20,70 +21,9 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
-MERGE_KEYS: dict[tuple[str, str], str] = {
-    ("CSINodeSpec", "drivers"): "name",
-    ("Container", "env"): "name",
-    ("Container", "ports"): "containerPort",
-    ("Container", "volumeDevices"): "devicePath",
-    ("Container", "volumeMounts"): "mountPath",
-    ("ContainerStatus", "allocatedResourcesStatus"): "name",
-    ("ContainerStatus", "volumeMounts"): "mountPath",
-    ("DaemonSetStatus", "conditions"): "type",
-    ("DeploymentStatus", "conditions"): "type",
-    ("EphemeralContainer", "env"): "name",
-    ("EphemeralContainer", "ports"): "containerPort",
-    ("EphemeralContainer", "volumeDevices"): "devicePath",
-    ("EphemeralContainer", "volumeMounts"): "mountPath",
-    ("JobStatus", "conditions"): "type",
-    ("NamespaceStatus", "conditions"): "type",
-    ("NodeSpec", "podCIDRs"): "",
-    ("NodeStatus", "addresses"): "type",
-    ("NodeStatus", "conditions"): "type",
-    ("ObjectMeta", "finalizers"): "",
-    ("ObjectMeta", "ownerReferences"): "uid",
-    ("PersistentVolumeClaimStatus", "conditions"): "type",
-    ("PodDisruptionBudgetStatus", "conditions"): "type",
-    ("PodGroupSpec", "resourceClaims"): "name",
-    ("PodGroupStatus", "conditions"): "type",
-    ("PodGroupStatus", "resourceClaimStatuses"): "name",
-    ("PodGroupTemplate", "resourceClaims"): "name",
-    ("PodSpec", "containers"): "name",
-    ("PodSpec", "ephemeralContainers"): "name",
-    ("PodSpec", "hostAliases"): "ip",
-    ("PodSpec", "imagePullSecrets"): "name",
-    ("PodSpec", "initContainers"): "name",
-    ("PodSpec", "resourceClaims"): "name",
-    ("PodSpec", "schedulingGates"): "name",
-    ("PodSpec", "topologySpreadConstraints"): "topologyKey",
-    ("PodSpec", "volumes"): "name",
-    ("PodStatus", "conditions"): "type",
-    ("PodStatus", "hostIPs"): "ip",
-    ("PodStatus", "podIPs"): "ip",
-    ("PodStatus", "resourceClaimStatuses"): "name",
-    ("ReplicaSetStatus", "conditions"): "type",
-    ("ReplicationControllerStatus", "conditions"): "type",
-    ("ResourceClaimStatus", "reservedFor"): "uid",
-    ("ServiceAccount", "secrets"): "name",
-    ("ServiceSpec", "ports"): "port",
-    ("ServiceStatus", "conditions"): "type",
-    ("StatefulSetStatus", "conditions"): "type",
-}
-"""Lists that are merged element by element, by type and field, and what their elements are told apart by; "" for
-lists of plain values. All other lists are replaced.
-"""
-
-REPLACED = frozenset({("PodDisruptionBudgetSpec", "selector")})
-"""Objects that a patch replaces as a whole."""
-
-RETAIN_KEYS = frozenset({
-    ("DeploymentSpec", "strategy"), ("PodSpec", "resourceClaims"), ("PodSpec", "volumes"),
-    ("PodStatus", "resourceClaimStatuses"),
-})  # fmt: skip
-"""Fields whose patches name, in `$retainKeys`, all keys that may stay."""
-
 
 def apply_json_patch(obj: Object, operations: Any) -> Object:
-    """RFC 6902. Raises 400 for a patch that is none, 422 for one that does not apply."""
+    """Applies a patch of RFC 6902. Raises 400 for an invalid patch, 422 for one that does not apply."""
     try:
         patch = jsonpatch.JsonPatch(operations)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, AttributeError) as error:
@@ -97,7 +37,7 @@ def apply_json_patch(obj: Object, operations: Any) -> Object:
 
 
 def apply_merge_patch(value: Any, patch: Any) -> Any:
-    """RFC 7386: null removes, objects merge, everything else replaces."""
+    """Applies a patch of RFC 7386: null removes, objects are merged, everything else is replaced."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(value) if isinstance(value, dict) else {}
@@ -110,16 +50,18 @@ def apply_merge_patch(value: Any, patch: Any) -> Any:
 
 
 def apply_strategic_patch(kind: Kind, obj: Object, patch: Any) -> Object:
-    """A merge patch in which the lists of `MERGE_KEYS` merge by element, with the directives that begin with `$`."""
+    """Applies a merge patch that merges lists by the merge keys of the API, with directives such as `$patch`."""
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a strategic merge patch is an object")
-    return _merge_map(obj, patch, model_of(kind))
+    return _merge_map(obj, patch, kind.model)
 
 
 _ORDER, _REMOVED = "$setElementOrder/", "$deleteFromPrimitiveList/"
+_UNKNOWN = Field("")
 
 
-def _merge_map(value: Any, patch: Object, model: Model | None) -> Object:
+def _merge_map(value: Any, patch: Object, kind: str) -> Object:
+    """Merges a patch into an object of type `kind`."""
     directive = patch.get("$patch")
     if directive == "replace":
         return {key: item for key, item in patch.items() if key != "$patch"}
@@ -132,34 +74,31 @@ def _merge_map(value: Any, patch: Object, model: Model | None) -> Object:
         merged = {key: item for key, item in merged.items() if key in kept}
     for key, removed in patch.items():
         if key.startswith(_REMOVED):
-            field = key[len(_REMOVED) :]
-            merged[field] = [item for item in merged.get(field, ()) if item not in removed]
+            name = key[len(_REMOVED) :]
+            merged[name] = [item for item in merged.get(name, ()) if item not in removed]
     for key, change in patch.items():
         if key.startswith(_ORDER):
-            field = key[len(_ORDER) :]
-            if field not in patch and isinstance(merged.get(field), list):
-                merged[field] = _ordered(merged[field], change, MERGE_KEYS.get(_slot(model, field), ""))
+            name = key[len(_ORDER) :]
+            if name not in patch and isinstance(merged.get(name), list):
+                field = member(kind, name) or _UNKNOWN
+                merged[name] = _ordered(merged[name], change, field.patch_key)
         elif not key.startswith("$"):
             if change is None:
                 merged.pop(key, None)
             else:
-                merged[key] = _merge(merged.get(key), change, model, key, patch.get(_ORDER + key))
+                field = member(kind, key) or _UNKNOWN
+                merged[key] = _merge(merged.get(key), change, field, patch.get(_ORDER + key))
     return merged
 
 
-def _slot(model: Model | None, field: str) -> tuple[str, str]:
-    return (model.__name__ if model is not None else "", field)
-
-
-def _merge(value: Any, change: Any, model: Model | None, field: str, order: Any) -> Any:
-    slot = _slot(model, field)
-    inner = field_model(model, field) if model is not None else None
+def _merge(value: Any, change: Any, field: Field, order: Any) -> Any:
     if isinstance(change, dict):
-        return _merge_map({} if slot in REPLACED else value, change, inner)
-    if isinstance(change, list) and slot in MERGE_KEYS:
-        key = MERGE_KEYS[slot]
+        return _merge_map({} if field.patch == "replace" else value, change, field.type)
+    if isinstance(change, list) and field.patch.startswith("merge"):
         current = value if isinstance(value, list) else []
-        return _merge_objects(current, change, key, inner, order) if key else _merge_values(current, change, order)
+        if not field.patch_key:
+            return _merge_values(current, change, order)
+        return _merge_objects(current, change, field.patch_key, field.type.removeprefix("[]"), order)
     if isinstance(change, list):
         return [_without_directives(item) for item in change]
     return change
@@ -174,8 +113,8 @@ def _merge_values(current: list[Any], change: list[Any], order: Any) -> list[Any
     return _ordered(merged, order, "") if order else merged
 
 
-def _merge_objects(current: list[Any], change: list[Any], key: str, model: Model | None, order: Any) -> list[Any]:
-    """Merges elements with the same key; those of the patch take their order from it, the rest keeps its place."""
+def _merge_objects(current: list[Any], change: list[Any], key: str, kind: str, order: Any) -> list[Any]:
+    """Merges elements with the same key. Those in the patch take its order; the others keep their places."""
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in change):
         return [item for item in change if item.get("$patch") != "replace"]
     elements = {_identity(item, key): item for item in current}
@@ -187,7 +126,7 @@ def _merge_objects(current: list[Any], change: list[Any], key: str, model: Model
         if item.get("$patch") == "delete":
             elements.pop(identity, None)
         else:
-            patched[identity] = _merge_map(patched.get(identity, elements.get(identity)), item, model)
+            patched[identity] = _merge_map(patched.get(identity, elements.get(identity)), item, kind)
     if order:
         merged = [patched.get(identity, item) for identity, item in elements.items()]
         merged += [item for identity, item in patched.items() if identity not in elements]
@@ -197,7 +136,7 @@ def _merge_objects(current: list[Any], change: list[Any], key: str, model: Model
 
 
 def _interleave(kept: list[Any], patched: dict[Any, Any], places: dict[Any, int], key: str) -> list[Any]:
-    """Inserts elements that only the object has before the first element of the patch that stood behind them."""
+    """Inserts each kept element before the first patched element that followed it in the object."""
     merged: list[Any] = []
     waiting = list(patched.items())
     for item in kept:
@@ -209,7 +148,7 @@ def _interleave(kept: list[Any], patched: dict[Any, Any], places: dict[Any, int]
 
 
 def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:
-    """The items that `order` names in its order; each other one stays behind the item that it stood behind."""
+    """Sorts the items named in `order`; each other item keeps its place relative to them."""
     wanted = {_identity(item, key): place for place, item in enumerate(order)}
     named = sorted(
         (item for item in items if _identity(item, key) in wanted), key=lambda item: wanted[_identity(item, key)]
@@ -222,16 +161,3 @@ def _ordered(items: list[Any], order: Any, key: str) -> list[Any]:
 def _identity(item: Any, key: str) -> Any:
     found = item.get(key) if key and isinstance(item, dict) else item
     return found if isinstance(found, (str, int, float, bool, type(None))) else json.dumps(found, sort_keys=True)
-
-
-def merge_metadata(metadata: Object, change: Object) -> Object:
-    """An object's metadata with a change merged into it by merge keys."""
-    return _merge_map(metadata, change, metadata_model())
-
-
-def apply_configuration(kind: Kind, obj: Object, configuration: Object) -> Object:
-    """Server-side apply as far as this server has it: the configuration is merged into the object by merge keys.
-
-    No ownership of fields is kept: nothing conflicts, and a field that a later configuration leaves out stays.
-    """
-    return _merge_map(obj, configuration, model_of(kind))

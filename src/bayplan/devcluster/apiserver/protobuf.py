@@ -1,34 +1,28 @@
-"""Reads the protobuf bodies that Go clients send (kubectl create, kube-scheduler); answers are always JSON.
-
-The numbers of the fields are in `field_numbers.txt`, one type a line: names in the order of their numbers from 1, `N:`
-before a name that skips to N, `+Type` for a message whose fields are the enclosing object's own in JSON. Names and
-numbers are those of Kubernetes' generated.proto; the types are the models'.
-"""
+"""Decodes the protobuf bodies that Go clients send (kubectl create, kube-scheduler). Replies are always JSON."""
 
 from __future__ import annotations
 
 import base64
+import struct
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
-from bayplan.devcluster.apiserver.schema import QUANTITY_MAPS, Model, Object, field_model, map_model
-from bayplan.devcluster.apiserver.status import bad_request, unsupported_media_type
-from bayplan.devcluster.apiserver.store import decode
+from bayplan.devcluster.apiserver.api_types import table
+from bayplan.devcluster.apiserver.encoding import decode
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import bad_request
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 
 
-def read_protobuf(model: Model, body: bytes) -> Object:
-    """The object in a protobuf body, as its JSON would be decoded. Raises 400, or 415 for a type of unknown numbers.
+def read_protobuf(kind: str, body: bytes) -> Object:
+    """The object in a protobuf body, in the form of decoded JSON. `kind`: its type in the table of types.
 
-    The envelope says kind and version, which the caller compares with what it expects.
+    The caller has to check `apiVersion` and `kind`, which are those of the body. Raises 400.
     """
-    if _name(model) not in _numbers():
-        raise unsupported_media_type()
     if not body.startswith(MAGIC):
         raise bad_request("the body is no protobuf object: it does not begin with the magic number 6b 38 73 00")
     try:
@@ -37,9 +31,9 @@ def read_protobuf(model: Model, body: bytes) -> Object:
         if _text(envelope.get(4, b"")) == "application/json":
             document: Object = decode(envelope.get(2, b""))
         else:
-            document = _message(model, envelope.get(2, b""))
+            document = _message(kind, envelope.get(2, b""))
     except (IndexError, ValueError, TypeError) as error:
-        raise bad_request(f"the body is no protobuf object of type {model.__name__}: {error}") from error
+        raise bad_request(f"the body is no protobuf object of type {kind.rpartition('.')[2]}: {error}") from error
     for number, name in ((1, "apiVersion"), (2, "kind")):
         if head.get(number):
             document[name] = head[number]
@@ -47,7 +41,7 @@ def read_protobuf(model: Model, body: bytes) -> Object:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """(number, value) of a message's fields: an int for a number, bytes for everything that has a length."""
+    """The fields of a message as (number, value); values with a length are bytes, and others ints."""
     position = 0
     while position < len(data):
         tag, position = _varint(data, position)
@@ -80,76 +74,40 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-@cache
-def _numbers() -> dict[str, dict[int, str]]:
-    table: dict[str, dict[int, str]] = {}
-    text = files("bayplan.devcluster.apiserver").joinpath("field_numbers.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        name, _, fields = line.partition(":")
-        number, numbers = 0, table.setdefault(name, {})
-        for field in fields.split():
-            skipped, colon, rest = field.partition(":")
-            number = int(skipped) if colon else number + 1
-            numbers[number] = rest if colon else field
-    return table
-
-
-def _name(model: Model) -> str:
-    return f"{model.__module__.rpartition('.')[2]}.{model.__name__}"
-
-
-def _message(model: Model, data: bytes, name: str = "") -> Object:
-    """A message of a type; `name` is the message's where the model is the enclosing object's."""
-    numbers = _numbers()[name or _name(model)]
+def _message(kind: str, data: bytes) -> Object:
+    """Decodes a message of a type of the table."""
+    readers = _readers(kind)
     message: Object = {}
     for number, value in _fields(data):
-        field = numbers.get(number)
-        if field is None:
+        if number not in readers:
             continue
-        if field.startswith("+"):
-            message |= _message(model, value, field[1:])
-            continue
-        kind, repeated, read = _reader(model, field)
-        if kind == "map":
+        name, form, read = readers[number]
+        if form == "+":
+            message |= read(value)
+        elif form == "{}":
             entry = dict(_fields(value))
-            message.setdefault(field, {})[_text(entry.get(1, b""))] = read(entry.get(2, b""))
-        elif repeated:
-            message.setdefault(field, []).append(read(value))
+            message.setdefault(name, {})[_text(entry.get(1, b""))] = read(entry.get(2, b""))
+        elif form == "[]":
+            message.setdefault(name, []).append(read(value))
         else:
-            message[field] = read(value)
+            message[name] = read(value)
     return message
 
 
 @cache
-def _reader(model: Model, field: str) -> tuple[str, bool, Callable[[Any], Any]]:
-    """("map" or "", whether the field repeats, how one value of it is read)."""
-    names = dict(zip(model.__struct_encode_fields__, model.__struct_fields__, strict=True))
-    annotation = model.__annotations__[names[field]].removeprefix("Optional[")
-    repeated = annotation.startswith("List[")
-    plain = annotation.replace("List[", "").rstrip("]").rpartition(".")[2]
-    if plain in {"dict", "Dict"} and field != "fieldsV1":
-        return "map", False, _map_value(model, field)
-    if plain in _SCALARS:
-        return "", repeated, _SCALARS[plain]
-    inner = field_model(model, field)
-    if inner is None:
-        return "", repeated, _json
-    return "", repeated, lambda value: _message(inner, value)
+def _readers(kind: str) -> dict[int, tuple[str, str, Callable[[Any], Any]]]:
+    """By field number: the name, the form (`[]`, `{}`, `+` for an embedded message, ""), and the decoder of a value."""
+    readers = {}
+    for name, field in table()[kind].items():
+        form = "+" if name.startswith("+") else field.type[:2] if field.type.startswith(("[]", "{}")) else ""
+        readers[field.number] = (name, form, _reader(field.type.removeprefix(form)))
+    return readers
 
 
-def _map_value(model: Model, field: str) -> Callable[[Any], Any]:
-    inner = map_model(model, field)
-    if inner is not None:
-        return lambda value: _message(inner, value)
-    if field in QUANTITY_MAPS:
-        return _quantity
-    if (model.__name__, field) in {("Secret", "data"), ("ConfigMap", "binaryData")}:
-        return lambda value: base64.b64encode(value).decode()
-    if field == "extra":
+def _reader(kind: str) -> Callable[[Any], Any]:
+    if kind == "[]string":  # the values of a map are messages with a list
         return lambda value: [_text(item) for _, item in _fields(value)]
-    if field == "disruptedPods":
-        return _time
-    return _text
+    return _LEAVES.get(kind) or (lambda value: _message(kind, value))
 
 
 def _text(value: bytes) -> str:
@@ -180,21 +138,44 @@ def _time(value: bytes) -> str | None:
 
 
 def _json(value: bytes) -> Any:
-    """A value of no fixed shape, whose message carries its JSON."""
+    """A value without a schema, which is JSON in a message."""
     raw = dict(_fields(value)).get(1, b"")
     return decode(raw) if raw else None
 
 
-_SCALARS: dict[str, Callable[[Any], Any]] = {
-    "str": _text,
-    "int": _integer,
-    "float": _integer,
+def _double(value: int) -> float:
+    found: float = struct.unpack("<d", value.to_bytes(8, "little"))[0]
+    return found
+
+
+def _schema(value: bytes) -> Object:
+    return _message("apiextensions_v1.JSONSchemaProps", value)
+
+
+def _schema_or_list(value: bytes, item: Callable[[bytes], Any]) -> Any:
+    items = [item(one) for number, one in _fields(value) if number == 2]
+    return items or _schema(dict(_fields(value)).get(1, b""))
+
+
+def _schema_or_bool(value: bytes) -> Any:
+    fields = dict(_fields(value))
+    return _schema(fields[2]) if 2 in fields else bool(fields.get(1))
+
+
+_LEAVES: dict[str, Callable[[Any], Any]] = {
+    "string": _text,
+    "bytes": lambda value: base64.b64encode(value).decode(),
     "bool": bool,
+    "int32": _integer,
+    "int64": _integer,
+    "float64": _double,
     "Quantity": _quantity,
     "IntOrString": _int_or_string,
     "Time": _time,
     "MicroTime": _time,
-    "RawExtension": _json,
-    "FieldsV1": _json,
-    "BasicSchedulingPolicy": lambda _value: {},
+    "any": _json,
+    "object": _json,
+    "JSONSchemaPropsOrArray": lambda value: _schema_or_list(value, _schema),
+    "JSONSchemaPropsOrBool": _schema_or_bool,
+    "JSONSchemaPropsOrStringArray": lambda value: _schema_or_list(value, _text),
 }

@@ -1,4 +1,4 @@
-"""How kube-apiserver writes a quantity back: in canonical form, `0.5` as `500m` and `1024Mi` as `1Gi`."""
+"""Canonical quantities, as kube-apiserver returns them: `0.5` as `500m`, `1024Mi` as `1Gi`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 @lru_cache(maxsize=8192)
 def canonical(text: str) -> str | None:
-    """The canonical form of a quantity, None if the text is none.
+    """Returns the canonical form of a quantity, None if the text is not a quantity.
 
     Mirrors CanonicalizeBytes of apimachinery's pkg/api/resource: no fraction, the largest suffix that allows that.
     """

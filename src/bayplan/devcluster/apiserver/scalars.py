@@ -1,6 +1,6 @@
-"""The leaves of objects: checks that a value is of its type, and writes it as kube-apiserver would write it back.
+"""Decodes the scalar values of objects as Go does: checks their types, and writes them as kube-apiserver returns them.
 
-Each function makes one of type Normalize, or is one.
+Each function returns a Normalize function, or is one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from bayplan.devcluster.apiserver.quantities import canonical
 
 Normalize = Callable[[Any, str, list[str]], Any]
-"""(value, its path, unknown fields found so far) -> the value as it is stored. Raises Mismatch."""
+"""(value, its path, list of unknown fields to add to) -> the value in its stored form. Raises Mismatch."""
 
 QUANTITY_SYNTAX = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
@@ -22,29 +22,30 @@ _INDEX = re.compile(r"\[\d+\]")
 
 
 class Mismatch(Exception):
-    """A value of a type that its field cannot have. `str()` is kube-apiserver's message."""
+    """A value of a type that its field cannot have. The message is kube-apiserver's."""
 
 
-def text(owner: str, *, keep_empty: bool) -> Normalize:
-    """A text; an empty one is left out unless it is to be kept. `owner`: the Go type that messages name."""
+def text(go: str, owner: str, *, keep_empty: bool) -> Normalize:
+    """A string that Go calls `go`, in a field of the Go type `owner`. An empty one is left out unless it is kept."""
 
     def normalize_text(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
-            raise mismatch(value, path, "string", owner)
+            raise mismatch(value, path, go, owner)
         return value if value or keep_empty else None
 
     return normalize_text
 
 
-def number(kind: type[float], go_type: str, owner: str, *, keep_zero: bool) -> Normalize:
-    """A number of a Python type, called `go_type` in messages; 0 is left out unless it is to be kept."""
+def integer(go: str, owner: str, *, bits: int, keep_zero: bool) -> Normalize:
+    """A signed integer of `bits` bits. 0 is left out unless it is kept."""
+    limit = 1 << bits - 1
 
-    def normalize_number(value: Any, path: str, _unknown: list[str]) -> Any:
-        if value.__class__ is not kind and not (value.__class__ in {int, float} and value == kind(value)):
-            raise mismatch(value, path, go_type, owner)
-        return kind(value) if value or keep_zero else None
+    def normalize_integer(value: Any, path: str, _unknown: list[str]) -> Any:
+        if value.__class__ is not int or not -limit <= value < limit:
+            raise mismatch(value, path, go, owner)
+        return value if value or keep_zero else None
 
-    return normalize_number
+    return normalize_integer
 
 
 def floating(owner: str) -> Normalize:
@@ -58,12 +59,12 @@ def floating(owner: str) -> Normalize:
     return normalize_float
 
 
-def boolean(owner: str, *, keep_false: bool) -> Normalize:
-    """A truth value; false is left out unless it is to be kept."""
+def boolean(go: str, owner: str, *, keep_false: bool) -> Normalize:
+    """A boolean. False is left out unless it is kept."""
 
     def normalize_boolean(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not bool:
-            raise mismatch(value, path, "bool", owner)
+            raise mismatch(value, path, go, owner)
         return value if value or keep_false else None
 
     return normalize_boolean
@@ -85,7 +86,7 @@ def int_or_string(value: Any, path: str, _unknown: list[str]) -> Any:
 
 
 def time(*, fraction: bool) -> Normalize:
-    """A moment, written in UTC: with microseconds (MicroTime) or without (Time)."""
+    """A time in UTC, with microseconds (MicroTime) or without (Time)."""
 
     def normalize_time(value: Any, path: str, _unknown: list[str]) -> Any:
         if value.__class__ is not str:
@@ -105,7 +106,7 @@ def time(*, fraction: bool) -> Normalize:
 
 
 def mismatch(value: Any, path: str, expected: str, owner: str = "") -> Mismatch:
-    """What Go says of a value that cannot be decoded into a field."""
+    """Go's error for a value that cannot be decoded into a field."""
     where = _INDEX.sub("", path)
     field = f"{owner}.{where}" if owner else where
     given = _JSON_TYPES.get(type(value), "null")

@@ -1,22 +1,22 @@
-"""Answers other than the object asked for: Kubernetes' Status, as an exception that any step of a request may raise.
+"""Errors of requests: Kubernetes' Status, as an exception that any step of a request may raise.
 
 Mirrors apimachinery's pkg/api/errors/errors.go.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import Kind
 
 
 class StatusError(Exception):
-    """An answer with an HTTP status of 400 or more.
+    """A response with an HTTP status of 400 or more.
 
-    `details` is left out of the answer when it is None; `reason` when it is empty.
+    The Status has no `details` if they are None, and no `reason` if it is "".
     """
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
@@ -27,7 +27,7 @@ class StatusError(Exception):
         self.details = details
 
     def body(self) -> dict[str, Any]:
-        """The Status object."""
+        """Returns the Status."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -43,98 +43,31 @@ class StatusError(Exception):
         return status
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One field that is wrong. Mirrors apimachinery's pkg/util/validation/field/errors.go."""
-
-    reason: str
-    field: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
-
-
-def required(field: str, detail: str = "") -> FieldError:
-    """A field that has to be there is not."""
-    return FieldError("FieldValueRequired", field, _with("Required value", detail))
-
-
-def invalid_value(field: str, value: Any, detail: str) -> FieldError:
-    """A value that breaks a rule."""
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
-
-
-def not_supported(field: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """A value outside an enumeration."""
-    names = ", ".join(quoted(name) for name in supported)
-    return FieldError("FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {names}")
-
-
-def forbidden_field(field: str, detail: str) -> FieldError:
-    """A field that may not be set, or not be changed."""
-    return FieldError("FieldValueForbidden", field, f"Forbidden: {detail}")
-
-
-def duplicate(field: str, value: Any) -> FieldError:
-    """A value that must be unique in its list and is not."""
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {quoted(value)}")
-
-
-def too_long(field: str, limit: int) -> FieldError:
-    """A text longer than allowed."""
-    return FieldError("FieldValueTooLong", field, f"Too long: may not be more than {limit} bytes")
-
-
-def too_many(field: str, given: int, limit: int) -> FieldError:
-    """More elements than allowed."""
-    return FieldError("FieldValueTooMany", field, f"Too many: {given}: must have at most {limit} items")
-
-
-def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value of a type that the field cannot have."""
-    return FieldError("FieldValueTypeInvalid", field, f"Invalid value: {quoted(value)}: {detail}")
-
-
-def not_found_value(field: str, value: Any) -> FieldError:
-    """A reference to something that does not exist."""
-    return FieldError("FieldValueNotFound", field, f"Not found: {quoted(value)}")
-
-
-def quoted(value: Any) -> str:
-    """A value as the messages show it: texts in double quotes, everything else as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-
-
-def _with(what: str, detail: str) -> str:
-    return f"{what}: {detail}" if detail else what
-
-
 def unreadable_patch(why: str) -> FieldError:
-    """A patch whose result is no object of its kind."""
-    return FieldError("FieldValueInvalid", "patch", f"Invalid value: {why}")
+    """A patch whose result is not an object of the kind."""
+    return FieldError("patch", f"Invalid value: {why}")
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422 for fields that are wrong. A message that occurs twice is said once, its causes stay."""
-    group = "" if kind.group == "events.k8s.io" else kind.group  # upstream validates what it stores, and that is core
+    """422 for invalid fields. The message contains duplicates once, the causes contain them all."""
+    group = (
+        "" if kind.group == "events.k8s.io" else kind.group
+    )  # upstream validates events in the form that it stores, core/v1
     qualified = f"{kind.kind}.{group}" if group else kind.kind
     messages = list(dict.fromkeys(str(error) for error in errors))
-    told = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
-    causes = [{"reason": error.reason, "message": error.message, "field": error.field} for error in errors]
+    text = messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]"
     return StatusError(
         422,
         "Invalid",
-        f'{qualified} "{name}" is invalid: {told}',
-        {**_details(name, group, kind.kind), "causes": causes},
+        f'{qualified} "{name}" is invalid: {text}',
+        {**_details(name, group, kind.kind), "causes": [error.cause() for error in errors]},
     )
 
 
-def must_say_version(kind: Kind, name: str) -> StatusError:
-    """422 for an update that does not say what it is based on, of a kind that insists."""
-    error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-    cause = {"reason": error.reason, "message": error.message, "field": error.field}
-    details = {**_details(name, kind.group, kind.plural), "causes": [cause]}
+def version_required(kind: Kind, name: str) -> StatusError:
+    """422 for an update without the resource version that its kind requires."""
+    error = field_errors.invalid("metadata.resourceVersion", 0, "must be specified for an update")
+    details = {**_details(name, kind.group, kind.plural), "causes": [error.cause()]}
     return StatusError(422, "Invalid", f'{kind.resource} "{name}" is invalid: {error}', details)
 
 
@@ -144,7 +77,7 @@ def not_found(kind: Kind, name: str) -> StatusError:
 
 
 def already_exists(kind: Kind, name: str, *, being_deleted: bool = False) -> StatusError:
-    """409 for a create of a name that is taken."""
+    """409 for a create of a name that already exists."""
     message = f'{"object is being deleted: " if being_deleted else ""}{kind.resource} "{name}" already exists'
     return StatusError(409, "AlreadyExists", message, _details(name, kind.group, kind.plural))
 
@@ -153,7 +86,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 
 def conflict(kind: Kind, name: str, why: str, subresource: str = "") -> StatusError:
-    """409 for a write that a change in between has made impossible."""
+    """409 for a write that conflicts with the stored object."""
     plural = f"{kind.plural}/{subresource}" if subresource else kind.plural
     resource = f"{plural}.{kind.group}" if kind.group else plural
     message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
@@ -161,28 +94,28 @@ def conflict(kind: Kind, name: str, why: str, subresource: str = "") -> StatusEr
 
 
 def forbidden(kind: Kind, name: str, why: str) -> StatusError:
-    """403 from an admission rule."""
+    """403 from admission."""
     message = f'{kind.resource} "{name}" is forbidden: {why}'
     return StatusError(403, "Forbidden", message, _details(name, kind.group, kind.plural))
 
 
 def bad_request(message: str) -> StatusError:
-    """400 for a request that cannot be understood."""
+    """400 for a malformed request."""
     return StatusError(400, "BadRequest", message)
 
 
 def cannot_be_handled(kind: Kind, given: str, version: str, why: str) -> StatusError:
-    """400 for a body that is no object of the kind that it should be."""
+    """400 for a body that is not an object of the kind."""
     return bad_request(f'{given} in version "{version}" cannot be handled as a {kind.kind}: {why}')
 
 
 def internal(message: str) -> StatusError:
-    """500 without a reason, as kube-apiserver answers where it wraps no error."""
+    """500 without a reason, as kube-apiserver returns for an error that is not a Status."""
     return StatusError(500, "", message)
 
 
 def resource_not_found() -> StatusError:
-    """404 for a resource that the server does not know."""
+    """404 for a resource that the server does not serve."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -193,12 +126,12 @@ def method_not_allowed() -> StatusError:
 
 
 def unsupported_media_type() -> StatusError:
-    """415 for a body in a format that the server does not read here."""
+    """415 for a body in an unsupported format."""
     return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def not_acceptable() -> StatusError:
-    """406 when none of the formats asked for can be given."""
+    """406 for an Accept header without a supported format."""
     forms = (
         "application/json, application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
         "application/vnd.kubernetes.protobuf;stream=watch"
@@ -212,12 +145,12 @@ def unauthorized() -> StatusError:
 
 
 def too_large() -> StatusError:
-    """413 for a body beyond the limit."""
+    """413 for a body that exceeds the limit."""
     return StatusError(413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728")
 
 
 def expired(message: str) -> StatusError:
-    """410 for a resource version that is no longer held."""
+    """410 for a resource version that is no longer in the history."""
     return StatusError(410, "Expired", message)
 
 

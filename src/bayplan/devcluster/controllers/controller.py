@@ -1,4 +1,4 @@
-"""What all controllers share: look at one key after the other until its object is as it should be."""
+"""The base of all controllers: it syncs one key after another until each object has its desired state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from bayplan.api.kinds import Kind
 from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer, Informers, key_of
 from bayplan.devcluster.controllers.recorder import EventRecorder, EventSink
 from bayplan.devcluster.controllers.workqueue import WorkQueue
@@ -25,22 +25,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ControllerContext:
-    """What a controller works with."""
+    """The collaborators of a controller."""
 
     client: Client
     informers: Informers
-    clock: Clock
+    clock: TimerClock
     events: EventSink
 
 
 class Controller(ABC):
     """Reconciles objects by key: level-triggered and idempotent.
 
-    A subclass names its informers in the constructor, has the keys of changed objects queued, and implements `sync`.
+    A subclass requests its informers in the constructor, queues the keys of changed objects, and implements `sync`.
     """
 
     name: ClassVar[str]
-    """Also who its events come from."""
+    """The controller's name, also the source of its events."""
     workers: ClassVar[int] = 4
 
     def __init__(self, context: ControllerContext) -> None:
@@ -53,10 +53,10 @@ class Controller(ABC):
 
     @abstractmethod
     async def sync(self, key: str) -> None:
-        """Bring the world of one key closer to what is wanted. An error has the key looked at again."""
+        """Move the object of a key towards its desired state. After an exception, the key is synced again."""
 
     def watch(self, kind: Kind, listener: Callable[[Any, Any], None] | None = None) -> Informer:
-        """The informer of a kind, which `run` waits for; `listener` is told of its changes."""
+        """The informer of a kind, which `run` waits for. `listener` is notified of every change."""
         informer = self._informers.of(kind)
         self._watched.append(informer)
         if listener is not None:
@@ -64,13 +64,13 @@ class Controller(ABC):
         return informer
 
     def enqueue(self, old: Any, new: Any) -> None:
-        """Queue the key of a changed object: the listener for the kind that a controller is there for."""
+        """Queue the key of a changed object: the listener for the controller's own kind."""
         self.queue.add(key_of(new if new is not None else old))
 
     def enqueue_for(self, key: str, pods: int) -> None:
-        """Queue a key because of one of its pods, of which there are so many.
+        """Queue a key because of a change of one of its `pods` pods.
 
-        A look at many costs much: then changes gather for a while before it.
+        A sync of many pods is expensive, so it waits for further changes.
         """
         if pods < MANY_PODS:
             self.queue.add(key)
@@ -78,7 +78,7 @@ class Controller(ABC):
             self.queue.add_after(key, pods * GATHER_PER_POD)
 
     async def patch_status(self, informer: Informer, obj: Any, patch: dict[str, Any]) -> None:
-        """Write a part of an object's status, unless the object is gone. The informer sees it at once."""
+        """Patch an object's status, unless the object is gone. Returns once the informer has the change."""
         metadata = obj.metadata
         try:
             written = await self.client.patch(
@@ -90,8 +90,28 @@ class Controller(ABC):
         else:
             await informer.observe([written])
 
+    async def delete(
+        self, kind: Kind, obj: Any, *, propagation_policy: str | None = None, grace_period_seconds: int | None = None
+    ) -> bool:
+        """Delete an object. Returns False if it is gone already, or if another object has its name by now."""
+        metadata = obj.metadata
+        try:
+            await self.client.delete(
+                kind,
+                metadata.name,
+                metadata.namespace,
+                uid=metadata.uid,
+                propagation_policy=propagation_policy,
+                grace_period_seconds=grace_period_seconds,
+            )
+        except ApiError as error:
+            if error.status not in {404, 409}:
+                raise
+            return False
+        return True
+
     async def run(self) -> None:
-        """Work until cancelled, once all informers have their first list."""
+        """Sync keys until cancelled, once all informers have their first list."""
         for informer in self._watched:
             await informer.synced.wait()
         try:
@@ -107,10 +127,10 @@ class Controller(ABC):
             try:
                 await self.sync(key)
             except (ApiError, TransportError) as error:
-                log.debug("%s: %s will be tried again: %s", self.name, key, error)
+                log.debug("%s: retrying %s: %s", self.name, key, error)
                 self.queue.retry(key)
             except Exception:  # one object's bug must not stop the others'
-                log.exception("%s: %s failed and will be tried again", self.name, key)
+                log.exception("%s: %s failed, retrying", self.name, key)
                 self.queue.retry(key)
             else:
                 self.queue.forget(key)

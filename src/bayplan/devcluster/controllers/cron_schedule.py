@@ -1,4 +1,4 @@
-"""When a CronJob's schedule falls due. Mirrors what robfig/cron's ParseStandard accepts."""
+"""The due times of a CronJob's schedule, in the syntax of robfig/cron's ParseStandard."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|m|s)")
 
 
 class InvalidSchedule(ValueError):
-    """A schedule or time zone that cannot be read."""
+    """An invalid schedule or time zone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Five fields, a descriptor such as @hourly, or @every with a duration; the fields are read in `zone`."""
+    """Five fields, a descriptor such as @hourly, or @every with a duration. The fields are in the time zone `zone`."""
 
     expression: str
     zone: tzinfo = UTC
     every: timedelta | None = None
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first due time after `moment`, in UTC; None if there is none within the next decades."""
+        """The first due time after `moment`, in UTC; None if there is none in the next decades."""
         if self.every is not None:
             return moment.replace(microsecond=0) + self.every
         due = next(CronSim(self.expression, moment.astimezone(self.zone)), None)
         return due.astimezone(UTC) if due is not None else None
 
     def latest(self, since: datetime, until: datetime) -> datetime | None:
-        """The last due time after `since` and not after `until`."""
+        """The last due time after `since` and up to `until`."""
         first = self.after(since)
         if first is None or first > until:
             return None
         second = self.after(first)
         if second is None or second > until:
             return first
-        # Jump close to the end first, so that a long pause does not mean a long loop.
+        # Jump close to the end first, to avoid a long loop after a long pause.
         missed = (until - first) // (second - first)
         jump = first + max(missed - 2, 0) * (second - first)
         found, due = first, self.after(jump)
@@ -62,7 +62,7 @@ class Schedule:
 
 @lru_cache(maxsize=1024)
 def parse(text: str, zone: str | None = None) -> Schedule:
-    """The schedule. Raises InvalidSchedule."""
+    """Parse a schedule. Raises InvalidSchedule."""
     try:
         location: tzinfo = ZoneInfo(zone) if zone else UTC
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -13,8 +13,8 @@ from lightkube.models.core_v1 import ObjectReference
 from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import CRON_JOB, JOB
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import cron_schedule
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cron_schedule import InvalidSchedule, Schedule
@@ -26,12 +26,12 @@ from bayplan.devcluster.controllers.served import CronJob, Job
 SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 MANY_MISSED = 100
 MARGIN = 0.1
-"""Seconds after the due time at which to look, so that rounding never makes it early."""
+"""Seconds after the due time at which the next sync runs, so that rounding never makes it too early."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What one look at a CronJob knows."""
+    """The state of one sync of a CronJob."""
 
     cron_job: CronJob
     jobs: list[Job]
@@ -42,7 +42,7 @@ class _Round:
 
 
 class CronJobController(Controller):
-    """One Job a due time, its name made of that time, so that no due time gets two."""
+    """Starts one Job per due time. The Job's name contains the time, so no due time gets two Jobs."""
 
     name: ClassVar[str] = "cronjob-controller"
 
@@ -54,7 +54,7 @@ class CronJobController(Controller):
         self._jobs.listen(self._job_changed)
 
     async def sync(self, key: str) -> None:
-        """Note what became of one CronJob's Jobs, and start the next if it is due."""
+        """Record the state of one CronJob's Jobs, and start the next Job if it is due."""
         cron_job: CronJob | None = self._cron_jobs.get(key)
         if cron_job is None:
             return
@@ -122,7 +122,7 @@ class CronJobController(Controller):
             self.queue.add_after(key_of(cron_job), (following - current.now).total_seconds() + MARGIN)
 
     def _due(self, current: _Round, schedule: Schedule) -> datetime | None:
-        """The latest time that is due and may still be met."""
+        """The latest due time that isn't too late to start."""
         cron_job = current.cron_job
         since = current.last_schedule or cron_job.metadata.creationTimestamp or current.now
         deadline = cron_job.spec.startingDeadlineSeconds
@@ -166,7 +166,7 @@ class CronJobController(Controller):
             job = await self.client.get(JOB, wanted.metadata.name, namespace)
             owner = controller_of(job)
             if owner is None or owner.uid != cron_job.metadata.uid:
-                return  # somebody else's Job stands in the way
+                return  # another Job has the name
         else:
             await self._jobs.observe([job])
             self.recorder.normal(CRON_JOB, cron_job, "SuccessfulCreate", f"Created job {job.metadata.name}")
@@ -175,18 +175,10 @@ class CronJobController(Controller):
         current.last_schedule = due
 
     async def _delete(self, current: _Round, job: Job) -> None:
-        metadata = job.metadata
-        policy = "Background"
-        try:
-            await self.client.delete(
-                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy=policy
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
+        await self.delete(JOB, job, propagation_policy="Background")
         await self._jobs.observe_deletions([job])
-        current.active = [one for one in current.active if one.uid != metadata.uid]
-        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {metadata.name}")
+        current.active = [one for one in current.active if one.uid != job.metadata.uid]
+        self.recorder.normal(CRON_JOB, current.cron_job, "SuccessfulDelete", f"Deleted job {job.metadata.name}")
 
     async def _report(self, current: _Round) -> None:
         status = CronJobStatus(
@@ -207,7 +199,7 @@ class CronJobController(Controller):
 
 
 def job_name(cron_job: CronJob, due: datetime) -> str:
-    """The name of the Job for a due time: the CronJob's with the minutes since 1970."""
+    """The name of the Job for a due time: the CronJob's name and the minutes since 1970."""
     return f"{cron_job.metadata.name}-{int(due.timestamp()) // 60}"
 
 

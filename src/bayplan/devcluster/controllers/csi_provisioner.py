@@ -1,8 +1,8 @@
-"""Makes volumes for claims, in place of the external provisioners of all CSI drivers. There is nothing behind them.
+"""Creates PersistentVolumes for claims, in place of the external provisioners of all CSI drivers.
 
-No part of kube-controller-manager: on a real cluster every driver brings its own. It stands in for whatever
-provisioner a class names, and heeds nothing of the class's parameters. Mirrors sig-storage-lib-external-provisioner and
-kubernetes-csi/external-provisioner.
+There is no storage behind the volumes. On a real cluster, every driver has its own provisioner, and
+kube-controller-manager has none. This one acts for any provisioner that a class names, and ignores the parameters of
+the class. Mirrors sig-storage-lib-external-provisioner and kubernetes-csi/external-provisioner.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from bayplan.devcluster.controllers.volume_binder import STORAGE_PROVISIONER, wr
 from bayplan.devcluster.controllers.volume_reclaim import PROVISIONED_BY
 
 FINALIZER = "external-provisioner.volume.kubernetes.io/finalizer"
-"""Keeps a volume's object until what is behind it is gone."""
+"""The finalizer that keeps a volume until its storage is deleted."""
 RETRY = 15.0
-"""Seconds until a claim is looked at again for which no volume could be made anywhere."""
+"""Seconds until the next attempt for a claim that no volume could be created for."""
 
 
 class CsiProvisioner(Controller):
-    """Claims and volumes by key: a claim's has a slash, a volume's has none.
+    """Provisions and deletes volumes. The key of a claim has a slash, the key of a volume doesn't.
 
-    A claim is served once the persistent volume controller asks for it. Where that fails for the node that the
-    scheduler chose, the choice is taken back by removing its annotation, and the scheduler chooses again.
+    It serves a claim once the persistent volume controller has annotated it. If provisioning fails for the node that
+    the scheduler selected, it removes the annotation with the node, and the scheduler selects again.
     """
 
     name: ClassVar[str] = "csi-provisioner"
@@ -62,7 +62,7 @@ class CsiProvisioner(Controller):
         self._volumes.listen(self.enqueue)
 
     async def sync(self, key: str) -> None:
-        """Look at one claim or one volume."""
+        """Sync one claim or one volume."""
         if "/" in key:
             claim: PersistentVolumeClaim | None = self._claims.get(key)
             storage_class = self._class_to_serve(claim) if claim is not None else None
@@ -74,14 +74,14 @@ class CsiProvisioner(Controller):
                 await self._look_after(volume)
 
     def _class_to_serve(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        """The class of a claim, if a volume is to be made for the claim. Mirrors shouldProvision."""
+        """The class of a claim, if the claim needs a volume. Mirrors shouldProvision."""
         annotations = annotations_of(claim)
         if volume_name(claim) or STORAGE_PROVISIONER not in annotations or claim.metadata.deletionTimestamp is not None:
             return None
         found: StorageClass | None = self._classes.get(class_of_claim(claim))
         if found is None or driver_of(found) != annotations[STORAGE_PROVISIONER]:
             return None
-        # The annotation that asks for a volume stays when a choice of a node is taken back.
+        # The annotation that requests a volume stays when the selected node is removed.
         waits = found.volumeBindingMode == WAIT_FOR_FIRST_CONSUMER and not annotations.get(SELECTED_NODE)
         return None if waits else found
 
@@ -108,7 +108,7 @@ class CsiProvisioner(Controller):
         self.recorder.normal(PERSISTENT_VOLUME_CLAIM, claim, "ProvisioningSucceeded", message)
 
     def _place(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Place:
-        """Where the volume is to be: for the node that the scheduler chose, or else the best place that has room."""
+        """The volume's topology: that of the node that the scheduler selected, or else the best one with capacity."""
         driver, selected = driver_of(storage_class), annotations_of(claim).get(SELECTED_NODE)
         candidates: list[tuple[Place, Mapping[str, str]]]
         if selected:
@@ -130,7 +130,7 @@ class CsiProvisioner(Controller):
     async def _give_up(
         self, key: str, claim: PersistentVolumeClaim, storage_class: StorageClass, problem: CannotProvision
     ) -> None:
-        """Have the scheduler choose another node, or try again later where it has no say. Mirrors
+        """Let the scheduler select another node, or retry later if it didn't select one. Mirrors
         provisionVolumeErrorHandling.
         """
         name = storage_class.metadata.name
@@ -146,8 +146,8 @@ class CsiProvisioner(Controller):
         self.recorder.warning(PERSISTENT_VOLUME_CLAIM, claim, "ProvisioningFailed", why)
 
     async def _look_after(self, volume: PersistentVolume) -> None:
-        """Protect what is to be deleted by us, and delete it in its time. Mirrors handleProtectionFinalizer,
-        shouldDelete and deleteVolumeOperation.
+        """Add the finalizer to volumes that this controller must delete, and delete them once they are released.
+        Mirrors handleProtectionFinalizer, shouldDelete and deleteVolumeOperation.
         """
         metadata, phase = volume.metadata, volume.status.phase
         deletes, protected = volume.spec.persistentVolumeReclaimPolicy == "Delete", FINALIZER in _finalizers(volume)
@@ -157,7 +157,7 @@ class CsiProvisioner(Controller):
             await add_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
         elif deletes and phase == "Released":
             if metadata.deletionTimestamp is None:
-                await self._delete(volume)  # its new state comes back
+                await self._delete(volume)  # the change leads to another sync
             elif protected:
                 await remove_finalizer(self.client, PERSISTENT_VOLUME, volume, FINALIZER)
 
@@ -165,12 +165,12 @@ class CsiProvisioner(Controller):
         try:
             await self.client.delete(PERSISTENT_VOLUME, volume.metadata.name, uid=volume.metadata.uid)
         except ApiError as error:
-            if error.status != 404:  # gone already
+            if error.status != 404:  # deleted already
                 raise
 
 
 def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass, place: Place) -> dict[str, Any]:
-    """The volume for a claim, in one place."""
+    """The volume for a claim, with a topology."""
     driver, policy = driver_of(storage_class), storage_class.reclaimPolicy or "Delete"
     spec: dict[str, Any] = {
         "accessModes": claim.spec.accessModes,
@@ -194,7 +194,7 @@ def _volume(name: str, claim: PersistentVolumeClaim, storage_class: StorageClass
 
 
 def _is_of_driver(volume: PersistentVolume) -> bool:
-    """Whether the volume is a CSI driver's. Mirrors isProvisionerForVolume."""
+    """Whether the volume belongs to a CSI driver. Mirrors isProvisionerForVolume."""
     maker = annotations_of(volume).get(PROVISIONED_BY)
     return not maker.startswith(IN_TREE) if maker is not None else volume.spec.csi is not None
 

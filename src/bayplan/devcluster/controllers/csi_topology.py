@@ -1,7 +1,7 @@
-"""Where a CSI driver's volume is to be, in terms of node labels.
+"""The topology of a CSI driver's volume, as node labels.
 
 Mirrors GenerateAccessibilityRequirements (external-provisioner's pkg/controller/topology.go) with strict topology.
-Where no CSINode says by which labels a driver tells places apart, those of the class's allowed topologies are taken.
+If no CSINode has topology keys of the driver, the keys of the class's allowed topologies apply.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from bayplan.devcluster.controllers.served import (
 )
 
 Place = dict[str, str]
-"""Labels that the nodes with access have; with none, all nodes have access."""
+"""The labels of the nodes with access; if empty, all nodes have access."""
 
 
 class CannotProvision(Exception):
-    """No volume can be made (there); the text says why."""
+    """A volume can't be created; the text is the reason."""
 
 
 def place_for_node(driver: str, storage_class: StorageClass, node: Node, csi_node: CsiNode | None) -> Place:
-    """Where the volume of a claim has to be that the scheduler wants on `node`. Raises CannotProvision."""
+    """The topology of a volume for the node that the scheduler selected. Raises CannotProvision."""
     allowed = allowed_places(storage_class)
     keys = topology_keys(driver, csi_node) or sorted({key for place in allowed for key in place})
     labels, name = node.metadata.labels or {}, node.metadata.name
@@ -44,9 +44,9 @@ def place_for_node(driver: str, storage_class: StorageClass, node: Node, csi_nod
 def places_for_anybody(
     driver: str, storage_class: StorageClass, claim_name: str, nodes: Iterable[Node], csi_nodes: Iterable[CsiNode]
 ) -> list[Place]:
-    """Where a volume may be that is made before any pod wants it, best first. Raises CannotProvision.
+    """The possible topologies of a volume that no pod uses yet, best first. Raises CannotProvision.
 
-    Claims are spread over the places by their names; those of a StatefulSet go to one after the other.
+    Claims are spread over the topologies by their names; the claims of a StatefulSet get them in turn.
     """
     places = allowed_places(storage_class)
     if not places:
@@ -68,10 +68,9 @@ def has_room(
     claim: PersistentVolumeClaim,
     labels: Mapping[str, str],
 ) -> bool:
-    """Whether there is room for a claim where nodes have these labels, as far as CSIStorageCapacity objects tell.
+    """Whether a topology has capacity for a claim, according to the CSIStorageCapacity objects.
 
-    The driver is simulated, so what the cluster is told of its room is all the room that it has; a class without such
-    objects has as much as anybody wants.
+    The driver is simulated, so these objects define its capacity. A class without them has unlimited capacity.
     """
     told = [one for one in capacities if one.storageClassName == storage_class.metadata.name]
     here = [one for one in told if Selector(one.nodeTopology).matches(labels)]
@@ -80,13 +79,13 @@ def has_room(
 
 
 def topology_keys(driver: str, csi_node: CsiNode | None) -> Sequence[str]:
-    """The labels by which a driver tells places apart on a node."""
+    """The topology keys of a driver on a node."""
     drivers = (csi_node.spec.drivers if csi_node is not None else None) or ()
     return next((tuple(one.topologyKeys or ()) for one in drivers if one.name == driver), ())
 
 
 def allowed_places(storage_class: StorageClass) -> list[Place]:
-    """The allowed topologies of a class, each combination of values by itself; none where everything is allowed."""
+    """The allowed topologies of a class, one per combination of values; empty if all are allowed."""
     places: list[Place] = []
     for term in storage_class.allowedTopologies or ():
         expressions = term.matchLabelExpressions or ()
@@ -97,13 +96,13 @@ def allowed_places(storage_class: StorageClass) -> list[Place]:
 
 
 def _holds(capacity: CsiStorageCapacity) -> int:
-    """The largest volume that there is room for, in nano-units."""
+    """The largest possible volume, in nano-units."""
     amount = capacity.maximumVolumeSize or capacity.capacity
     return quantity.parse(amount) if amount else 0
 
 
 def _spread(claim_name: str) -> int:
-    """A number by which claims are spread. Mirrors getPVCNameHashAndIndexOffset, with its FNV-1."""
+    """A hash that spreads claims. Mirrors getPVCNameHashAndIndexOffset, with its FNV-1."""
     set_name, dash, ordinal = claim_name.rpartition("-")
     numbered = bool(dash) and ordinal.isascii() and ordinal.isdigit()
     hashed = set_name.rpartition("-")[2] if numbered else claim_name

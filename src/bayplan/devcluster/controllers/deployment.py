@@ -12,8 +12,8 @@ from lightkube.models.apps_v1 import DeploymentStatus, ReplicaSetSpec
 from lightkube.models.meta_v1 import LabelSelector, ObjectMeta
 
 from bayplan.api.kinds import DEPLOYMENT, POD, REPLICA_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods, rollout
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.deployment_status import (
@@ -41,12 +41,12 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 OWN_ANNOTATIONS = frozenset(
     {LAST_APPLIED, rollout.REVISION, rollout.REVISION_HISTORY, rollout.DESIRED_REPLICAS, rollout.MAX_REPLICAS}
 )
-"""What a ReplicaSet does not take over from its Deployment's annotations."""
+"""The annotations of a Deployment that its ReplicaSets don't inherit."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What one look at a Deployment knows: its latest state, and its ReplicaSets after what has been done so far."""
+    """The state of one sync of a Deployment: its latest version, and its ReplicaSets after the changes so far."""
 
     deployment: Deployment
     new: ReplicaSet | None
@@ -58,7 +58,7 @@ class _Round:
 
 
 class DeploymentController(Controller):
-    """One step of a rollout at a time; the ReplicaSets' progress brings the next."""
+    """Does one step of a rollout per sync. The progress of the ReplicaSets triggers the next sync."""
 
     name: ClassVar[str] = "deployment-controller"
 
@@ -74,10 +74,10 @@ class DeploymentController(Controller):
         self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Take one Deployment's rollout a step further."""
+        """Do the next step of one Deployment's rollout."""
         deployment: Deployment | None = self._deployments.get(key)
         if deployment is None or deployment.spec.selector == LabelSelector():
-            return  # an empty selector would claim every pod of the namespace
+            return  # an empty selector would select every pod of the namespace
         sets = await self._claim(deployment)
         new = rollout.find_new(deployment, sets)
         current = _Round(deployment, new, [one for one in sets if one is not new])
@@ -107,7 +107,7 @@ class DeploymentController(Controller):
             current.deployment = await self._write_status(current.deployment, status)
 
     async def _update_annotations(self, current: _Round) -> None:
-        """Have the new ReplicaSet, if there is one, take over what the Deployment says."""
+        """Copy the Deployment's annotations and minReadySeconds to the new ReplicaSet, if there is one."""
         deployment, new = current.deployment, current.new
         if new is None:
             return
@@ -162,18 +162,18 @@ class DeploymentController(Controller):
         return created
 
     async def _count_collision(self, deployment: Deployment, name: str) -> None:
-        """Another template has the same short name: the next try mixes a counter in."""
+        """Handle a hash collision with another template: increment the collision count for the next attempt."""
         existing = await self.client.get(REPLICA_SET, name, deployment.metadata.namespace)
         owner = controller_of(existing)
         own = owner is not None and owner.uid == deployment.metadata.uid
         if own and rollout.canonical(existing.spec.template) == rollout.canonical(deployment.spec.template):
-            return  # ours, not yet seen
+            return  # created by us, not in the informer yet
         status = deployment.status or DeploymentStatus()
         status = msgspec.structs.replace(status, collisionCount=(status.collisionCount or 0) + 1)
         await self._write_status(deployment, status)
 
     async def _set_revision(self, current: _Round, new: ReplicaSet) -> None:
-        """The Deployment carries the revision of its new ReplicaSet."""
+        """Copy the revision of the new ReplicaSet to the Deployment."""
         metadata = current.deployment.metadata
         revision = (new.metadata.annotations or {}).get(rollout.REVISION, "1")
         if (metadata.annotations or {}).get(rollout.REVISION) != revision:
@@ -184,7 +184,7 @@ class DeploymentController(Controller):
             await self._deployments.observe([current.deployment])
 
     async def _scale(self, current: _Round, plan: Sequence[rollout.Scale]) -> None:
-        """Carry the plan out."""
+        """Scale the ReplicaSets as planned."""
         deployment = current.deployment
         annotations = size_annotations(deployment)
         scaled: dict[str, ReplicaSet] = {}
@@ -212,7 +212,7 @@ class DeploymentController(Controller):
         return written
 
     async def _clean_up(self, current: _Round) -> None:
-        """Delete the oldest revisions beyond revisionHistoryLimit, if they are empty."""
+        """Delete the oldest empty ReplicaSets beyond revisionHistoryLimit."""
         limit = current.deployment.spec.revisionHistoryLimit
         candidates = [one for one in current.old if one.metadata.deletionTimestamp is None]
         surplus = len(candidates) - (limit if limit is not None else len(candidates))
@@ -257,7 +257,7 @@ class DeploymentController(Controller):
                     self.queue.add(key_of(deployment))
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        """A pod that is gone may be the last that a Recreate waits for."""
+        """Queue the Deployment of a deleted pod: Recreate may have waited for it."""
         reference = controller_of(old) if old is not None and new is None else None
         if reference is not None and reference.kind == REPLICA_SET.kind:
             owner = self._replica_sets.get(f"{old.metadata.namespace}/{reference.name}")
@@ -266,7 +266,7 @@ class DeploymentController(Controller):
 
 
 def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet], digest: str) -> ReplicaSet:
-    """The ReplicaSet for the Deployment's present template."""
+    """The ReplicaSet for the Deployment's current template."""
     template = deployment.spec.template
     labels = {**((template.metadata.labels if template.metadata else None) or {}), rollout.POD_TEMPLATE_HASH: digest}
     template_metadata = msgspec.structs.replace(template.metadata or ObjectMeta(), labels=labels)
@@ -293,9 +293,9 @@ def new_replica_set(deployment: Deployment, old: Sequence[ReplicaSet], digest: s
 
 
 def inherited_annotations(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> dict[str, str]:
-    """The annotations that the new ReplicaSet has of its Deployment, with its revision: one more than the old ones'.
+    """The new ReplicaSet's annotations: those of its Deployment, and a revision that is one above the old ones.
 
-    A ReplicaSet that is rolled back to gets a new revision and keeps its former ones as its history.
+    After a rollback, the ReplicaSet gets a new revision and keeps its former revisions as its history.
     """
     own = deployment.metadata.annotations or {}
     annotations = {key: value for key, value in own.items() if key not in OWN_ANNOTATIONS}
@@ -309,7 +309,7 @@ def inherited_annotations(deployment: Deployment, new: ReplicaSet, old: Sequence
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What tells a later change of the number of replicas from a rollout."""
+    """The annotations that tell a later scaling from a rollout."""
     replicas = rollout.wanted(deployment)
     return {
         rollout.DESIRED_REPLICAS: str(replicas),

@@ -12,13 +12,13 @@ from bayplan.devcluster.controllers import rollout
 from bayplan.devcluster.controllers.served import Deployment, ReplicaSet
 
 NO_DEADLINE = 2**31 - 1
-"""The progressDeadlineSeconds that stands for none."""
+"""The progressDeadlineSeconds that means no deadline."""
 
 
 def calculate_status(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """Counts and availability; the other conditions stay as they are."""
+    """The status with new counts and availability. Other conditions stay unchanged."""
     every = [*old, *([new] if new is not None else [])]
     available = rollout.available(*every)
     known = deployment.status or DeploymentStatus()
@@ -51,7 +51,7 @@ def with_progress(
     old: Sequence[ReplicaSet],
     now: datetime,
 ) -> DeploymentStatus:
-    """The status with what can be said about the rollout: progressing, complete, timed out, unable to make pods."""
+    """The status with the state of the rollout: progressing, complete, timed out, or failing to create pods."""
     current = condition(status, "Progressing")
     if not has_deadline(deployment):
         status = _without(status, "Progressing")
@@ -74,7 +74,7 @@ def with_progress(
 
 
 def seconds_until_timeout(deployment: Deployment, status: DeploymentStatus, now: datetime) -> float | None:
-    """When to look at the rollout's progress again; None if there is no need to."""
+    """The time of the next progress check; None if none is needed."""
     current = condition(status, "Progressing")
     if not has_deadline(deployment) or current is None or current.lastUpdateTime is None:
         return None
@@ -85,7 +85,7 @@ def seconds_until_timeout(deployment: Deployment, status: DeploymentStatus, now:
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all replicas are updated and available, and no old ones are left."""
+    """Whether all replicas are updated and available, without old ones."""
     counts = {status.updatedReplicas or 0, status.replicas or 0, status.availableReplicas or 0}
     return counts == {rollout.wanted(deployment)} and (status.observedGeneration or 0) >= (
         deployment.metadata.generation or 0
@@ -93,7 +93,7 @@ def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
 
 
 def has_deadline(deployment: Deployment) -> bool:
-    """Whether the rollout is timed."""
+    """Whether the rollout has a progress deadline."""
     return deployment.spec.progressDeadlineSeconds not in {None, NO_DEADLINE}
 
 
@@ -104,7 +104,7 @@ def condition(status: DeploymentStatus | None, type_: str) -> DeploymentConditio
 
 
 def with_condition(status: DeploymentStatus, wanted: DeploymentCondition) -> DeploymentStatus:
-    """The status with the condition; one with the same status and reason stays as it is."""
+    """The status with the condition. An existing one with the same status and reason stays unchanged."""
     current = condition(status, wanted.type)
     if current is not None and (current.status, current.reason) == (wanted.status, wanted.reason):
         return status
@@ -115,7 +115,7 @@ def with_condition(status: DeploymentStatus, wanted: DeploymentCondition) -> Dep
 
 
 def pause_condition(deployment: Deployment, now: datetime) -> DeploymentCondition | None:
-    """The condition to set when a timed Deployment has just been paused or resumed."""
+    """The condition to set when a Deployment with a progress deadline was paused or resumed."""
     current = condition(deployment.status, "Progressing")
     if not has_deadline(deployment) or (current is not None and current.reason == "ProgressDeadlineExceeded"):
         return None
@@ -128,7 +128,7 @@ def pause_condition(deployment: Deployment, now: datetime) -> DeploymentConditio
 
 
 def created_condition(name: str, now: datetime) -> DeploymentCondition:
-    """What a Deployment says that has just made a ReplicaSet."""
+    """The condition after the creation of a ReplicaSet."""
     return _new("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"', now)
 
 

@@ -1,4 +1,4 @@
-"""Keeps the status of PodDisruptionBudgets true. Mirrors pkg/controller/disruption/disruption.go."""
+"""Updates the status of PodDisruptionBudgets. Mirrors pkg/controller/disruption/disruption.go."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lightkube.models.meta_v1 import Condition, OwnerReference
 from lightkube.models.policy_v1 import PodDisruptionBudgetStatus
 
 from bayplan.api.kinds import DEPLOYMENT, POD, POD_DISRUPTION_BUDGET, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
-from bayplan.devcluster.clock import whole_seconds
+from bayplan.api.times import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import Informer, key_of
@@ -22,23 +22,23 @@ from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, PodDisruptionBudget
 
 DELETION_TIMEOUT = timedelta(minutes=2)
-"""How long a pod whose eviction was granted counts as disrupted without being deleted."""
+"""How long a pod with a granted eviction counts as disrupted before it is deleted."""
 
 
 class UnknownScale(Exception):
-    """A percentage of pods whose controller's size cannot be told."""
+    """A percentage of pods whose controller has an unknown size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """How many pods there should be, and how many of them have to be healthy."""
+    """The expected number of pods, and how many of them must be healthy."""
 
     pods: int
     healthy: int
 
 
 class DisruptionController(Controller):
-    """Counts healthy pods and tells how many more disruptions a budget allows."""
+    """Counts healthy pods and computes how many disruptions a budget allows."""
 
     name: ClassVar[str] = "disruption-controller"
 
@@ -54,7 +54,7 @@ class DisruptionController(Controller):
         pods_view.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Bring one budget's status up to date."""
+        """Update one budget's status."""
         budget: PodDisruptionBudget | None = self._budgets.get(key)
         if budget is None:
             return
@@ -90,7 +90,7 @@ class DisruptionController(Controller):
         return Expectation(0, 0)
 
     def _expected_scale(self, covered: Iterable[Pod]) -> int:
-        """The replicas that the controllers of these pods ask for. Pods without a controller count for nothing."""
+        """The desired replicas of these pods' controllers. Pods without a controller count as 0."""
         scales: dict[str, int] = {}
         for pod in covered:
             reference = controller_of(pod)
@@ -104,7 +104,7 @@ class DisruptionController(Controller):
         return sum(scales.values())
 
     def _scale(self, reference: OwnerReference, namespace: str) -> tuple[str, int] | None:
-        """The uid and size of a controller; of a ReplicaSet that belongs to a Deployment, the Deployment's."""
+        """The uid and size of a controller. For a ReplicaSet of a Deployment, they are the Deployment's."""
         informer = self._scales.get(reference.kind)
         owner = informer.get(f"{namespace}/{reference.name}") if informer is not None else None
         if owner is None or owner.metadata.uid != reference.uid:
@@ -124,7 +124,7 @@ class DisruptionController(Controller):
 
 
 def still_disrupted(budget: PodDisruptionBudget, covered: Iterable[Pod], now: datetime) -> dict[str, datetime]:
-    """Pods whose eviction was granted and whose deletion is still to come, with the time of the grant."""
+    """The pods with a granted eviction that aren't deleted yet, and the time of the eviction."""
     known = (budget.status.disruptedPods if budget.status else None) or {}
     result = {}
     for pod in covered:
@@ -141,7 +141,7 @@ def calculate_status(
     disrupted: dict[str, datetime],
     now: datetime,
 ) -> PodDisruptionBudgetStatus:
-    """The status of a budget over these pods."""
+    """The status of a budget for these pods."""
     healthy = sum(
         pods.is_ready(pod) and not pods.is_terminating(pod) and pod.metadata.name not in disrupted for pod in covered
     )
@@ -159,7 +159,7 @@ def calculate_status(
 
 
 def _failed(budget: PodDisruptionBudget, message: str, now: datetime) -> PodDisruptionBudgetStatus:
-    """Nothing may be disrupted while it is unknown what may."""
+    """Allow no disruptions, because their number can't be computed."""
     known = budget.status or PodDisruptionBudgetStatus(
         currentHealthy=0, desiredHealthy=0, disruptionsAllowed=0, expectedPods=0
     )

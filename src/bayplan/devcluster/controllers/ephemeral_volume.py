@@ -1,4 +1,4 @@
-"""Makes the claims of generic ephemeral volumes. Mirrors pkg/controller/volume/ephemeral/controller.go."""
+"""Creates the claims of generic ephemeral volumes. Mirrors pkg/controller/volume/ephemeral/controller.go."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod
 class EphemeralVolumeController(Controller):
     """Creates `<pod>-<volume>` for each ephemeral volume of a pod, owned by the pod.
 
-    A claim of that name which is not the pod's is left alone; the pod hears of it by an event, and waits until the
-    claim goes.
+    If another owner has a claim of that name, the controller records an event and waits until the claim is gone.
     """
 
     name: ClassVar[str] = "ephemeral_volume"
@@ -35,7 +34,7 @@ class EphemeralVolumeController(Controller):
         self._claims.listen(self._claim_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at the volumes of one pod."""
+        """Create the claims for the volumes of one pod."""
         pod: Pod | None = self._pods.get(key)
         if pod is None or pods.is_terminating(pod):
             return
@@ -51,7 +50,7 @@ class EphemeralVolumeController(Controller):
                 return True
             owner = f"{namespace}/{pod.metadata.name}"
             self._failed(pod, volume, f"PVC {namespace}/{name} was not created for pod {owner} (pod is not owner)")
-            return False  # the claim's change or end brings the pod back
+            return False  # a change or the deletion of the claim queues the pod again
         template = volume.ephemeral.volumeClaimTemplate
         described = template.metadata or ObjectMeta()
         metadata = ObjectMeta(
@@ -78,7 +77,7 @@ class EphemeralVolumeController(Controller):
             self._enqueue_pod(new)
 
     def _claim_changed(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        """A claim that has gone is missed, and one that stood in a pod's way may do so no longer."""
+        """Queue the pod of a claim that was deleted or changed."""
         if old is not None and (new is None or old.metadata.ownerReferences != new.metadata.ownerReferences):
             for pod in self._by_claim.get(key_of(old)):
                 self._enqueue_pod(pod)

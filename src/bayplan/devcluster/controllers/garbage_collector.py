@@ -1,7 +1,8 @@
 """Deletes objects whose owners are gone. Mirrors pkg/controller/garbagecollector.
 
-An object is deleted in the background once none of its owners exists. An owner that is deleted in the foreground stays,
-held by a finalizer, until its blocking dependents are gone; one that orphans stays until they have forgotten it.
+An object is deleted in the background once none of its owners exists. In a foreground deletion, a finalizer keeps the
+owner until its blocking dependents are gone. In an orphaning deletion, a finalizer keeps the owner until the owner
+references of its dependents are removed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BY_REFERENCE = {(kind.api_version, kind.kind): kind for kind in _KINDS.values()
 
 
 class GarbageCollector(Controller):
-    """Follows owner references between the kinds in `bayplan.api.kinds`; its keys are "resource namespace/name"."""
+    """Handles owner references between the kinds in `bayplan.api.kinds`. Its keys are "resource namespace/name"."""
 
     name: ClassVar[str] = "garbage-collector"
     workers: ClassVar[int] = 8
@@ -38,7 +39,7 @@ class GarbageCollector(Controller):
             view.listen(partial(self._changed, kind))
 
     async def sync(self, key: str) -> None:
-        """Look at one object."""
+        """Sync one object."""
         resource, _, path = key.partition(" ")
         kind = _KINDS[resource]
         obj = self._views[kind].get(path)
@@ -58,7 +59,7 @@ class GarbageCollector(Controller):
         solid, gone, leaving = [], [], []
         for reference in metadata.ownerReferences:
             owner_kind = _BY_REFERENCE.get((reference.apiVersion, reference.kind))
-            if owner_kind is None:  # nothing is known of it, so it is not known to be gone
+            if owner_kind is None:  # the owner's kind is unknown, so the owner counts as existing
                 solid.append(reference)
                 continue
             owner = await self._owner(owner_kind, reference, metadata.namespace)
@@ -73,10 +74,10 @@ class GarbageCollector(Controller):
             await self.client.patch(kind, metadata.name, patch, metadata.namespace, type=PatchType.MERGE)
         elif not solid:
             blocks = any(self._dependents_of(metadata.uid)) and bool(leaving)
-            await self._delete(kind, obj, "Foreground" if blocks else "Background")
+            await self.delete(kind, obj, propagation_policy="Foreground" if blocks else "Background")
 
     async def _owner(self, kind: Kind, reference: OwnerReference, namespace: str | None) -> Any | None:
-        """The owner, or None if there is none of that uid. The view may be late, so absence is asked of the server."""
+        """The owner, or None if none has that uid. Asks the server before it returns None."""
         known = self._views[kind].get(_owner_key(kind, reference, namespace))
         if known is not None and known.metadata.uid == reference.uid:
             return known
@@ -89,7 +90,7 @@ class GarbageCollector(Controller):
         return found if found.metadata.uid == reference.uid else None
 
     async def _delete_dependents(self, kind: Kind, owner: Any) -> None:
-        """Foreground deletion: the owner goes when nothing blocks it any more."""
+        """Foreground deletion: release the owner once no dependent blocks it."""
         blocking = False
         for dependent_kind, dependent in self._dependents_of(owner.metadata.uid):
             reference = next(one for one in dependent.metadata.ownerReferences if one.uid == owner.metadata.uid)
@@ -122,16 +123,6 @@ class GarbageCollector(Controller):
             if error.status != 404:
                 raise
 
-    async def _delete(self, kind: Kind, obj: Any, policy: str) -> None:
-        metadata = obj.metadata
-        try:
-            await self.client.delete(
-                kind, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy=policy
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
-
     def _dependents_of(self, uid: str) -> list[tuple[Kind, Any]]:
         return [(kind, one) for kind, index in self._dependents.items() for one in index.get(uid)]
 
@@ -145,7 +136,7 @@ class GarbageCollector(Controller):
             self.queue.add(f"{kind.resource} {key_of(new)}")
 
     def _look_at_owner(self, reference: OwnerReference, namespace: str | None) -> None:
-        """The owner may have waited for this dependent."""
+        """Queue the owners of a deleted dependent: they may have waited for it."""
         kind = _BY_REFERENCE.get((reference.apiVersion, reference.kind))
         if kind is not None:
             self.queue.add(f"{kind.resource} {_owner_key(kind, reference, namespace)}")

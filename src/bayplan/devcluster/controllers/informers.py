@@ -1,7 +1,7 @@
-"""Shared views of the API: one reflector a kind, however many controllers look at it.
+"""Shared views of the API: one reflector per kind for all controllers.
 
-A controller that has written something waits until the view shows it, so that the next look at the same key starts
-from its own writes. Objects in a view are shared: nobody changes them.
+After a write, a controller waits until the view has it, so that the next sync of the key starts from its own writes.
+Objects in a view are shared: don't change them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bayplan.api.kinds import Kind
 from bayplan.client import Client, Reflector
 
 Listener = Callable[[Any, Any], None]
-"""Told of a change with the object as it was (None: new) and as it is (None: gone)."""
+"""Called with the old object (None if it is new) and the new object (None if it was deleted)."""
 
 OBSERVATION_TIMEOUT = 10.0
-"""Wall-clock seconds to wait for one's own writes before going on with what there is."""
+"""Real seconds to wait for a write to appear in the view."""
 
 log = logging.getLogger(__name__)
 
@@ -46,38 +46,38 @@ class Informer:
 
     @property
     def synced(self) -> asyncio.Event:
-        """Set once the first complete list is here."""
+        """Set once the first complete list is in the view."""
         return self._reflector.synced
 
     def get(self, key: str) -> Any | None:
-        """The object, or None."""
+        """The object; None if there is none."""
         return self._reflector.store.get(key)
 
     def listen(self, listener: Listener) -> None:
-        """Have `listener` told of every change from now on, and of every object that there is already."""
+        """Call `listener` for every existing object and for every change from now on."""
         self._listeners.append(listener)
         for known in tuple(self.objects.values()):
             listener(None, known)
 
     def leave(self, listener: Listener) -> None:
-        """Tell `listener` no more."""
+        """Stop calling `listener`."""
         self._listeners.remove(listener)
 
     def index(self, values: Callable[[Any], Iterable[Hashable]]) -> Index:
-        """The objects by the values that the function reads off them."""
+        """An index of the objects by the values that the function returns for them."""
         index = Index(values)
         self.listen(index.change)
         return index
 
     async def run(self) -> None:
-        """Keep the view current until cancelled."""
+        """Keep the view up to date until cancelled."""
         await self._reflector.run()
 
     async def observe(self, written: Iterable[Any]) -> None:
-        """Wait until the view has reached these objects, as the server returned them.
+        """Wait until the view has these objects, as returned by the server, or later versions.
 
-        Terminating ones are not waited for: the write may have been their last, and of what is gone the view tells no
-        version.
+        Terminating objects are skipped: the write may have deleted them, and the view has no versions of deleted
+        objects.
         """
         lasting = (one.metadata for one in written if one.metadata.deletionTimestamp is None)
         version = max((int(metadata.resourceVersion) for metadata in lasting), default=0)
@@ -87,7 +87,7 @@ class Informer:
             await _wait([reached])
 
     async def observe_deletions(self, deleted: Iterable[Any]) -> None:
-        """Wait until the view shows these objects terminating or gone."""
+        """Wait until these objects are terminating or absent in the view."""
         waits = []
         for one in deleted:
             known = self.get(key_of(one))
@@ -113,7 +113,7 @@ class Informer:
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
         """See client.Handler."""
-        log.warning("skipping an object of %s that cannot be read: %s", self.kind.resource, error)
+        log.warning("ignoring an object of %s that can't be decoded: %s", self.kind.resource, error)
 
     def _change(self, old: Any, new: Any) -> None:
         for listener in tuple(self._listeners):
@@ -122,7 +122,9 @@ class Informer:
 
     def _tell(self, old: Any, new: Any) -> None:
         current = new if new is not None else old
-        with contextlib.suppress(ValueError):  # a resource version is opaque by contract: then only the timeout helps
+        with contextlib.suppress(
+            ValueError
+        ):  # resource versions are opaque by contract; without a number, only the timeout ends the wait
             self._latest = max(self._latest, int(current.metadata.resourceVersion or 0))
         while self._versions and self._versions[0][0] <= self._latest:
             _release(heapq.heappop(self._versions)[2])
@@ -133,22 +135,22 @@ class Informer:
 
 
 class Index:
-    """Objects by value, kept up to date by an informer."""
+    """An index of objects by value, kept up to date by an informer."""
 
     def __init__(self, values: Callable[[Any], Iterable[Hashable]]) -> None:
         self._values = values
         self._objects: dict[Hashable, dict[str, Any]] = {}
 
     def get(self, value: Hashable) -> list[Any]:
-        """The objects that have the value."""
+        """The objects with the value."""
         return list(self._objects.get(value, {}).values())
 
     def count(self, value: Hashable) -> int:
-        """How many objects have the value."""
+        """The number of objects with the value."""
         return len(self._objects.get(value, ()))
 
     def change(self, old: Any, new: Any) -> None:
-        """Take in a change."""
+        """Apply a change."""
         if old is not None:
             for value in self._values(old):
                 group = self._objects.get(value)
@@ -160,7 +162,7 @@ class Index:
 
 
 class Informers:
-    """One informer a kind, made when first asked for."""
+    """One informer per kind, created on first use."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -173,14 +175,14 @@ class Informers:
         return self._informers[kind]
 
     async def run(self) -> None:
-        """Keep every view that has been asked for current, until cancelled."""
+        """Keep all requested views up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for kind, informer in self._informers.items():
                 tasks.create_task(informer.run(), name=f"informer {kind.plural}")
 
 
 def key_of(obj: Any) -> str:
-    """The key of an object: "namespace/name", or "name" for what has no namespace."""
+    """The key of an object: "namespace/name", or "name" without a namespace."""
     metadata = obj.metadata
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else str(metadata.name)
 
@@ -189,7 +191,7 @@ async def _wait(futures: list[asyncio.Future[None]]) -> None:
     if futures:
         _, missing = await asyncio.wait(futures, timeout=OBSERVATION_TIMEOUT)
         if missing:
-            log.debug("%d writes have not shown up within %g s", len(missing), OBSERVATION_TIMEOUT)
+            log.debug("%d writes didn't appear in the view within %g s", len(missing), OBSERVATION_TIMEOUT)
 
 
 def _release(future: asyncio.Future[None]) -> None:

@@ -1,8 +1,8 @@
 """Runs Jobs to completion. Mirrors pkg/controller/job/job_controller.go.
 
-A finished pod is counted exactly once, even if it vanishes: it carries a finalizer until its uid is in
-`status.uncountedTerminatedPods`; the finalizer goes, and then the uid moves into the counters.
-Pod failure policies, success policies and limits per index are not carried out.
+Every finished pod is counted exactly once, even if it is deleted. It has a finalizer until its uid is in
+`status.uncountedTerminatedPods`. Then the finalizer is removed, and after that the uid moves into the counters. Pod
+failure policies, success policies and backoff limits per index aren't implemented.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import msgspec
 from lightkube.models.batch_v1 import JobCondition, JobStatus, UncountedTerminatedPods
 
 from bayplan.api.kinds import JOB, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import job_indexes, pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -35,17 +35,17 @@ from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Job, Pod
 
 FIRST_BACKOFF = 10.0
-"""Seconds without new pods after a failed one; doubled with each further failure."""
+"""Seconds without new pods after a failed one; doubles with each further failure."""
 LAST_BACKOFF = 600.0
 CONCURRENT = 32
-"""Requests under way at once for one Job."""
+"""The maximum number of concurrent requests for one Job."""
 MOST_PODS = 500
-"""Pods created, deleted or counted in one round at most."""
+"""The maximum number of pods created, deleted or counted in one sync."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What one look at a Job knows."""
+    """The state of one sync of a Job."""
 
     job: Job
     pods: list[Pod]
@@ -56,13 +56,13 @@ class _Round:
     indexes: set[int] = field(default_factory=set)
     """Completed indexes of an Indexed Job."""
     outcome: JobCondition | None = None
-    """The verdict on the Job, FailureTarget or SuccessCriteriaMet, once there is one."""
+    """FailureTarget or SuccessCriteriaMet, once the Job's outcome is known."""
     conditions: list[JobCondition] = field(default_factory=list)
     start: datetime | None = None
 
 
 class JobController(Controller):
-    """Creates a Job's pods, counts how they end, and decides how the Job does."""
+    """Creates a Job's pods, counts finished pods, and decides the Job's outcome."""
 
     name: ClassVar[str] = "job-controller"
 
@@ -75,7 +75,7 @@ class JobController(Controller):
         self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Take one Job further."""
+        """Sync one Job."""
         job: Job | None = self._jobs.get(key)
         if job is None:
             await self._let_go(key)
@@ -123,7 +123,7 @@ class JobController(Controller):
         return current
 
     def _judge(self, current: _Round) -> None:
-        """Give the Job its verdict if it has one already, or fails."""
+        """Determine the Job's outcome, if it is known or the Job fails now."""
         job, limit = current.job, current.job.spec.backoffLimit
         given = next((one for one in current.conditions if one.type in _VERDICTS and one.status == "True"), None)
         deadline = job.spec.activeDeadlineSeconds
@@ -141,7 +141,7 @@ class JobController(Controller):
                 self.queue.add_after(key_of(job), left)
 
     async def _manage(self, current: _Round) -> None:
-        """Create or delete pods until as many are active as should be."""
+        """Create or delete pods until the desired number is active."""
         job = current.job
         want = wanted_active(job, len(current.active), current.succeeded)
         surplus = removal_order(job, current.active, len(current.active) - want)
@@ -176,14 +176,8 @@ class JobController(Controller):
 
     async def _delete(self, job: Job, surplus: Sequence[Pod]) -> None:
         async def delete(pod: Pod) -> None:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                    raise
-            else:
-                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
+            if await self.delete(POD, pod):
+                self.recorder.normal(JOB, job, "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}")
 
         failure = await _in_batches(delete, surplus)
         if failure is not None:
@@ -212,7 +206,7 @@ class JobController(Controller):
         current.conditions = [*others, condition]
 
     async def _count(self, current: _Round) -> None:
-        """Write the status, release the pods that are in it, and write it again with them counted."""
+        """Write the status with the finished pods, remove their finalizers, and write the status with them counted."""
         job = current.job
         latest = self._by_controller.get(job.metadata.uid)
         if is_indexed(job):
@@ -249,7 +243,7 @@ class JobController(Controller):
         )
 
     def _with_outcome(self, current: _Round, status: JobStatus) -> JobStatus:
-        """The status with the Job finished, if there is a verdict and nothing is left to wait for."""
+        """The status of the finished Job, if its outcome is known and no pods are left to wait for."""
         uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
         if current.outcome is None or uncounted.succeeded or uncounted.failed or status.terminating or status.active:
             return status
@@ -267,7 +261,7 @@ class JobController(Controller):
         )
 
     async def _write(self, job: Job, status: JobStatus) -> Job:
-        """The Job as it is now: the same object if there was nothing to write."""
+        """Write the status. Returns the Job; the same object if nothing changed."""
         if status == job.status:
             return job
         updated = msgspec.structs.replace(job, status=status)
@@ -283,11 +277,11 @@ class JobController(Controller):
             self.recorder.warning(JOB, job, final.reason or "Failed", final.message or "")
 
     async def _let_go(self, key: str) -> None:
-        """Release the pods of a Job that is gone."""
+        """Remove the finalizers of the pods of a deleted Job."""
         await self._release(self._tracked_by_job.get(key))
 
     async def _release(self, held: Iterable[Pod]) -> None:
-        """Take the tracking finalizer off these pods."""
+        """Remove the tracking finalizer from these pods."""
         released: list[Any] = []
 
         async def release(pod: Pod) -> None:
@@ -317,7 +311,7 @@ class JobController(Controller):
 
 
 def wanted_active(job: Job, active: int, succeeded: int) -> int:
-    """How many pods should be active now."""
+    """The desired number of active pods."""
     if job.spec.suspend:
         return 0
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
@@ -334,7 +328,7 @@ def _tracking_job(pod: Pod) -> tuple[str, ...]:
 
 
 def is_indexed(job: Job) -> bool:
-    """Whether every completion has a number."""
+    """Whether the Job is an Indexed Job."""
     return bool(job.spec.completionMode == "Indexed")
 
 
@@ -343,7 +337,7 @@ _REACHED = "Reached expected number of succeeded pods"
 
 
 def _restarts_exceed(job: Job, owned: Iterable[Pod], limit: int) -> bool:
-    """For restartPolicy OnFailure, where a failing container is started again in its pod."""
+    """Whether the container restarts exceed the backoff limit. Only with restartPolicy OnFailure."""
     if job.spec.template.spec.restartPolicy != "OnFailure":
         return False
     running = (pod.status for pod in owned if pod.status is not None and not pods.is_finished(pod))
@@ -356,7 +350,7 @@ def _restarts_exceed(job: Job, owned: Iterable[Pod], limit: int) -> bool:
 
 
 def _backoff(current: _Round) -> float:
-    """Seconds that the Job still has to wait for its next pod, after failures since the last success."""
+    """Seconds until the Job may create its next pod, after the failures since the last success."""
     ends = sorted(
         (_ended_at(pod, current.now), pods.phase(pod) == "Succeeded") for pod in current.pods if pods.is_finished(pod)
     )
@@ -376,7 +370,7 @@ def _ended_at(pod: Pod, now: datetime) -> datetime:
 
 
 async def _in_batches(act: Callable[[Any], Awaitable[None]], items: Sequence[Any]) -> BaseException | None:
-    """Act on all items, some at a time, until a batch has an error in it, which is returned."""
+    """Process the items in batches. Stops after the first batch with an error, and returns the error."""
     for start in range(0, len(items), CONCURRENT):
         outcomes = await asyncio.gather(*map(act, items[start : start + CONCURRENT]), return_exceptions=True)
         for error in outcomes:

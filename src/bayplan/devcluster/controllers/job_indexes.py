@@ -11,7 +11,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def completion_index(pod: Pod) -> int | None:
-    """The index that a pod is there for."""
+    """The completion index of a pod."""
     text = (pod.metadata.annotations or {}).get(COMPLETION_INDEX, "")
     return int(text) if text.isascii() and text.isdigit() else None
 
@@ -23,14 +23,14 @@ def succeeded(job: Job, owned: Iterable[Pod]) -> set[int]:
 
 
 def pending(job: Job, active: Iterable[Pod], done: set[int], count: int) -> list[int]:
-    """The first `count` indexes that are neither done nor have an active pod."""
+    """The first `count` indexes that aren't completed and have no active pod."""
     taken = done | {index for pod in active if (index := completion_index(pod)) is not None}
     free = (index for index in range(job.spec.completions or 0) if index not in taken)
     return [index for index, _ in zip(free, range(count), strict=False)]
 
 
 def parse(text: str | None) -> set[int]:
-    """The indexes that `status.completedIndexes` names, as in "1,3-5,7"."""
+    """Parse `status.completedIndexes`, as in "1,3-5,7"."""
     indexes: set[int] = set()
     for part in filter(None, (text or "").split(",")):
         first, _, last = part.partition("-")
@@ -39,14 +39,14 @@ def parse(text: str | None) -> set[int]:
 
 
 def text(indexes: Iterable[int]) -> str | None:
-    """The indexes as `status.completedIndexes` names them; None for none."""
+    """Format indexes for `status.completedIndexes`; None if there are none."""
     ranges: list[list[int]] = []
     for index in sorted(indexes):
         if ranges and ranges[-1][1] == index - 1:
             ranges[-1][1] = index
         else:
             ranges.append([index, index])
-    # Two neighbours are written as two numbers, as upstream does.
+    # Upstream also writes a range of two as two numbers.
     parts = [
         str(first) if first == last else f"{first},{last}" if last == first + 1 else f"{first}-{last}"
         for first, last in ranges

@@ -1,4 +1,4 @@
-"""The pods of a Job: how they are made, which go first. Mirrors pkg/controller/job's pod handling."""
+"""The pods of a Job: their creation, and the order of their deletion. Mirrors pkg/controller/job's pod handling."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ INDEX_VARIABLE = "JOB_COMPLETION_INDEX"
 
 
 def is_tracked(pod: Pod) -> bool:
-    """Whether the pod still waits to be counted."""
+    """Whether the pod isn't counted yet."""
     return TRACKING_FINALIZER in (pod.metadata.finalizers or ())
 
 
 def new_pod(job: Job, index: int | None) -> Pod:
-    """A pod of the Job; of an Indexed one, the pod for completion `index`."""
+    """A new pod of the Job; for an Indexed Job, the pod for completion `index`."""
     prefix = None if index is None else pods.name_prefix(f"{job.metadata.name}-{index}")
     pod = pods.from_template(job.spec.template, JOB, job, generate_name=prefix)
     metadata = pod.metadata
@@ -41,10 +41,10 @@ def new_pod(job: Job, index: int | None) -> Pod:
 
 
 def removal_order(job: Job, active: Sequence[Pod], count: int) -> list[Pod]:
-    """The pods to delete when there are `count` too many.
+    """The pods to delete if there are `count` too many.
 
-    Of an Indexed Job: those whose index is out of range or taken by another pod, whatever the count, and then those
-    with the highest indexes.
+    For an Indexed Job, these are all pods whose index is out of range or belongs to another pod, and then the pods with
+    the highest indexes.
     """
     if job.spec.completionMode != "Indexed":
         return scale_down_order(active, ())[: max(count, 0)]

@@ -1,4 +1,4 @@
-"""The status of a Job, and how ended pods get into its counters. Mirrors pkg/controller/job/tracking_utils.go."""
+"""The status of a Job, and how finished pods get into its counters. Mirrors pkg/controller/job/tracking_utils.go."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def finished_condition(job: Job) -> JobCondition | None:
 
 
 def has_failed(pod: Pod) -> bool:
-    """Whether a pod counts as failed: it has, or it is being deleted before it has ended."""
+    """Whether a pod counts as failed: it failed, or it is terminating before it finished."""
     return pods.phase(pod) == "Failed" or (pods.is_terminating(pod) and not pods.is_finished(pod))
 
 
 def new_condition(type_: str, reason: str, message: str, now: datetime, *, status: str = "True") -> JobCondition:
-    """A condition that holds from now on."""
+    """A condition that is true from now on."""
     return JobCondition(
         type=type_, status=status, reason=reason, message=message, lastProbeTime=now, lastTransitionTime=now
     )
 
 
 def with_uncounted(status: JobStatus, ended: Iterable[Pod], *, indexed: bool) -> JobStatus:
-    """The status with these pods noted as ended. Indexed Jobs know their successes by index."""
+    """The status with these pods as uncounted finished pods. Indexed Jobs count successes by index."""
     uncounted = status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded, failed = list(uncounted.succeeded or ()), list(uncounted.failed or ())
     for pod in ended:
@@ -52,7 +52,7 @@ def with_uncounted(status: JobStatus, ended: Iterable[Pod], *, indexed: bool) ->
 
 
 def with_counted(status: JobStatus, held: set[str]) -> JobStatus:
-    """The status with those noted pods counted that no longer carry the finalizer."""
+    """The status with the uncounted pods counted that no longer have the finalizer."""
     noted = status.uncountedTerminatedPods or UncountedTerminatedPods()
     succeeded = [uid for uid in noted.succeeded or () if uid in held]
     failed = [uid for uid in noted.failed or () if uid in held]

@@ -1,4 +1,4 @@
-"""All controllers in one place, as kube-controller-manager has them."""
+"""All controllers together, as in kube-controller-manager."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Iterable
 
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.cronjob import CronJobController
 from bayplan.devcluster.controllers.csi_provisioner import CsiProvisioner
+from bayplan.devcluster.controllers.daemonset import DaemonSetController
 from bayplan.devcluster.controllers.deployment import DeploymentController
 from bayplan.devcluster.controllers.disruption import DisruptionController
 from bayplan.devcluster.controllers.ephemeral_volume import EphemeralVolumeController
@@ -24,6 +25,7 @@ from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
+from bayplan.devcluster.controllers.statefulset import StatefulSetController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
 from bayplan.devcluster.controllers.taint_eviction import TaintEvictionController
 from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedController
@@ -31,6 +33,8 @@ from bayplan.devcluster.controllers.ttl_after_finished import TtlAfterFinishedCo
 WORKLOADS: tuple[type[Controller], ...] = (
     DeploymentController,
     ReplicaSetController,
+    StatefulSetController,
+    DaemonSetController,
     JobController,
     CronJobController,
     TtlAfterFinishedController,
@@ -46,21 +50,21 @@ WORKLOADS: tuple[type[Controller], ...] = (
     ClaimProtectionController,
     VolumeProtectionController,
 )
-"""What every cluster needs."""
+"""The controllers that every cluster needs."""
 
 CLEANERS: tuple[type[Controller], ...] = (GarbageCollector, NamespaceController)
-"""What a kube-apiserver needs beside them; the embedded API server collects dependents and namespaces by itself."""
+"""More controllers for a kube-apiserver. The embedded API server has its own garbage and namespace collection."""
 
 ALL = WORKLOADS + CLEANERS
 
 
 class ControllerManager:
-    """Runs controllers against an API server, with one view of each kind between them."""
+    """Runs controllers with an API server. They share one view per kind."""
 
     def __init__(
         self,
         client: Client,
-        clock: Clock,
+        clock: TimerClock,
         controllers: Iterable[type[Controller]] = ALL,
         *,
         informers: Informers | None = None,
@@ -71,7 +75,7 @@ class ControllerManager:
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:
-        """Run until cancelled. Informers that were handed in are run by their owner."""
+        """Run until cancelled. Informers that the caller passed in are run by the caller."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run(), name="events")
             for controller in self._controllers:

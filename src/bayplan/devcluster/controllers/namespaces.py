@@ -1,4 +1,4 @@
-"""Empties namespaces that are being deleted, and lets them go. Mirrors pkg/controller/namespace."""
+"""Deletes the contents of terminating namespaces, and then the namespaces. Mirrors pkg/controller/namespace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from bayplan.devcluster.controllers.controller import Controller, ControllerCont
 from bayplan.devcluster.controllers.served import Namespace
 
 AGAIN = 1.0
-"""Seconds until the next look at a namespace that is not empty yet."""
+"""Seconds between two checks of a namespace that isn't empty yet."""
 FINALIZER = "kubernetes"
 
 
 class NamespaceController(Controller):
-    """Deletes the contents of terminating namespaces. What is not in `bayplan.api.kinds` it does not know."""
+    """Deletes the contents of terminating namespaces, limited to the kinds in `bayplan.api.kinds`."""
 
     name: ClassVar[str] = "namespace-controller"
 
@@ -27,7 +27,7 @@ class NamespaceController(Controller):
         self._namespaces = self.watch(NAMESPACE, self.enqueue)
 
     async def sync(self, key: str) -> None:
-        """Look at one namespace."""
+        """Sync one namespace."""
         namespace: Namespace | None = self._namespaces.get(key)
         if namespace is None or namespace.metadata.deletionTimestamp is None:
             return
@@ -43,17 +43,17 @@ class NamespaceController(Controller):
         try:
             await self.client.request("PUT", NAMESPACE.path(name=key, subresource="finalize"), body=body)
         except ApiError as error:
-            if error.status != 404:  # gone already
+            if error.status != 404:  # deleted already
                 raise
 
     async def _empty(self, kind: Kind, namespace: str) -> bool:
-        """Delete all objects of a kind. Returns whether none was left."""
+        """Delete all objects of a kind. Returns whether there were none."""
         try:
             if not (await self.client.list(kind, namespace, limit=1)).items:
                 return True
             await self.client.request("DELETE", kind.path(namespace))
         except ApiError as error:
-            if error.status in {404, 405}:  # not served, or not deletable
+            if error.status in {404, 405}:  # not served or not deletable
                 return True
             raise
         return False

@@ -1,4 +1,4 @@
-"""Tells live nodes from dead ones and taints them accordingly.
+"""Detects nodes without heartbeats, and taints nodes by their conditions.
 
 Mirrors pkg/controller/nodelifecycle/node_lifecycle_controller.go, without its zones and rate limits.
 """
@@ -13,17 +13,17 @@ import msgspec
 from lightkube.models.core_v1 import NodeCondition, NodeStatus, Taint
 
 from bayplan.api.kinds import LEASE, NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.served import Lease, Node, Pod
 
 NODE_LEASES = "kube-node-lease"
 MONITOR_GRACE = 50.0
-"""Seconds without a sign of life after which a node's state is unknown. A longer lease makes it longer."""
+"""Seconds without a heartbeat after which a node's state is unknown; the lease duration, if that is longer."""
 STARTUP_GRACE = 60.0
-"""The same for a node that has never posted a status."""
+"""The same for a node that never posted a status."""
 
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -40,20 +40,20 @@ _POSTED_BY_KUBELET = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 class NodeLifecycleController(Controller):
-    """Marks silent nodes as unknown, their pods as not ready, and keeps the taints that conditions call for."""
+    """Marks silent nodes as unknown and their pods as not ready, and updates the taints for the conditions."""
 
     name: ClassVar[str] = "node-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._alive: dict[str, datetime] = {}
-        """When each node last gave a sign of life, by this controller's clock."""
+        """The time of each node's last heartbeat, by this controller's clock."""
         self._nodes = self.watch(NODE, self._node_changed)
         self._leases = self.watch(LEASE, self._lease_changed)
         self._pods_by_node = self.watch(POD).index(node_names)
 
     async def sync(self, key: str) -> None:
-        """Look at one node."""
+        """Sync one node."""
         node: Node | None = self._nodes.get(key)
         if node is None:
             return
@@ -94,7 +94,7 @@ class NodeLifecycleController(Controller):
             await self._nodes.observe([written])
 
     async def _mark_pods(self, node: str) -> None:
-        """Nobody vouches any more for the pods of a node that is not ready."""
+        """Mark the pods of a node that isn't ready as not ready."""
         now = whole_seconds(self.clock.now())
         for pod in self._pods_by_node.get(node):
             if not pods.is_ready(pod):
@@ -108,7 +108,7 @@ class NodeLifecycleController(Controller):
             try:
                 await self.client.patch(POD, metadata.name, patch, metadata.namespace, subresource="status")
             except ApiError as error:
-                if error.status not in {404, 409}:  # gone, or replaced by a namesake
+                if error.status not in {404, 409}:  # deleted or replaced already
                     raise
 
     def _node_changed(self, old: Node, new: Node) -> None:
@@ -126,7 +126,7 @@ class NodeLifecycleController(Controller):
 
 
 def node_names(pod: Pod) -> tuple[str, ...]:
-    """The node that a pod is bound to, as index values."""
+    """The name of a pod's node, as index values."""
     return (pod.spec.nodeName,) if pod.spec is not None and pod.spec.nodeName else ()
 
 
@@ -136,7 +136,7 @@ def is_tainted(node: Node, key: str) -> bool:
 
 
 def wanted_taints(node: Node, now: datetime) -> list[Taint]:
-    """The node's taints, those that its conditions and its being cordoned call for put right."""
+    """The node's taints, updated for its conditions and its `unschedulable` field."""
     present = list(node.spec.taints or () if node.spec else ())
     called_for: dict[tuple[str, str], Taint] = {}
     for condition in _conditions(node):
@@ -153,7 +153,7 @@ def wanted_taints(node: Node, now: datetime) -> list[Taint]:
 
 
 def unknown_conditions(node: Node, now: datetime) -> list[NodeCondition]:
-    """The node's conditions when its kubelet is silent."""
+    """The conditions of a node with a silent kubelet."""
     conditions = []
     for condition in _conditions(node):
         if condition.type in _POSTED_BY_KUBELET and condition.status != "Unknown":

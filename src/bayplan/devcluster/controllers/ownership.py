@@ -1,4 +1,4 @@
-"""Who owns whom: owner references, and the claim of a controller on what its selector matches.
+"""Owner references, and the adoption of objects that a controller's selector matches.
 
 Mirrors pkg/controller/controller_ref_manager.go.
 """
@@ -17,7 +17,7 @@ from bayplan.devcluster.controllers.selectors import Selector
 
 
 def reference_to(kind: Kind, obj: Any) -> ObjectReference:
-    """What an object says of another, as it is now."""
+    """An ObjectReference to an object in its current version."""
     metadata = obj.metadata
     return ObjectReference(
         apiVersion=kind.api_version,
@@ -30,7 +30,7 @@ def reference_to(kind: Kind, obj: Any) -> ObjectReference:
 
 
 def controller_reference(kind: Kind, owner: Any) -> OwnerReference:
-    """The reference that makes `owner` the managing controller of a dependent."""
+    """The owner reference to `owner` as the managing controller."""
     return OwnerReference(
         apiVersion=kind.api_version,
         kind=kind.kind,
@@ -42,7 +42,7 @@ def controller_reference(kind: Kind, owner: Any) -> OwnerReference:
 
 
 def controller_of(obj: Any) -> OwnerReference | None:
-    """The reference to the managing controller, if there is one."""
+    """The owner reference to the managing controller, if there is one."""
     for reference in obj.metadata.ownerReferences or ():
         if reference.controller:
             found: OwnerReference = reference
@@ -51,13 +51,13 @@ def controller_of(obj: Any) -> OwnerReference | None:
 
 
 def controller_uids(obj: Any) -> tuple[str, ...]:
-    """The managing controller's uid as index values; "" stands for an orphan, with its namespace."""
+    """The managing controller's uid, or the value for orphans of the namespace, as index values."""
     reference = controller_of(obj)
     return (reference.uid,) if reference is not None else (orphans_of(obj.metadata.namespace),)
 
 
 def orphans_of(namespace: str) -> str:
-    """The value under which `controller_uids` has the orphans of a namespace."""
+    """The index value of `controller_uids` for the orphans of a namespace."""
     return f"orphans of {namespace}"
 
 
@@ -70,9 +70,9 @@ async def claim(
     owned: Iterable[Any],
     orphans: Iterable[Any],
 ) -> list[Any]:
-    """The dependents of `owner`: orphans that match are adopted, dependents that no longer match are released.
+    """The dependents of `owner`, after it has adopted matching orphans and released dependents that no longer match.
 
-    `owned` are those whose controller is `owner` already. An owner that is being deleted claims nothing new.
+    `owned` are the objects whose controller is `owner` already. A terminating owner doesn't adopt.
     """
     claimed = []
     for dependent in owned:
@@ -90,16 +90,19 @@ async def claim(
 
 async def _adopt(client: Client, owner_kind: Kind, owner: Any, kind: Kind, dependent: Any) -> Any | None:
     references = [*(dependent.metadata.ownerReferences or ()), controller_reference(owner_kind, owner)]
-    return await _set_owners(client, kind, dependent, references)
+    return await set_owners(client, kind, dependent, references)
 
 
 async def _release(client: Client, owner: Any, kind: Kind, dependent: Any) -> None:
     references = [one for one in dependent.metadata.ownerReferences if one.uid != owner.metadata.uid]
-    await _set_owners(client, kind, dependent, references)
+    await set_owners(client, kind, dependent, references)
 
 
-async def _set_owners(client: Client, kind: Kind, dependent: Any, references: list[OwnerReference]) -> Any | None:
-    """The dependent with these owners, or None if it is gone. The uid in the patch guards against a namesake."""
+async def set_owners(client: Client, kind: Kind, dependent: Any, references: list[OwnerReference]) -> Any | None:
+    """Set the owners of a dependent, unless it has changed (ApiError 409). Returns None if it is gone.
+
+    The uid in the patch excludes a new object of the same name.
+    """
     metadata = dependent.metadata
     patch = {
         "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion, "ownerReferences": references}

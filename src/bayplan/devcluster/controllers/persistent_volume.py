@@ -1,7 +1,7 @@
-"""Binds claims to volumes, and says what has become of both.
+"""Binds claims to volumes, and updates the status of both.
 
-Mirrors pkg/controller/volume/persistentvolume. What upstream finds by looking at everything every 15 seconds, is
-looked at here when something changes that it depends on.
+Mirrors pkg/controller/volume/persistentvolume. Upstream syncs everything every 15 seconds; this controller syncs an
+object when something that it depends on changes.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from bayplan.devcluster.controllers.volume_matching import (
 from bayplan.devcluster.controllers.volume_reclaim import Disposal, disposal_of, is_made_on_demand
 
 IN_TREE = "kubernetes.io/"
-"""What the names of provisioners within Kubernetes begin with."""
+"""The prefix of the names of in-tree provisioners."""
 GONE = "Data on the volume is lost!"
 
 
 class PersistentVolumeController(Controller):
-    """Claims and volumes by key: a claim's has a slash, a volume's has none.
+    """Syncs claims and volumes. The key of a claim has a slash, the key of a volume doesn't.
 
     ::
 
         volume   Pending --> Available --claim--> Bound --claim gone--> Released --Delete--> (gone) or Failed
         claim    Pending --volume--> Bound --volume gone, or another's--> Lost
 
-    One worker: two claims must not be after the same volume at once.
+    It has one worker, as two claims must not compete for a volume.
     """
 
     name: ClassVar[str] = "persistentvolume-controller"
@@ -73,7 +73,7 @@ class PersistentVolumeController(Controller):
         self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one claim or one volume."""
+        """Sync one claim or one volume."""
         if "/" in key:
             claim: PersistentVolumeClaim | None = self._claims.get(key)
             if claim is not None:
@@ -94,7 +94,7 @@ class PersistentVolumeController(Controller):
             await self._sync_unbound_claim(claim)
 
     async def _sync_bound_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim keeps its volume, or is lost."""
+        """Check that a bound claim still has its volume; otherwise it is lost."""
         name = volume_name(claim)
         if not name:
             await self._lose(claim, "ClaimLost", "Bound claim has lost reference to PersistentVolume. " + GONE)
@@ -114,7 +114,7 @@ class PersistentVolumeController(Controller):
             self._warn(claim, reason, problem)
 
     async def _sync_choosy_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim that names its volume gets this one, or waits for it."""
+        """Bind a claim to the volume that it names, or let it wait for that volume."""
         name = volume_name(claim)
         volume: PersistentVolume | None = self._volumes.get(name)
         if volume is not None:
@@ -130,7 +130,7 @@ class PersistentVolumeController(Controller):
         await self._binder.set_claim_phase(claim, "Pending")
 
     async def _sync_unbound_claim(self, claim: PersistentVolumeClaim) -> None:
-        """A claim that takes any volume gets one that is there, or has one made, or waits for a pod."""
+        """Bind a claim to any matching volume, request a new volume for it, or let it wait for a pod."""
         delayed = self._is_delayed(claim)
         volume = best_match(claim, self._volumes.objects.values(), delayed=delayed)
         if volume is not None:
@@ -138,7 +138,7 @@ class PersistentVolumeController(Controller):
             return
         if not has_class(claim) and (found := default_class(self._classes.objects.values())) is not None:
             await self._binder.assign_class(claim, found.metadata.name)
-            return  # the claim has changed and is looked at again
+            return  # the change leads to another sync
         if delayed and SELECTED_NODE not in annotations_of(claim):
             self._say_what_is_awaited(claim)
         elif class_of_claim(claim):
@@ -164,7 +164,7 @@ class PersistentVolumeController(Controller):
         self.recorder.normal(PERSISTENT_VOLUME_CLAIM, claim, reason, message)
 
     async def _provision(self, claim: PersistentVolumeClaim) -> None:
-        """Ask the class's provisioner for a volume. All provisioners are external ones in 1.36."""
+        """Request a volume from the class's provisioner. In 1.36, all provisioners are external."""
         name = class_of_claim(claim)
         found: StorageClass | None = self._classes.get(name)
         if found is None:
@@ -189,7 +189,7 @@ class PersistentVolumeController(Controller):
 
     async def _sync_volume(self, volume: PersistentVolume) -> None:
         reference = volume.spec.claimRef
-        if reference is None or not reference.uid:  # nobody's, or set aside for a claim that has not taken it yet
+        if reference is None or not reference.uid:  # unbound, or reserved for a claim that isn't bound to it yet
             await self._binder.set_volume_phase(volume, "Available")
             return
         claim = await self._claim_of(volume)
@@ -205,7 +205,7 @@ class PersistentVolumeController(Controller):
             await self._binder.unbind(volume)
 
     async def _claim_of(self, volume: PersistentVolume) -> PersistentVolumeClaim | None:
-        """The claim that a volume is bound to. That it is gone is believed to the server only."""
+        """The claim that a volume is bound to; None if the server confirms that it is gone."""
         reference = volume.spec.claimRef
         claim: PersistentVolumeClaim | None = self._claims.get(f"{reference.namespace}/{reference.name}")
         if claim is not None and claim.metadata.uid == reference.uid:
@@ -231,7 +231,7 @@ class PersistentVolumeController(Controller):
         self._warn(claim, "VolumeMismatch", f"{problem} volumeMode.")
 
     async def _release(self, volume: PersistentVolume) -> None:
-        """The claim is gone: do with the volume what its policy says."""
+        """Reclaim a volume whose claim is gone, by its policy."""
         if volume.status.phase not in {"Released", "Failed"}:
             volume = await self._binder.set_volume_phase(volume, "Released")
         disposal = disposal_of(volume)
@@ -251,10 +251,10 @@ class PersistentVolumeController(Controller):
             try:
                 await self.client.delete(PERSISTENT_VOLUME, metadata.name, uid=metadata.uid)
             except ApiError as error:
-                if error.status != 404:  # gone already
+                if error.status != 404:  # deleted already
                     raise
 
-    # Who has to be looked at when something changes
+    # Which objects to sync after a change
 
     def _volume_changed(self, old: PersistentVolume, new: PersistentVolume) -> None:
         for volume in (old, new):
@@ -277,14 +277,14 @@ class PersistentVolumeController(Controller):
 
     def _class_changed(self, old: StorageClass, new: StorageClass) -> None:
         self._enqueue_claims_of_class((new if new is not None else old).metadata.name)
-        self._enqueue_claims_of_class("")  # it may be their default now
+        self._enqueue_claims_of_class("")  # it may be their default class now
 
     def _enqueue_claims_of_class(self, name: str) -> None:
         for claim in self._unbound_by_class.get(name):
             self.queue.add(key_of(claim))
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        """A claim that waits for a pod says for which."""
+        """Queue the claims of a new pod: the events of a waiting claim name the pod."""
         if new is not None and old is None and not new.spec.nodeName:
             for key in claim_keys(new):
                 if self._claims.get(key) is not None:
@@ -292,7 +292,7 @@ class PersistentVolumeController(Controller):
 
 
 def driver_of(storage_class: StorageClass) -> str:
-    """Who makes the volumes of a class: CSI drivers have taken over from the provisioners within Kubernetes."""
+    """The provisioner of a class: the CSI driver in place of an in-tree provisioner."""
     plugin = BY_NAME.get(storage_class.provisioner)
     return plugin.driver if plugin is not None else str(storage_class.provisioner)
 

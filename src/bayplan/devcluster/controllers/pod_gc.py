@@ -1,4 +1,4 @@
-"""Removes pods that no kubelet will ever remove. Mirrors pkg/controller/podgc/gc_controller.go."""
+"""Deletes pods that no kubelet deletes. Mirrors pkg/controller/podgc/gc_controller.go."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from lightkube.models.core_v1 import PodCondition
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError, Client, PatchType
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -17,11 +17,11 @@ from bayplan.devcluster.controllers.node_lifecycle import node_names
 from bayplan.devcluster.controllers.served import Node, Pod
 
 QUARANTINE = 40.0
-"""Seconds that a node has to be missing before its pods go."""
+"""Seconds that a node must be missing before its pods are deleted."""
 
 
 class PodGarbageCollector(Controller):
-    """Deletes pods of nodes that are gone, and terminating pods that have never had a node."""
+    """Deletes the pods of missing nodes, and terminating pods without a node."""
 
     name: ClassVar[str] = "pod-garbage-collector"
 
@@ -33,7 +33,7 @@ class PodGarbageCollector(Controller):
         self._nodes.listen(self._node_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one pod."""
+        """Sync one pod."""
         pod: Pod | None = self._pods.get(key)
         if pod is None:
             return
@@ -73,7 +73,7 @@ class PodGarbageCollector(Controller):
 async def delete_with_condition(
     client: Client, pod: Pod, reason: str | None, message: str, now: datetime, *, grace: int | None = None
 ) -> None:
-    """Delete a pod, telling its owner why by a DisruptionTarget condition. Without grace it is marked Failed first."""
+    """Delete a pod, after adding a DisruptionTarget condition and, if `grace` is 0, setting the phase Failed."""
     metadata = pod.metadata
     status: dict[str, Any] = {}
     if reason is not None:
@@ -97,5 +97,5 @@ async def delete_with_condition(
             )
         await client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid, grace_period_seconds=grace)
     except ApiError as error:
-        if error.status not in {404, 409}:  # gone already, or replaced by a namesake
+        if error.status not in {404, 409}:  # deleted or replaced already
             raise

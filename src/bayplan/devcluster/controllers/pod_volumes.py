@@ -1,4 +1,7 @@
-"""Which claims a pod names, and whether one is in its way. Mirrors pkg/controller/volume/common/common.go."""
+"""The claims of a pod's volumes, and whether the pod blocks their deletion.
+
+Mirrors pkg/controller/volume/common/common.go.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,17 @@ from bayplan.devcluster.controllers.served import PersistentVolumeClaim, Pod
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:
-    """The keys of the claims behind a pod's volumes, those of generic ephemeral volumes among them."""
+    """The keys of the claims of a pod's volumes, including generic ephemeral volumes."""
     metadata = pod.metadata
     names = (claim_name(metadata.name, volume) for volume in pod.spec.volumes or ())
     return tuple(f"{metadata.namespace}/{name}" for name in names if name is not None)
 
 
 def keeps_claim(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim that is being deleted has to stay for a pod.
+    """Whether a terminating claim must stay because a pod uses it.
 
-    Only pods on nodes count: kubelets start none whose claim is going. A pod that is through with its containers lets
-    its ephemeral volumes go, for it may be waiting for them itself. Mirrors podUsesPVCForDeletion.
+    Only pods on nodes count, as kubelets don't start pods with terminating claims. A finished pod doesn't block the
+    deletion of its ephemeral volumes, as its own deletion may wait for them. Mirrors podUsesPVCForDeletion.
     """
     if not pod.spec.nodeName:
         return False

@@ -1,4 +1,4 @@
-"""What controllers ask of pods, and the pods that they make of templates.
+"""Questions about pods, and pods from templates.
 
 Mirrors pkg/api/v1/pod/util.go and pkg/controller/controller_utils.go.
 """
@@ -6,6 +6,7 @@ Mirrors pkg/api/v1/pod/util.go and pkg/controller/controller_utils.go.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,26 +19,26 @@ from bayplan.devcluster.controllers.ownership import controller_reference
 from bayplan.devcluster.controllers.served import Pod
 
 LONGEST_PREFIX = 253
-"""Characters that a pod's name may have."""
+"""The maximum length of a pod's name."""
 
 
 def phase(pod: Pod) -> str:
-    """The pod's phase; what has none is pending."""
+    """The pod's phase; Pending if it has none."""
     return (pod.status.phase if pod.status else None) or "Pending"
 
 
 def is_finished(pod: Pod) -> bool:
-    """Whether the pod has ended, well or badly."""
+    """Whether the pod has succeeded or failed."""
     return phase(pod) in {"Succeeded", "Failed"}
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether the pod's deletion has been asked for."""
+    """Whether the pod is being deleted."""
     return pod.metadata is not None and pod.metadata.deletionTimestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether the pod runs or may still come to run."""
+    """Whether the pod runs or may still run."""
     return not is_finished(pod) and not is_terminating(pod)
 
 
@@ -48,7 +49,7 @@ def condition(pod: Pod, type_: str) -> PodCondition | None:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether the pod is ready to serve."""
+    """Whether the pod is ready."""
     ready = condition(pod, "Ready")
     return ready is not None and ready.status == "True"
 
@@ -67,8 +68,18 @@ def is_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
     return not min_ready_seconds or (since is not None and since + timedelta(seconds=min_ready_seconds) <= now)
 
 
+def seconds_until_available(owned: Iterable[Pod], min_ready_seconds: int, now: datetime) -> float | None:
+    """Seconds until the next of the ready pods becomes available; None if all of them are.
+
+    Mirrors FindMinNextPodAvailabilityCheck.
+    """
+    ready = [since for pod in owned if is_active(pod) and (since := ready_since(pod)) is not None]
+    waits = [(since - now).total_seconds() + min_ready_seconds for since in ready]
+    return min((wait for wait in waits if wait > 0), default=None)
+
+
 def from_template(template: PodTemplateSpec, owner_kind: Kind, owner: Any, *, generate_name: str | None = None) -> Pod:
-    """A new pod of `owner`, which becomes its managing controller. The server completes its name."""
+    """A new pod with `owner` as its managing controller. The server completes its name."""
     metadata = template.metadata or ObjectMeta()
     return core_v1.Pod(
         metadata=ObjectMeta(
@@ -83,5 +94,5 @@ def from_template(template: PodTemplateSpec, owner_kind: Kind, owner: Any, *, ge
 
 
 def name_prefix(owner: str) -> str:
-    """What the names of an owner's pods begin with."""
+    """The prefix of the names of an owner's pods."""
     return f"{owner}-" if len(owner) < LONGEST_PREFIX else owner

@@ -1,19 +1,16 @@
-"""Events about what controllers and kubelets do, in moderation. Mirrors client-go's tools/record with its spam
-filter.
-"""
+"""Events (v1) of controllers and kubelets, rate-limited per object. Mirrors client-go's tools/record."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from bayplan.api.kinds import CORE_EVENT, Kind
-from bayplan.client import ApiError, Client, PatchType, TransportError
-from bayplan.devcluster.clock import Clock, whole_seconds
+from bayplan.api.times import rfc3339
+from bayplan.client import Client
+from bayplan.client.events import Event, EventWriter, event_metadata, reference
+from bayplan.clock import Clock
 
 BURST = 25
 """Events that one object may have at once."""
@@ -24,19 +21,11 @@ BACKLOG = 1000
 REMEMBERED = 4096
 """Objects and events that are remembered for counting."""
 
-log = logging.getLogger(__name__)
-
 
 @dataclass(slots=True)
 class _Allowance:
     tokens: float
     since: datetime
-
-
-@dataclass(slots=True)
-class _Sent:
-    name: str
-    count: int
 
 
 class EventRecorder:
@@ -47,62 +36,53 @@ class EventRecorder:
         self._component = component
 
     def normal(self, kind: Kind, obj: Any, reason: str, message: str) -> None:
-        """Record that something happened as it should."""
+        """Record an event of type Normal."""
         self._sink.add(self._component, "Normal", kind, obj, reason, message)
 
     def warning(self, kind: Kind, obj: Any, reason: str, message: str) -> None:
-        """Record that something went wrong."""
+        """Record an event of type Warning."""
         self._sink.add(self._component, "Warning", kind, obj, reason, message)
 
 
 class EventSink:
-    """Sends events in the background, best effort: a lost event changes nothing that is decided."""
+    """Writes the events of several components, best effort. `run` writes them."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
-        self._client = client
         self._clock = clock
-        self._backlog: asyncio.Queue[tuple[tuple[str, ...], dict[str, Any]]] = asyncio.Queue(BACKLOG)
+        self._writer = EventWriter(client, CORE_EVENT, capacity=BACKLOG)
         self._allowances: dict[str, _Allowance] = {}
-        self._sent: dict[tuple[str, ...], _Sent] = {}
-
-    async def run(self) -> None:
-        """Send until cancelled."""
-        while True:
-            key, event = await self._backlog.get()
-            try:
-                await self._send(key, event)
-            except (ApiError, TransportError) as error:
-                log.debug("an event was not recorded: %s", error)
+        self._recorded: dict[tuple[str, ...], Event] = {}
+        """The latest version of each event, by object, reason and message."""
+        self.run = self._writer.run
 
     def add(self, component: str, severity: str, kind: Kind, obj: Any, reason: str, message: str) -> None:
-        """Take an event, unless too many wait or the object has had too many."""
+        """Record an event, unless the object has had too many. An identical one increases the count of the first."""
         metadata = obj.metadata
-        if self._backlog.full() or not self._allow(metadata.uid):
+        if not self._allow(metadata.uid):
             return
-        now = whole_seconds(self._clock.now())
-        event = {
-            "metadata": {
-                "name": f"{metadata.name}.{random.getrandbits(64):016x}",
-                "namespace": metadata.namespace or "default",
-            },
-            "involvedObject": {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "name": metadata.name,
-                "namespace": metadata.namespace,
-                "uid": metadata.uid,
-                "resourceVersion": metadata.resourceVersion,
-            },
-            "type": severity,
-            "reason": reason,
-            "message": message,
-            "source": {"component": component},
-            "reportingComponent": component,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        self._backlog.put_nowait(((metadata.uid, reason, message), event))
+        now = rfc3339(self._clock.now())
+        key = (metadata.uid, reason, message)
+        event = self._recorded.pop(key, None)
+        if event is not None:
+            changes = {"count": event["count"] + 1, "lastTimestamp": now}
+            event = {**event, **changes}
+            self._writer.merge(event, changes)
+        else:
+            regarding = reference(kind, metadata.namespace, metadata.name, metadata.uid, metadata.resourceVersion)
+            event = {
+                "metadata": event_metadata(regarding),
+                "involvedObject": regarding,
+                "type": severity,
+                "reason": reason,
+                "message": message,
+                "source": {"component": component},
+                "reportingComponent": component,
+                "firstTimestamp": now,
+                "lastTimestamp": now,
+                "count": 1,
+            }
+            self._writer.create(event)
+        _remember(self._recorded, key, event)
 
     def _allow(self, uid: str) -> bool:
         now = self._clock.now()
@@ -113,22 +93,6 @@ class EventSink:
         allowance.tokens -= allowed
         _remember(self._allowances, uid, allowance)
         return allowed
-
-    async def _send(self, key: tuple[str, ...], event: dict[str, Any]) -> None:
-        namespace = event["metadata"]["namespace"]
-        sent = self._sent.pop(key, None)
-        if sent is not None:
-            again = {"count": sent.count + 1, "lastTimestamp": event["lastTimestamp"]}
-            try:
-                await self._client.patch(CORE_EVENT, sent.name, again, namespace, type=PatchType.MERGE)
-            except ApiError as error:
-                if error.status != 404:  # an event that has expired is written anew
-                    raise
-            else:
-                _remember(self._sent, key, _Sent(sent.name, sent.count + 1))
-                return
-        await self._client.create(CORE_EVENT, event, namespace)
-        _remember(self._sent, key, _Sent(event["metadata"]["name"], 1))
 
 
 def _remember(memory: dict[Any, Any], key: Any, value: Any) -> None:

@@ -1,8 +1,7 @@
-"""Keeps as many pods as a ReplicaSet asks for. Mirrors pkg/controller/replicaset/replica_set.go."""
+"""Keeps the desired number of pods of ReplicaSets. Mirrors pkg/controller/replicaset/replica_set.go."""
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,18 +11,16 @@ import msgspec
 from lightkube.models.apps_v1 import ReplicaSetCondition, ReplicaSetStatus
 
 from bayplan.api.kinds import POD, REPLICA_SET
+from bayplan.api.times import whole_seconds
 from bayplan.client import ApiError
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
+from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import claim, controller_of, controller_uids, orphans_of
+from bayplan.devcluster.controllers.pod_control import PodControl
 from bayplan.devcluster.controllers.selectors import Selector
 from bayplan.devcluster.controllers.served import Pod, ReplicaSet
 
-BURST = 500
-"""Pods created or deleted in one go at most."""
-CONCURRENT = 32
-"""Requests under way at once for one ReplicaSet."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -42,9 +39,10 @@ class ReplicaSetController(Controller):
         self._by_controller = self._pods.index(controller_uids)
         self._sets_by_namespace = self._replica_sets.index(lambda one: (one.metadata.namespace,))
         self._pods.listen(self._pod_changed)
+        self._control = PodControl(self.client, self._pods, self.recorder, REPLICA_SET)
 
     async def sync(self, key: str) -> None:
-        """Bring the pods of one ReplicaSet to the number it asks for."""
+        """Create or delete pods of one ReplicaSet until it has the desired number."""
         replica_set: ReplicaSet | None = self._replica_sets.get(key)
         if replica_set is None:
             return
@@ -69,68 +67,15 @@ class ReplicaSetController(Controller):
     async def _manage(self, replica_set: ReplicaSet, active: list[Pod]) -> ApiError | None:
         missing = (replica_set.spec.replicas or 0) - len(active)
         if missing > 0:
-            return await self._create(replica_set, min(missing, BURST))
+            template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
+            return await self._control.create(replica_set, [template] * missing)
         if missing < 0:
             siblings = [pod for one in self._siblings(replica_set) for pod in self._by_controller.get(one.metadata.uid)]
-            surplus = scale_down_order(active, siblings)[: min(-missing, BURST)]
-            return await self._delete(replica_set, surplus)
+            return await self._control.delete(replica_set, scale_down_order(active, siblings)[:-missing])
         return None
-
-    async def _create(self, replica_set: ReplicaSet, count: int) -> ApiError | None:
-        template = pods.from_template(replica_set.spec.template, REPLICA_SET, replica_set)
-        namespace = replica_set.metadata.namespace
-
-        async def create() -> Any:
-            pod = await self.client.create(POD, template, namespace)
-            self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulCreate", f"Created pod: {pod.metadata.name}")
-            return pod
-
-        created: list[Any] = []
-        batch = 1
-        while len(created) < count:
-            batch = min(batch, count - len(created), CONCURRENT)
-            outcomes = await asyncio.gather(*(create() for _ in range(batch)), return_exceptions=True)
-            created += [pod for pod in outcomes if not isinstance(pod, BaseException)]
-            failures = [error for error in outcomes if isinstance(error, BaseException)]
-            if failures:
-                await self._pods.observe(created)
-                return self._failed(replica_set, "FailedCreate", "creating", failures[0])
-            batch *= 2  # a slow start: what fails for one pod mostly fails for all
-        await self._pods.observe(created)
-        return None
-
-    async def _delete(self, replica_set: ReplicaSet, surplus: Sequence[Pod]) -> ApiError | None:
-        async def delete(pod: Pod) -> Pod:
-            metadata = pod.metadata
-            try:
-                await self.client.delete(POD, metadata.name, metadata.namespace, uid=metadata.uid)
-            except ApiError as error:
-                if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                    raise
-            else:
-                self.recorder.normal(REPLICA_SET, replica_set, "SuccessfulDelete", f"Deleted pod: {metadata.name}")
-            return pod
-
-        deleted: list[Any] = []
-        for start in range(0, len(surplus), CONCURRENT):
-            batch = surplus[start : start + CONCURRENT]
-            outcomes = await asyncio.gather(*(delete(pod) for pod in batch), return_exceptions=True)
-            deleted += [pod for pod in outcomes if not isinstance(pod, BaseException)]
-            failures = [error for error in outcomes if isinstance(error, BaseException)]
-            if failures:
-                await self._pods.observe_deletions(deleted)
-                return self._failed(replica_set, "FailedDelete", "deleting", failures[0])
-        await self._pods.observe_deletions(deleted)
-        return None
-
-    def _failed(self, replica_set: ReplicaSet, reason: str, doing: str, error: BaseException) -> ApiError:
-        if not isinstance(error, ApiError):
-            raise error
-        self.recorder.warning(REPLICA_SET, replica_set, reason, f"Error {doing}: {error.message}")
-        return error
 
     async def _report(self, replica_set: ReplicaSet, failure: ApiError | None) -> None:
-        # Counted after this round's creations and deletions have shown up, not from the list it started with.
+        # Count the pods after the informer has this sync's creations and deletions.
         owned = self._by_controller.get(replica_set.metadata.uid)
         now = whole_seconds(self.clock.now())
         status = calculate_status(replica_set, owned, failure, now)
@@ -138,12 +83,12 @@ class ReplicaSetController(Controller):
             updated = msgspec.structs.replace(replica_set, status=status)
             written = await self.client.update(REPLICA_SET, updated, subresource="status")
             await self._replica_sets.observe([written])
-        min_ready = replica_set.spec.minReadySeconds or 0
-        if min_ready and status.readyReplicas != status.availableReplicas:
-            self.queue.add_after(f"{replica_set.metadata.namespace}/{replica_set.metadata.name}", min_ready)
+        wait = pods.seconds_until_available(owned, replica_set.spec.minReadySeconds or 0, now)
+        if wait is not None:
+            self.queue.add_after(key_of(replica_set), wait)
 
     def _siblings(self, replica_set: ReplicaSet) -> list[ReplicaSet]:
-        """The ReplicaSets of the same owner, itself included: their pods crowd a node alike."""
+        """All ReplicaSets of the same owner: their pods count together as the pods on a node."""
         owner = controller_of(replica_set)
         if owner is None:
             return [replica_set]
@@ -163,11 +108,11 @@ class ReplicaSetController(Controller):
 
 
 def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[Pod]:
-    """The candidates, those to delete first in front.
+    """The candidates in the order of their deletion.
 
-    Unassigned before assigned, pending before running, not ready before ready, cheap before dear (the deletion-cost
-    annotation), crowded nodes first, recently ready first, often restarted first, young before old. Upstream compares
-    the two times on a logarithmic scale; here they are compared as they are. `related` are the pods that crowd nodes.
+    The order is: unassigned, pending, not ready, low deletion cost (an annotation), on a node with many `related` pods,
+    recently ready, many restarts, recently created. Upstream compares the two times on a logarithmic scale; this
+    function compares them directly.
     """
     crowd = Counter(pod.spec.nodeName for pod in related if pods.is_active(pod) and pods.is_ready(pod))
 
@@ -191,7 +136,7 @@ def scale_down_order(candidates: Sequence[Pod], related: Iterable[Pod]) -> list[
 def calculate_status(
     replica_set: ReplicaSet, owned: Sequence[Pod], failure: ApiError | None, now: datetime
 ) -> ReplicaSetStatus:
-    """The status that its pods, and the outcome of managing them, amount to."""
+    """The status for its pods and for the outcome of creating and deleting them."""
     active = [pod for pod in owned if pods.is_active(pod)]
     labels = (replica_set.spec.template.metadata.labels if replica_set.spec.template.metadata else None) or {}
     min_ready = replica_set.spec.minReadySeconds or 0

@@ -1,4 +1,4 @@
-"""Makes claims of templates for pods, and takes back what pods do not use any more.
+"""Creates claims from templates for pods, and releases claims that pods no longer use.
 
 Mirrors pkg/controller/resourceclaim/controller.go with the features that are on by default.
 """
@@ -21,34 +21,31 @@ from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
 from bayplan.devcluster.controllers.ownership import controller_of
-from bayplan.devcluster.controllers.pod_claims import (
-    NotCreatedYet,
+from bayplan.devcluster.controllers.pod_claims import is_done, known_claims, template_keys
+from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.claims import (
+    FINALIZER,
+    UnusableClaim,
+    allocation_of,
     claim_name,
-    extended_claim_name,
-    is_allocated,
-    is_done,
     is_made_for,
     is_reserved_for,
-    known_claims,
     reservations,
-    template_keys,
 )
-from bayplan.devcluster.controllers.served import Pod, ResourceClaim
+from bayplan.devices.extended_claims import extended_claim_name
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that has devices from going before they are given back."""
 POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
-"""Annotation: which of its pod's claims a claim is."""
+"""Annotation: the name of the entry in the pod's `spec.resourceClaims`."""
 LONGEST_BASE = 57
-"""Characters of a generated name, so that it is a label with what the server adds."""
+"""The maximum length of a generated name, so that it is a valid label with the suffix of the server."""
 REMEMBERED = 500
-"""Pods that are remembered to be gone: of others that are not known the server is asked."""
+"""How many deleted pods are remembered. For other unknown pods, the controller asks the server."""
 
 _POD, _CLAIM = "pod:", "claim:"
 
 
 class ResourceClaimController(Controller):
-    """Looks at pods, for the claims that they lack, and at claims, for the pods that do not use them any more."""
+    """Creates the missing claims of pods, and releases claims from pods that no longer use them."""
 
     name: ClassVar[str] = "resource_claim"
     workers: ClassVar[int] = 10
@@ -67,7 +64,7 @@ class ResourceClaimController(Controller):
         self._templates.listen(self._template_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one pod or one claim."""
+        """Sync one pod or one claim."""
         if key.startswith(_POD):
             await self._sync_pod(key.removeprefix(_POD))
         else:
@@ -85,67 +82,67 @@ class ResourceClaimController(Controller):
                 name = await self._make(pod, reference)
             except _NoTemplate as problem:
                 self._report(pod, reference, str(problem))
-                return  # when there is a template, the pod is looked at again
+                return  # the pod is queued again once the template exists
             except ApiError as error:
                 self._report(pod, reference, f"create ResourceClaim : {error.message}")
                 raise
             if name is not None:
                 made[reference.name] = name
         if made:
-            await self._tell(pod, made)  # which brings the pod back, if there is more to do
+            await self._tell(pod, made)  # the change queues the pod again
             return
         for claim in self._unreserved(pod):
-            # For a pod that got its node from somebody who does not reserve.
+            # The pod was bound by another client that doesn't reserve claims.
             consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
             status = msgspec.structs.replace(claim.status, reservedFor=[*reservations(claim), consumer])
             await self._write_status(claim, status)
 
     def _needs_work(self, pod: Pod) -> bool:
-        """Whether a pod lacks a claim that is to be made, or a reservation that nobody else will write.
+        """Whether a pod lacks a claim from a template, or a reservation that no other component writes.
 
-        Unlike upstream, one that is done is given no new claim for the one that was deleted after it.
+        Unlike upstream, a finished pod gets no new claim after the deletion of its old one.
         """
         if pods.is_terminating(pod) or is_done(pod):
             return False
         return any(self._is_missing(pod, one) for one in pod.spec.resourceClaims or ()) or bool(self._unreserved(pod))
 
     def _is_missing(self, pod: Pod, reference: Any) -> bool:
-        """Whether a claim is to be made. One that is somebody else's stands in the way until it goes."""
+        """Whether a claim must be created. A claim of another owner blocks the name until it is gone."""
         try:
             name = claim_name(pod, reference)
-        except NotCreatedYet:
+        except UnusableClaim:
             return True
         generated = reference.resourceClaimTemplateName is not None
         return generated and name is not None and self._claims.get(f"{pod.metadata.namespace}/{name}") is None
 
     def _unreserved(self, pod: Pod) -> list[ResourceClaim]:
-        """Claims that have devices and are not reserved for the pod, though it has a node."""
+        """The allocated claims that aren't reserved for the pod, although the pod is bound."""
         if not pod.spec.nodeName:
-            return []  # the scheduler will reserve them
-        found = []
+            return []  # the scheduler reserves them
+        found, uid = [], pod.metadata.uid
         for reference in pod.spec.resourceClaims or ():
-            with contextlib.suppress(NotCreatedYet):
+            with contextlib.suppress(UnusableClaim):
                 claim = self._claims.get(f"{pod.metadata.namespace}/{claim_name(pod, reference)}")
-                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, pod)):
+                if claim is not None and (reference.resourceClaimName is not None or is_made_for(claim, uid)):
                     found.append(claim)
-        return [claim for claim in found if is_allocated(claim) and not is_reserved_for(claim, pod)]
+        return [claim for claim in found if allocation_of(claim) is not None and not is_reserved_for(claim, uid)]
 
     def _report(self, pod: Pod, reference: Any, problem: str) -> None:
         self.recorder.warning(POD, pod, "FailedResourceClaimCreation", f"PodResourceClaim {reference.name}: {problem}")
 
     async def _make(self, pod: Pod, reference: Any) -> str | None:
-        """Make the claim that a reference needs, if it is missing. Its name, if the pod does not know it yet."""
+        """Create the claim for a reference if it is missing. Returns its name if the pod's status lacks it."""
         if reference.resourceClaimTemplateName is None:
             return None
         try:
             name = claim_name(pod, reference)
-        except NotCreatedYet:
+        except UnusableClaim:
             pass
         else:
             claim: ResourceClaim | None = self._claims.get(f"{pod.metadata.namespace}/{name}")
-            if name is None or (claim is not None and is_made_for(claim, pod)):
+            if name is None or (claim is not None and is_made_for(claim, pod.metadata.uid)):
                 return None
-        # One that was made may be there though the pod has not been told.
+        # The claim may exist although the pod's status lacks it.
         of_pod = self._by_owner.get(pod.metadata.uid)
         claim = next((one for one in of_pod if _annotations(one).get(POD_CLAIM) == reference.name), None)
         if claim is None:
@@ -163,7 +160,7 @@ class ResourceClaimController(Controller):
         return claim
 
     async def _tell(self, pod: Pod, made: dict[str, str]) -> None:
-        """Write into the pod's status which claims were made for it."""
+        """Write the names of the created claims into the pod's status."""
         statuses = [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"resourceClaimStatuses": statuses}}
         await self.patch_status(self._pods, pod, patch)
@@ -176,21 +173,21 @@ class ResourceClaimController(Controller):
             return
         remaining = [one for one in reservations(claim) if await self._is_valid(claim, one)]
         if len(remaining) < len(reservations(claim)):
-            # A claim that nobody uses any more gives its devices back; one that was never used keeps them.
+            # Deallocate a claim after its last consumer; a claim that was never used stays allocated.
             kept = claim.status.allocation if remaining or not _is_protected(claim) else None
             status = msgspec.structs.replace(claim.status, reservedFor=remaining or None, allocation=kept)
             claim = await self._write_status(claim, status)
-            if _is_protected(claim) and not is_allocated(claim):
+            if _is_protected(claim) and allocation_of(claim) is None:
                 claim = await self._unprotect(claim)
         elif _is_protected(claim) and _is_terminating(claim) and not remaining:
-            if is_allocated(claim):
+            if allocation_of(claim) is not None:
                 claim = await self._write_status(claim, msgspec.structs.replace(claim.status, allocation=None))
             claim = await self._unprotect(claim)
         if not remaining:
             await self._delete_if_unused(claim)
 
     async def _is_valid(self, claim: ResourceClaim, consumer: ResourceClaimConsumerReference) -> bool:
-        """Whether somebody for whom a claim is reserved may still use it. What is no pod is left alone."""
+        """Whether a consumer may still use the claim. Consumers that aren't pods always count."""
         if consumer.apiGroup or consumer.resource != "pods":
             return True
         if consumer.uid in self._gone:
@@ -199,7 +196,7 @@ class ResourceClaimController(Controller):
         pod: Pod | None = self._pods.get(f"{namespace}/{consumer.name}")
         if pod is not None and pod.metadata.uid == consumer.uid:
             return not is_done(pod)
-        # It may not have come into view yet, or only its predecessor, and the scheduler may be at work on it.
+        # The view may not have the pod yet, or only an older pod of the same name.
         try:
             pod = await self.client.get(POD, consumer.name, namespace)
         except ApiError as error:
@@ -209,7 +206,7 @@ class ResourceClaimController(Controller):
         return bool(pod.metadata.uid == consumer.uid)
 
     async def _delete_if_unused(self, claim: ResourceClaim) -> None:
-        """Delete a claim that was made for a pod which is done. With one that is gone the garbage collector does."""
+        """Delete a claim that was created for a finished pod. For a deleted pod, the garbage collector does it."""
         owner, metadata = controller_of(claim), claim.metadata
         if owner is None or (owner.apiVersion, owner.kind) != ("v1", POD.kind) or _is_terminating(claim):
             return
@@ -219,11 +216,11 @@ class ResourceClaimController(Controller):
         try:
             await self.client.delete(RESOURCE_CLAIM, metadata.name, metadata.namespace, uid=metadata.uid)
         except ApiError as error:
-            if error.status != 404:  # gone already
+            if error.status != 404:  # deleted already
                 raise
 
     async def _write_status(self, claim: ResourceClaim, status: ResourceClaimStatus) -> ResourceClaim:
-        """Write a status, unless somebody changed the claim meanwhile."""
+        """Write a status, unless the claim has changed (ApiError 409)."""
         changed = msgspec.structs.replace(claim, status=status)
         written = await self.client.update(RESOURCE_CLAIM, changed, subresource="status")
         await self._claims.observe([written])
@@ -271,7 +268,7 @@ class ResourceClaimController(Controller):
 
 
 class _NoTemplate(Exception):
-    """The template of a claim is not there: the message says which."""
+    """The template of a claim doesn't exist; the message names it."""
 
 
 def claim_of_template(template: Any, pod: Pod, reference: str) -> resource_v1.ResourceClaim:
@@ -292,7 +289,7 @@ def claim_of_template(template: Any, pod: Pod, reference: str) -> resource_v1.Re
 
 
 def name_prefix(pod: str, reference: str) -> str:
-    """What a generated claim's name begins with: what is too long is taken from both names, each after its length."""
+    """The prefix of a generated claim's name. If it is too long, both names are cut in proportion."""
     prefix = f"{pod}-{reference}-"
     if len(prefix) <= LONGEST_BASE:
         return prefix

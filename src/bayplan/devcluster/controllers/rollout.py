@@ -1,4 +1,4 @@
-"""How a Deployment divides its replicas among its ReplicaSets: arithmetic, without effects.
+"""How a Deployment divides its replicas among its ReplicaSets: pure functions.
 
 Mirrors pkg/controller/deployment: rolling.go, recreate.go, sync.go (scale) and util/deployment_util.go.
 """
@@ -26,16 +26,16 @@ _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """One ReplicaSet is to ask for this many replicas."""
+    """The new number of replicas of one ReplicaSet."""
 
     replica_set: ReplicaSet
     replicas: int
 
 
 def plan_rolling_update(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> list[Scale]:
-    """The next step of a rolling update: the new ReplicaSet grows while it may, else the old ones shrink if they may.
+    """The next step of a rolling update: scale up the new ReplicaSet if possible, or else scale down the old ones.
 
-    At most replicas + maxSurge pods are asked for, and at least replicas - maxUnavailable stay available.
+    The total is at most replicas + maxSurge, and at least replicas - maxUnavailable stay available.
     """
     replicas = wanted(deployment)
     if size(new) != replicas:
@@ -57,7 +57,7 @@ def plan_rolling_update(deployment: Deployment, new: ReplicaSet, old: Sequence[R
 
 
 def plan_scale(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> list[Scale]:
-    """What a change of the number of replicas, or a pause, asks of the ReplicaSets: shares stay in proportion."""
+    """The steps after a change of the number of replicas or a pause: the ReplicaSets keep their proportions."""
     replicas = wanted(deployment)
     every = [*old, *([new] if new is not None else [])]
     active = [one for one in every if size(one) > 0]
@@ -71,19 +71,19 @@ def plan_scale(deployment: Deployment, new: ReplicaSet | None, old: Sequence[Rep
 
 
 def is_scaling_event(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """Whether the Deployment asks for another number of replicas than its active ReplicaSets know of."""
+    """Whether the Deployment was scaled since its active ReplicaSets were annotated."""
     known = (_annotated(one, DESIRED_REPLICAS) for one in sets if size(one) > 0)
     return any(desired is not None and desired != wanted(deployment) for desired in known)
 
 
 def is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
-    """Whether the new ReplicaSet has taken over."""
+    """Whether the new ReplicaSet has all replicas."""
     replicas = wanted(deployment)
     return size(new) == replicas == _annotated(new, DESIRED_REPLICAS) and available(new) == replicas
 
 
 def new_replicas(deployment: Deployment, every: Iterable[ReplicaSet], current: int) -> int:
-    """How many replicas the new ReplicaSet may ask for now, it having `current`."""
+    """The number of replicas that the new ReplicaSet may have now. `current`: its replicas so far."""
     replicas = wanted(deployment)
     if not is_rolling_update(deployment):
         return replicas
@@ -92,13 +92,13 @@ def new_replicas(deployment: Deployment, every: Iterable[ReplicaSet], current: i
 
 
 def find_new(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """The ReplicaSet made of the Deployment's present template; the oldest, should there be more."""
+    """The ReplicaSet with the Deployment's current template; the oldest of several."""
     template = canonical(deployment.spec.template)
     return min((one for one in sets if canonical(one.spec.template) == template), key=_age, default=None)
 
 
 def canonical(template: PodTemplateSpec) -> bytes:
-    """A template as comparable bytes, without the label that tells ReplicaSets apart."""
+    """A template as comparable bytes, without the pod-template-hash label."""
     document = msgspec.to_builtins(template)
     labels = (document.get("metadata") or {}).get("labels") or {}
     labels.pop(POD_TEMPLATE_HASH, None)
@@ -106,10 +106,10 @@ def canonical(template: PodTemplateSpec) -> bytes:
 
 
 def pod_template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
-    """A short name for a template.
+    """The hash of a template for names and labels.
 
-    FNV-1a of its canonical JSON, written in upstream's safe alphabet. The values differ from upstream's, which hashes
-    Go's own print of the template.
+    It is FNV-1a of the canonical JSON, in upstream's safe alphabet. The values differ from those of upstream, which
+    hashes Go's printed representation.
     """
     text = canonical(template) + (str(collisions).encode() if collisions else b"")
     digest = 2166136261
@@ -119,18 +119,18 @@ def pod_template_hash(template: PodTemplateSpec, collisions: int | None) -> str:
 
 
 def max_surge(deployment: Deployment) -> int:
-    """Pods that a rolling update may have in excess."""
-    return _fence_posts(deployment)[0] if is_rolling_update(deployment) else 0
+    """The number of pods for maxSurge."""
+    return _limits(deployment)[0] if is_rolling_update(deployment) else 0
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """Pods that a rolling update may do without."""
+    """The number of pods for maxUnavailable."""
     replicas = wanted(deployment)
-    return min(_fence_posts(deployment)[1], replicas) if is_rolling_update(deployment) and replicas else 0
+    return min(_limits(deployment)[1], replicas) if is_rolling_update(deployment) and replicas else 0
 
 
 def scaled(value: int | str | None, total: int, *, round_up: bool) -> int:
-    """An integer, or a percentage of `total`. Raises ValueError for what is neither."""
+    """The value of an integer or a percentage of `total`. Raises ValueError for anything else."""
     if isinstance(value, str) and value.endswith("%"):
         parts = int(value[:-1]) * total
         return -(-parts // 100) if round_up else parts // 100
@@ -138,34 +138,34 @@ def scaled(value: int | str | None, total: int, *, round_up: bool) -> int:
 
 
 def is_rolling_update(deployment: Deployment) -> bool:
-    """Whether old and new pods run side by side."""
+    """Whether the strategy is RollingUpdate."""
     strategy = deployment.spec.strategy
     return strategy is None or strategy.type != "Recreate"
 
 
 def wanted(deployment: Deployment) -> int:
-    """The replicas that the Deployment asks for."""
+    """The Deployment's desired replicas."""
     replicas = deployment.spec.replicas
     return 1 if replicas is None else replicas
 
 
 def size(*sets: ReplicaSet) -> int:
-    """The replicas that ReplicaSets ask for."""
+    """The desired replicas of ReplicaSets."""
     return sum(1 if one.spec.replicas is None else one.spec.replicas for one in sets)
 
 
 def available(*sets: ReplicaSet) -> int:
-    """The replicas that ReplicaSets have available."""
+    """The available replicas of ReplicaSets."""
     return sum((one.status.availableReplicas or 0) if one.status else 0 for one in sets)
 
 
 def revision(replica_set: ReplicaSet) -> int:
-    """The revision that a ReplicaSet is; 0 if it does not say."""
+    """A ReplicaSet's revision; 0 if it has none."""
     return _annotated(replica_set, REVISION) or 0
 
 
 def _without_unhealthy(shrinking: Sequence[ReplicaSet], budget: int) -> dict[str, int]:
-    """The sizes left when pods that are not available go first; that costs no availability."""
+    """The sizes after the removal of unavailable pods, which doesn't reduce availability."""
     sizes = {}
     for one in shrinking:
         taken = min(budget, max(size(one) - available(one), 0))
@@ -188,7 +188,7 @@ def _in_proportion(deployment: Deployment, active: Sequence[ReplicaSet]) -> list
         scales.append(Scale(one, size(one) + share))
     first = scales[0]
     scales[0] = Scale(first.replica_set, max(first.replicas + to_add - added, 0))
-    return scales  # those of unchanged size too: their annotations tell the next scaling from this one
+    return scales  # including unchanged sizes, to update the annotations that the next scaling reads
 
 
 def _share(deployment: Deployment, replica_set: ReplicaSet, to_add: int, added: int) -> int:
@@ -206,8 +206,8 @@ def _share(deployment: Deployment, replica_set: ReplicaSet, to_add: int, added: 
     return min(fraction, to_add - added) if to_add > 0 else max(fraction, to_add - added)
 
 
-def _fence_posts(deployment: Deployment) -> tuple[int, int]:
-    """MaxSurge and maxUnavailable as numbers. Both zero would never move on: one pod may then be unavailable."""
+def _limits(deployment: Deployment) -> tuple[int, int]:
+    """The numbers for maxSurge and maxUnavailable. If both are 0, maxUnavailable becomes 1, to make progress."""
     rolling = deployment.spec.strategy.rollingUpdate if deployment.spec.strategy else None
     replicas = wanted(deployment)
     surge = scaled(rolling.maxSurge if rolling else None, replicas, round_up=True)
@@ -226,7 +226,7 @@ def _age(replica_set: ReplicaSet) -> tuple[datetime, str]:
 
 
 def _without_empty(value: object) -> object:
-    """A document without null and empty members, which Kubernetes holds equal to absent ones."""
+    """A document without null and empty members, which Kubernetes treats as absent."""
     if isinstance(value, dict):
         pairs = ((key, _without_empty(item)) for key, item in value.items())
         return {key: item for key, item in pairs if item not in (None, {}, [])}

@@ -10,12 +10,12 @@ from lightkube.models.meta_v1 import LabelSelector, LabelSelectorRequirement
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A `metav1.LabelSelector`: none matches nothing, an empty one matches everything."""
+    """A `metav1.LabelSelector`: None matches nothing, an empty one matches everything."""
 
     selector: LabelSelector | None
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether it matches an object's labels."""
+        """Whether the selector matches labels."""
         if self.selector is None:
             return False
         labels = labels or {}

@@ -1,7 +1,7 @@
-"""Objects as API servers hand them out, for annotations.
+"""Types of objects from an API server, for annotations.
 
-The models have metadata and spec optional, for clients that send less; no server hands out an object without them.
-Saying so at every access would bury the code, so these names stand for their objects and are not checked further.
+In the models, metadata and spec are optional, as clients may omit them. Servers always return them, and a check at
+every access would obscure the code. So these names are aliases of Any.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ Namespace: TypeAlias = Any
 Lease: TypeAlias = Any
 Deployment: TypeAlias = Any
 ReplicaSet: TypeAlias = Any
+StatefulSet: TypeAlias = Any
+DaemonSet: TypeAlias = Any
+ControllerRevision: TypeAlias = Any
 Job: TypeAlias = Any
 CronJob: TypeAlias = Any
 PodDisruptionBudget: TypeAlias = Any

@@ -1,4 +1,4 @@
-"""Gives every namespace its default service account. Mirrors pkg/controller/serviceaccount."""
+"""Creates the default service account of every namespace. Mirrors pkg/controller/serviceaccount."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT = "default"
 
 
 class ServiceAccountController(Controller):
-    """Creates "default" where it is missing."""
+    """Creates the service account "default" if it is missing."""
 
     name: ClassVar[str] = "serviceaccount-controller"
     workers: ClassVar[int] = 1
@@ -27,7 +27,7 @@ class ServiceAccountController(Controller):
         self._accounts = self.watch(SERVICE_ACCOUNT, self._account_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one namespace."""
+        """Sync one namespace."""
         namespace: Namespace | None = self._namespaces.get(key)
         if namespace is None or namespace.metadata.deletionTimestamp is not None:
             return
@@ -35,7 +35,7 @@ class ServiceAccountController(Controller):
             try:
                 await self.client.create(SERVICE_ACCOUNT, ServiceAccount(metadata=ObjectMeta(name=DEFAULT)), key)
             except ApiError as error:
-                if error.status != 409:  # there already
+                if error.status != 409:  # it exists already
                     raise
 
     def _account_changed(self, old: Any, new: Any) -> None:

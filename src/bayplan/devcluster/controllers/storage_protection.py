@@ -1,6 +1,6 @@
-"""Keeps claims that pods use, and volumes that claims are bound to, from going.
+"""Protects claims that pods use, and volumes that claims are bound to, from deletion.
 
-Both have a finalizer from the start, which is taken away once they are not used. Mirrors
+The server adds a finalizer to both. These controllers remove it once the object isn't in use. Mirrors
 pkg/controller/volume/{pvcprotection,pvprotection}.
 """
 
@@ -21,7 +21,7 @@ VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 class ClaimProtectionController(Controller):
-    """Lets a deleted claim go when no pod on a node uses it (any more)."""
+    """Removes the finalizer of a terminating claim once no pod on a node uses it."""
 
     name: ClassVar[str] = "pvc-protection-controller"
 
@@ -33,7 +33,7 @@ class ClaimProtectionController(Controller):
         self._pods.listen(self._pod_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one claim."""
+        """Sync one claim."""
         claim: PersistentVolumeClaim | None = self._claims.get(key)
         if claim is None:
             return
@@ -45,7 +45,7 @@ class ClaimProtectionController(Controller):
     async def _is_used(self, key: str, claim: PersistentVolumeClaim) -> bool:
         if any(keeps_claim(pod, claim) for pod in self._by_claim.get(key)):
             return True
-        # A pod may have been bound a moment ago: what cannot be undone is decided on what the server knows.
+        # Ask the server: a pod may have been bound just now, and the deletion can't be undone.
         page = await self.client.list(POD, claim.metadata.namespace)
         return any(keeps_claim(pod, claim) for pod in page.items)
 
@@ -54,7 +54,7 @@ class ClaimProtectionController(Controller):
             self.queue.add(key_of(new))
 
     def _pod_changed(self, old: Pod, new: Pod) -> None:
-        """Claims of pods that do not use them, or do so no longer, may be free to go."""
+        """Queue the claims of a pod that doesn't use them or no longer does."""
         if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
             self._enqueue_claims(old)
         if new is not None and (pods.is_finished(new) or pods.is_terminating(new) or not new.spec.nodeName):
@@ -66,7 +66,7 @@ class ClaimProtectionController(Controller):
 
 
 class VolumeProtectionController(Controller):
-    """Lets a deleted volume go when no claim is bound to it (any more)."""
+    """Removes the finalizer of a terminating volume once no claim is bound to it."""
 
     name: ClassVar[str] = "pv-protection-controller"
     workers: ClassVar[int] = 1
@@ -76,7 +76,7 @@ class VolumeProtectionController(Controller):
         self._volumes = self.watch(PERSISTENT_VOLUME, self._volume_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one volume."""
+        """Sync one volume."""
         volume: PersistentVolume | None = self._volumes.get(key)
         if volume is None:
             return
@@ -91,12 +91,12 @@ class VolumeProtectionController(Controller):
 
 
 async def add_finalizer(client: Client, kind: Kind, obj: Object, finalizer: str) -> None:
-    """Have an object wait for `finalizer` when it is deleted, if nobody has changed it meanwhile (ApiError 409)."""
+    """Add a finalizer to an object, unless the object has changed (ApiError 409)."""
     await _set_finalizers(client, kind, obj, [*(obj.metadata.finalizers or ()), finalizer])
 
 
 async def remove_finalizer(client: Client, kind: Kind, obj: Object, finalizer: str) -> None:
-    """Have an object wait no longer, if nobody has changed it meanwhile (ApiError 409)."""
+    """Remove a finalizer from an object, unless the object has changed (ApiError 409)."""
     await _set_finalizers(client, kind, obj, [one for one in obj.metadata.finalizers or () if one != finalizer])
 
 
@@ -106,7 +106,7 @@ async def _set_finalizers(client: Client, kind: Kind, obj: Object, finalizers: l
     try:
         await client.patch(kind, metadata.name, patch, metadata.namespace)
     except ApiError as error:
-        if error.status != 404:  # gone already
+        if error.status != 404:  # deleted already
             raise
 
 

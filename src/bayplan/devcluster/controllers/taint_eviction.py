@@ -10,8 +10,8 @@ from typing import ClassVar
 from lightkube.models.core_v1 import Taint, Toleration
 
 from bayplan.api.kinds import NODE, POD
+from bayplan.api.times import whole_seconds
 from bayplan.api.tolerations import parse
-from bayplan.devcluster.clock import whole_seconds
 from bayplan.devcluster.controllers import pods
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.informers import key_of
@@ -21,21 +21,21 @@ from bayplan.devcluster.controllers.served import Node, Pod
 
 
 class TaintEvictionController(Controller):
-    """Deletes pods at once, or when their toleration runs out."""
+    """Deletes pods at once, or when their toleration expires."""
 
     name: ClassVar[str] = "taint-eviction-controller"
 
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context)
         self._since: dict[str, datetime] = {}
-        """Since when each pod, by uid, has had to tolerate a NoExecute taint."""
+        """Since when each pod tolerates a NoExecute taint, by uid."""
         self._nodes = self.watch(NODE)
         self._pods = self.watch(POD, self._pod_changed)
         self._by_node = self._pods.index(node_names)
         self._nodes.listen(self._node_changed)
 
     async def sync(self, key: str) -> None:
-        """Look at one pod."""
+        """Sync one pod."""
         pod: Pod | None = self._pods.get(key)
         if pod is None or pods.is_terminating(pod):
             return
@@ -76,7 +76,7 @@ def no_execute(node: Node | None) -> list[Taint]:
 
 
 def tolerated_seconds(taints: Iterable[Taint], tolerations: Sequence[Toleration]) -> float:
-    """How long all the taints are tolerated together: 0 if one is not, infinity if for ever."""
+    """For how many seconds all taints are tolerated: 0 if one isn't tolerated, infinity without a limit."""
     seconds = math.inf
     values = parse(tolerations)
     for taint in taints:

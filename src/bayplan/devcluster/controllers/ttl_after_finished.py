@@ -1,4 +1,4 @@
-"""Deletes finished Jobs when their time is over. Mirrors pkg/controller/ttlafterfinished."""
+"""Deletes finished Jobs after their time to live. Mirrors pkg/controller/ttlafterfinished."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from datetime import timedelta
 from typing import ClassVar
 
 from bayplan.api.kinds import JOB
-from bayplan.client import ApiError
 from bayplan.devcluster.controllers.controller import Controller, ControllerContext
 from bayplan.devcluster.controllers.job_status import finished_condition
 from bayplan.devcluster.controllers.served import Job
 
 
 class TtlAfterFinishedController(Controller):
-    """Heeds `ttlSecondsAfterFinished`."""
+    """Implements `ttlSecondsAfterFinished`."""
 
     name: ClassVar[str] = "ttl-after-finished-controller"
     workers: ClassVar[int] = 1
@@ -23,7 +22,7 @@ class TtlAfterFinishedController(Controller):
         self._jobs = self.watch(JOB, self.enqueue)
 
     async def sync(self, key: str) -> None:
-        """Look at one Job."""
+        """Sync one Job."""
         job: Job | None = self._jobs.get(key)
         final = finished_condition(job) if job is not None else None
         if job is None or final is None or job.spec.ttlSecondsAfterFinished is None:
@@ -36,10 +35,4 @@ class TtlAfterFinishedController(Controller):
         if left > 0:
             self.queue.add_after(key, left)
             return
-        try:
-            await self.client.delete(
-                JOB, metadata.name, metadata.namespace, uid=metadata.uid, propagation_policy="Foreground"
-            )
-        except ApiError as error:
-            if error.status not in {404, 409}:  # gone already, or replaced by a namesake
-                raise
+        await self.delete(JOB, job, propagation_policy="Foreground")

@@ -1,8 +1,8 @@
-"""How the binding of volumes and claims is written, step by step.
+"""Writes the bindings of volumes and claims, step by step.
 
-Each step is refused by the server if anybody has changed the object since it was looked at, and the outcome of all is
-waited for until everybody sees it: a binding that breaks half-way is taken up where it stopped. Mirrors bind,
-unbindVolume and the updates of pkg/controller/volume/persistentvolume/pv_controller.go.
+The server rejects a step if the object has changed since it was read. Each step returns once the view has its outcome,
+so a binding that fails halfway resumes where it stopped. Mirrors bind, unbindVolume and the updates of
+pkg/controller/volume/persistentvolume/pv_controller.go.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 from lightkube.models.core_v1 import PersistentVolumeClaimStatus
 
 from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, Kind
+from bayplan.api.times import whole_seconds
 from bayplan.api.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
@@ -20,7 +21,7 @@ from bayplan.api.volumes import (
     volume_name,
 )
 from bayplan.client import Client
-from bayplan.devcluster.clock import Clock, whole_seconds
+from bayplan.clock import TimerClock
 from bayplan.devcluster.controllers.informers import Informer
 from bayplan.devcluster.controllers.ownership import reference_to
 from bayplan.devcluster.controllers.served import Object, PersistentVolume, PersistentVolumeClaim
@@ -29,20 +30,20 @@ STORAGE_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 BETA_STORAGE_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 
 Patch = dict[str, Any]
-"""What a merge patch says."""
+"""The body of a merge patch."""
 
 
 class VolumeBinder:
-    """Writes bindings, phases, and what has to be said to provisioners. Raises ApiError and TransportError."""
+    """Writes bindings, phases, and requests to provisioners. Raises ApiError and TransportError."""
 
-    def __init__(self, client: Client, clock: Clock, volumes: Informer, claims: Informer) -> None:
+    def __init__(self, client: Client, clock: TimerClock, volumes: Informer, claims: Informer) -> None:
         self._client = client
         self._clock = clock
         self._volumes = volumes
         self._claims = claims
 
     async def bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
-        """Bind both to each other; what is there of it already is not written again."""
+        """Bind both to each other. Existing parts of the binding aren't written again."""
         volume = await self._bind_volume(volume, claim)
         volume = await self._write_volume_phase(volume, "Bound")
         claim = await self._bind_claim(claim, volume)
@@ -51,7 +52,7 @@ class VolumeBinder:
         await self._claims.observe([claim])
 
     async def unbind(self, volume: PersistentVolume) -> None:
-        """Make a volume available again: to everybody, if a controller bound it, else to the claim that it names."""
+        """Make a volume available again: to all claims if a controller bound it, or else to the claim that it names."""
         if BOUND_BY_CONTROLLER in annotations_of(volume):
             patch = {"metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}, "spec": {"claimRef": None}}
         else:
@@ -59,27 +60,27 @@ class VolumeBinder:
         await self.set_volume_phase(await self._write_volume(volume, patch), "Available")
 
     async def set_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
-        """Have a volume's status say this phase."""
+        """Set the phase of a volume."""
         written = await self._write_volume_phase(volume, phase, message)
         await self._volumes.observe([written])
         return written
 
     async def set_claim_phase(self, claim: PersistentVolumeClaim, phase: str) -> None:
-        """Have the status of a claim without a volume say this phase."""
+        """Set the phase of a claim without a volume."""
         await self._claims.observe([await self._write_claim_phase(claim, phase, None)])
 
     async def assign_class(self, claim: PersistentVolumeClaim, name: str) -> None:
-        """Give a class to a claim that names none."""
+        """Set the class of a claim that names none."""
         await self._claims.observe([await self._write_claim(claim, {"spec": {"storageClassName": name}})])
 
     async def ask_for_volume(self, claim: PersistentVolumeClaim, provisioner: str) -> None:
-        """Have a provisioner make a volume for a claim."""
+        """Request a volume for a claim from a provisioner."""
         if annotations_of(claim).get(STORAGE_PROVISIONER) != provisioner:
             asked = {BETA_STORAGE_PROVISIONER: provisioner, STORAGE_PROVISIONER: provisioner}
             await self._claims.observe([await self._write_claim(claim, {"metadata": {"annotations": asked}})])
 
     async def _bind_volume(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-        """The scheduler does the same to claims that wait for their first consumer. Mirrors GetBindVolumeToClaim."""
+        """Set a volume's claimRef, as the scheduler does for delayed binding. Mirrors GetBindVolumeToClaim."""
         patch: Patch = {}
         reference, expected = volume.spec.claimRef, is_bound_to(volume, claim)
         if not expected or reference.uid != claim.metadata.uid:
@@ -103,7 +104,7 @@ class VolumeBinder:
     async def _write_volume_phase(self, volume: PersistentVolume, phase: str, message: str = "") -> PersistentVolume:
         if volume.status is not None and volume.status.phase == phase:
             return volume
-        # A kube-apiserver notes the moment itself where nobody else does.
+        # kube-apiserver sets the time itself if no client does.
         since = whole_seconds(self._clock.now())
         status = {"phase": phase, "message": message or None, "lastPhaseTransitionTime": since}
         return await self._write_volume(volume, {"status": status}, "status")
@@ -122,7 +123,7 @@ class VolumeBinder:
 
 
 async def write(client: Client, kind: Kind, obj: Object, patch: Patch, subresource: str | None = None) -> Any:
-    """Change a part of an object, if nobody has changed it since it was looked at (ApiError 409), and return it."""
+    """Patch an object and return it, unless it has changed since it was read (ApiError 409)."""
     metadata = obj.metadata
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
     guarded = {**patch, "metadata": {**patch.get("metadata", {}), **guard}}
@@ -130,7 +131,7 @@ async def write(client: Client, kind: Kind, obj: Object, patch: Patch, subresour
 
 
 def _status_of(known: PersistentVolumeClaimStatus, phase: str, volume: PersistentVolume | None) -> dict[str, Any]:
-    """What of a claim's status has to change. Mirrors updateClaimStatus."""
+    """The changes to a claim's status. Mirrors updateClaimStatus."""
     status: dict[str, Any] = {}
     if known.phase != phase:
         status["phase"] = phase

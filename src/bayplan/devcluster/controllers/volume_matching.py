@@ -1,6 +1,6 @@
-"""Which volume is a claim's, and what a claim without a class gets.
+"""The volume that matches a claim, and the default class of claims.
 
-Computed here and not borrowed from the scheduler, which answers the same question for its nodes. Mirrors
+It shares no code with the scheduler, which answers the same question for its nodes. Mirrors
 FindMatchingVolume (component-helpers' storage/volume/pv_helpers.go) and checkVolumeSatisfyClaim
 (pkg/controller/volume/persistentvolume/pv_controller.go).
 """
@@ -29,11 +29,10 @@ _FILESYSTEM = "Filesystem"
 def best_match(
     claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume], *, delayed: bool
 ) -> PersistentVolume | None:
-    """The volume to bind a claim to: one that is set aside for it, or else the smallest that is free.
+    """The volume to bind a claim to: one that is reserved for the claim, or else the smallest available one.
 
-    Volumes with few access modes are looked at before those with more, as upstream does: a free one of them is
-    preferred even to one that is set aside among the others. With `delayed`, only a volume that is set aside will do,
-    for the choice among the free ones is the scheduler's.
+    As upstream, it checks volumes with few access modes first: an available one of them precedes a reserved one with
+    more modes. With `delayed`, only a reserved volume matches, as the scheduler chooses among the available ones.
     """
     selector = Selector(claim.spec.selector) if claim.spec.selector is not None else None
     wanted = requested_storage(claim) or 0
@@ -54,13 +53,13 @@ def best_match(
 
 
 def is_free(volume: PersistentVolume) -> bool:
-    """Whether a volume is for whoever comes first."""
+    """Whether a volume is available to any claim."""
     available = volume.status is not None and volume.status.phase == "Available"
     return available and volume.spec.claimRef is None and volume.metadata.deletionTimestamp is None
 
 
 def mismatch(volume: PersistentVolume, claim: PersistentVolumeClaim) -> str | None:
-    """Why a claim cannot have the volume that it names; None if it can. The sentences are upstream's."""
+    """Why a claim cannot have the volume that it names; None if it can. The messages are those of upstream."""
     if volume.metadata.deletionTimestamp is not None:
         return f'the volume is marked for deletion "{volume.metadata.name}"'
     if quantity.value(capacity(volume)) < quantity.value(requested_storage(claim) or 0):
@@ -80,22 +79,22 @@ def same_mode(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def has_modes(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether a volume has all access modes that a claim asks for."""
+    """Whether a volume has all access modes of a claim."""
     return set(claim.spec.accessModes or ()) <= set(volume.spec.accessModes or ())
 
 
 def has_class(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim says which class it is of; "" says of none."""
+    """Whether a claim names a class, including "" for no class."""
     return BETA_CLASS in annotations_of(claim) or claim.spec.storageClassName is not None
 
 
 def is_default(storage_class: StorageClass) -> bool:
-    """Whether a class is for claims that name none."""
+    """Whether a class is a default class."""
     return any(annotations_of(storage_class).get(mark) == "true" for mark in _DEFAULT_MARKS)
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """The class for claims that name none: of several defaults the newest, of these the first by name.
+    """The default class: the newest of several, then the first by name.
 
     Mirrors GetDefaultClass (pkg/volume/util/storageclass.go).
     """

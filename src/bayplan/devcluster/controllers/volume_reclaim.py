@@ -1,7 +1,7 @@
-"""What becomes of a volume whose claim is gone, by its reclaim policy.
+"""The reclaim action for a volume whose claim is gone.
 
-Mirrors reclaimVolume, findDeletablePlugin and the plugins that delete and recycle (pkg/volume/hostpath, nfs). There is
-nothing on the volumes of a simulated cluster, so deleting and recycling are a matter of objects.
+Mirrors reclaimVolume, findDeletablePlugin and the plugins that delete and recycle (pkg/volume/hostpath, nfs). The
+volumes of a simulated cluster have no storage, so deletion and recycling change only objects.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _TEMPORARY = "/tmp/"  # noqa: S108 - compared with, no file is touched
 
 @dataclass(frozen=True, slots=True)
 class Disposal:
-    """What is to be done; for FAIL, the reason and the text of the event, which are upstream's."""
+    """The action; for FAIL, with upstream's reason and message of the event."""
 
     class What(Enum):
-        """`NOTHING`: it stays as it is, or whoever made it will delete it."""
+        """`NOTHING`: the volume stays, or its provisioner deletes it."""
 
         NOTHING = 0
         DELETE = 1
@@ -34,7 +34,7 @@ class Disposal:
 
 
 def disposal_of(volume: PersistentVolume) -> Disposal:
-    """What is to be done with a released volume."""
+    """The action for a released volume."""
     match volume.spec.persistentVolumeReclaimPolicy:
         case "Retain":
             return Disposal(Disposal.What.NOTHING)
@@ -50,7 +50,7 @@ def disposal_of(volume: PersistentVolume) -> Disposal:
 
 
 def is_made_on_demand(volume: PersistentVolume) -> bool:
-    """Whether a provisioner made the volume for a claim."""
+    """Whether a provisioner created the volume."""
     return PROVISIONED_BY in annotations_of(volume)
 
 

@@ -1,4 +1,4 @@
-"""The keys that a controller has to look at. Mirrors client-go's util/workqueue."""
+"""The queue of the keys that a controller must sync. Mirrors client-go's util/workqueue."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
-from bayplan.devcluster.clock import Clock, Timer
+from bayplan.clock import Timer, TimerClock
 
 K = TypeVar("K", bound=Hashable)
 
 FIRST_RETRY = 0.005
-"""Wall-clock seconds before the first retry; doubled with each further one."""
+"""Real seconds before the first retry; doubles with each further retry."""
 LAST_RETRY = 30.0
 
 
 class WorkQueue(Generic[K]):
-    """Each key waits at most once, and is in the hands of one worker at most.
+    """A queue without duplicates. At most one worker processes a key at a time.
 
     ::
 
-        (unknown) --add--> waiting --get--> in hand --done--> (unknown)
-                                              |  add           ^ not added meanwhile
-                                              v                |
-                                            dirty ----done--> waiting
+        (unknown) --add--> waiting --get--> processing --done--> (unknown)
+                                                |
+                                               add
+                                                v
+                                              dirty ----done--> waiting
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: TimerClock) -> None:
         self._clock = clock
         self._ready: asyncio.Queue[K] = asyncio.Queue()
         self._waiting: set[K] = set()
@@ -36,11 +37,11 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
 
     def __len__(self) -> int:
-        """Keys waiting now; those that are due later do not count."""
+        """The number of waiting keys, without those that are due later."""
         return self._ready.qsize()
 
     def add(self, key: K) -> None:
-        """Have the key looked at."""
+        """Add a key."""
         if key in self._waiting:
             return
         self._waiting.add(key)
@@ -48,7 +49,7 @@ class WorkQueue(Generic[K]):
             self._ready.put_nowait(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have the key looked at when `seconds` of the clock have passed, or earlier if that was asked for already."""
+        """Add a key after `seconds` of the clock. An earlier time that was requested before stays."""
         due = self._clock.now() + timedelta(seconds=seconds)
         earlier = self._later.get(key)
         if earlier is not None:
@@ -63,9 +64,9 @@ class WorkQueue(Generic[K]):
         self._later[key] = (due, self._clock.call_later(seconds, fall_due))
 
     def retry(self, key: K) -> None:
-        """Have the key looked at again after a failure, the later the more there were in a row.
+        """Add a key again after a failure, with exponential backoff.
 
-        These waits are the wall's: they spare the server, whatever the virtual time.
+        The backoff is in real time, as it protects the server.
         """
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
@@ -73,24 +74,24 @@ class WorkQueue(Generic[K]):
         asyncio.get_running_loop().call_later(delay, self.add, key)
 
     def forget(self, key: K) -> None:
-        """The key succeeded: the next failure is the first again."""
+        """Reset the backoff of a key after a success."""
         self._failures.pop(key, None)
 
     async def get(self) -> K:
-        """The next key, waiting for one. `done` must follow."""
+        """Wait for the next key. Call `done` afterwards."""
         key = await self._ready.get()
         self._waiting.discard(key)
         self._in_hand.add(key)
         return key
 
     def done(self, key: K) -> None:
-        """The worker has finished with the key."""
+        """Finish the processing of a key."""
         self._in_hand.discard(key)
         if key in self._waiting:
             self._ready.put_nowait(key)
 
     def close(self) -> None:
-        """Call off everything that is due later."""
+        """Cancel all keys that are due later."""
         for _, timer in self._later.values():
             timer.cancel()
         self._later.clear()

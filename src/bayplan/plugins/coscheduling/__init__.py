@@ -1,1 +1,1 @@
-"""Coscheduling: pods of one group are bound together or not at all. Mirrors scheduler-plugins' pkg/coscheduling."""
+"""Coscheduling: binds the pods of a group together or not at all. Mirrors scheduler-plugins' pkg/coscheduling."""

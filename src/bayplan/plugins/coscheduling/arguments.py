@@ -10,12 +10,14 @@ from bayplan.plugins.arguments import PluginArgs
 
 
 class CoschedulingArgs(PluginArgs, kw_only=True):
-    """How long members wait for the others, and what becomes of a group of which one fits nowhere.
+    """Arguments of Coscheduling.
 
-    `permitWaitingTimeSeconds`: how long a member waits in Permit at most, where its group does not say; 0 means 60.
-    `podGroupBackoffSeconds`: for how long a group that did not fit is not tried again; 0: it may be at once.
-    `podGroupRejectPercentage`: if no more than this part of a group is missing when a member fits nowhere, those that
-    wait go on waiting.
+    Attributes:
+        permitWaitingTimeSeconds: how long a member waits in Permit, unless its PodGroup says otherwise; 0 means 60.
+        podGroupBackoffSeconds: how long a group that did not fit is not retried; 0 disables the backoff.
+        podGroupRejectPercentage: when a member is unschedulable, the waiting members are rejected only if more than
+        this
+            percentage of the group is missing.
     """
 
     permitWaitingTimeSeconds: int = 60
@@ -23,7 +25,7 @@ class CoschedulingArgs(PluginArgs, kw_only=True):
     podGroupRejectPercentage: int = 10
 
     def faults(self) -> Iterator[FieldError]:
-        """What is wrong with the values."""
+        """Yield the validation errors."""
         for name in ("permitWaitingTimeSeconds", "podGroupBackoffSeconds"):
             if getattr(self, name) < 0:
                 yield field_errors.invalid(name, getattr(self, name), "must not be negative")

@@ -1,11 +1,12 @@
-"""Groups of pods: which group a pod belongs to, what the group wants, and who else is in it.
+"""Groups of pods, and their requirements.
 
-A group is a PodGroup that pods name by a label, or exists by its pods' labels alone (the older form, which needs no
+Pods name a PodGroup object in a label, or define a group by labels alone (the older, lightweight form, which needs no
 custom resource). Mirrors apis/scheduling/v1alpha1/types.go, pkg/util/podgroup.go, and kep/2-lightweight-coscheduling.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -26,7 +27,7 @@ MIN_AVAILABLE_LABEL = "pod-group.scheduling.sigs.k8s.io/min-available"
 
 
 class PodGroupSpec(msgspec.Struct):
-    """`spec` of a PodGroup."""
+    """The spec of a PodGroup."""
 
     minMember: int = 0
     minResources: dict[str, str | int] = {}
@@ -35,7 +36,11 @@ class PodGroupSpec(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What a group wants. `min_resources`: in units as nodes count them. `problem`: why it cannot be understood."""
+    """The requirements of a group.
+
+    `min_resources`: in millicores of cpu and base units of other resources. `timeout`: in seconds. `problem`: why the
+    group is invalid; "" if it is valid.
+    """
 
     key: str
     name: str
@@ -46,14 +51,14 @@ class Group:
 
 
 class Groups:
-    """All groups, by the keys of `key_of`. `members` has their pods."""
+    """All groups. `members`: the pods of groups, by the keys of `key_of`."""
 
     def __init__(self, members: PodsByGroup, pod_groups: ObjectStore) -> None:
         self._members = members
         self._pod_groups = pod_groups
 
     def of(self, pod: PodInfo) -> Group | None:
-        """The group of a pod; None for a pod without one, and where there is no such PodGroup."""
+        """Return the group of a pod; None if it has none, or if its PodGroup does not exist."""
         key = key_of(pod)
         if key is None:
             return None
@@ -63,7 +68,7 @@ class Groups:
         return None if pod_group is None else _read(key, pod_group)
 
     def created(self, pod: PodInfo) -> datetime | None:
-        """When the group of a pod was created: its PodGroup, or the oldest pod of one without; None if unknown."""
+        """Return the creation time of a pod's group: of its PodGroup or, without one, of its oldest pod; or None."""
         key = key_of(pod)
         if key is None:
             return None
@@ -75,22 +80,21 @@ class Groups:
 
 
 def key_of(pod: PodInfo) -> str | None:
-    """`namespace/name` of a pod's group; None for a pod without one."""
+    """Return `namespace/name` of a pod's group; None if it has none."""
     name = pod.labels.get(POD_GROUP_LABEL) or pod.labels.get(LIGHTWEIGHT_LABEL)
     return f"{pod.namespace}/{name}" if name else None
 
 
-def amounts(pods: Iterable[PodInfo]) -> dict[str, int]:
-    """What pods request together."""
-    total: dict[str, int] = {}
+def total_requests(pods: Iterable[PodInfo]) -> Counter[str]:
+    """Return the sums of the requests of pods, by resource."""
+    total: Counter[str] = Counter()
     for pod in pods:
-        for resource, amount in pod.requested.items():
-            total[resource] = total.get(resource, 0) + amount
+        total.update(pod.requested)
     return total
 
 
 def spec_of(pod_group: Any) -> PodGroupSpec:
-    """The spec of a PodGroup. Raises msgspec.ValidationError."""
+    """Return the spec of a PodGroup. Raises msgspec.ValidationError."""
     return msgspec.convert(pod_group.get("spec") or {}, PodGroupSpec)
 
 
@@ -101,7 +105,7 @@ def _read(key: str, pod_group: Any) -> Group:
         resources = {resource: str(amount) for resource, amount in spec.minResources.items()}
         least = requests.counted(requests.parse_amounts(resources))
     except (msgspec.ValidationError, InvalidQuantity) as error:
-        return Group(key, name, problem=f"PodGroup {key} cannot be understood: {error}")
+        return Group(key, name, problem=f"PodGroup {key} is invalid: {error}")
     return Group(key, name, spec.minMember, least, spec.scheduleTimeoutSeconds)
 
 
@@ -109,5 +113,5 @@ def _lightweight(key: str, pod: PodInfo) -> Group:
     name, text = key.partition("/")[2], pod.labels.get(MIN_AVAILABLE_LABEL, "")
     if text.isascii() and text.isdigit() and int(text) > 0:
         return Group(key, name, int(text))
-    problem = f"label {MIN_AVAILABLE_LABEL} is {text!r}, expected how many pods of group {key} are needed, 1 at least"
+    problem = f"label {MIN_AVAILABLE_LABEL} is {text!r}, expected the number of pods that group {key} needs, at least 1"
     return Group(key, name, problem=problem)

@@ -1,6 +1,6 @@
-"""Coscheduling: holds pods of a group back until enough of them have a place, and lets them go together.
+"""Coscheduling: makes the pods of a group wait in Permit until enough of them have a node.
 
-Mirrors pkg/coscheduling/coscheduling.go and core/core.go of scheduler-plugins, but for what docs/gangs.md names.
+Mirrors pkg/coscheduling/coscheduling.go and core/core.go of scheduler-plugins. docs/gangs.md lists the differences.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from bayplan.framework.interface import (
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.coscheduling.arguments import CoschedulingArgs
-from bayplan.plugins.coscheduling.groups import POD_GROUPS, Group, Groups, amounts, key_of
+from bayplan.plugins.coscheduling.groups import POD_GROUPS, Group, Groups, key_of, total_requests
 from bayplan.plugins.coscheduling.status import PodGroupStatuses
 
 DEFAULT_WAIT = 60
-"""Seconds that a member waits in Permit if neither its group nor the arguments say."""
+"""Seconds that a member waits in Permit if neither its group nor the arguments specify it."""
 
 _DEFAULT_ARGUMENTS = CoschedulingArgs()
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Coscheduling(Plugin):
-    """Pods of one group are bound together or not at all.
+    """Binds the pods of a group together or not at all.
 
-    A member counts as assigned from when Permit has seen it until it is given back or gone, and so does one that the
-    server says is bound. Members that are being deleted count no more.
+    A member is assigned if it is bound, or from Permit until it is unreserved or deleted. Members that are being
+    deleted are not counted.
     """
 
     name = "Coscheduling"
@@ -55,24 +55,24 @@ class Coscheduling(Plugin):
         self._backoff = timedelta(seconds=args.podGroupBackoffSeconds)
         self._reject_percentage = args.podGroupRejectPercentage
         self._failed: dict[str, datetime] = {}
-        """When a group did not fit, if it has not been placed since: it queues behind those that came meanwhile."""
+        """When a group last failed to fit, until it is placed; it is sorted by this time."""
         self._backed_off: dict[str, datetime] = {}
-        """Until when a group is not tried."""
+        """When the backoff of a group ends."""
         self._enough: dict[str, datetime] = {}
-        """Until when it need not be asked again whether the cluster has a group's minResources."""
+        """Until when a group's minResources are known to be available in the cluster."""
         pods, pod_groups = handle.objects(POD), handle.objects(POD_GROUPS)
         self._members = PodsByGroup(pods, key_of)
         self._members.listen(self._forget_empty)
         self._groups = Groups(self._members, pod_groups)
         self._statuses = PodGroupStatuses(handle, pods, pod_groups)
 
-    # Which pod is next
+    # Queueing
 
     def sort_key(self, pod: PodInfo, queued_at: float) -> tuple[int, datetime, str, str]:
-        """By priority, then by when the group (or a pod without one) was created, then by the group's key.
+        """Sort by priority, then by the creation time of the group, then by the group's key.
 
-        A group that did not fit takes the time of that, so that it does not keep others waiting. Pods without a group
-        come by their creation and not by `queued_at`, which counts on another clock than PodGroups do.
+        A group that did not fit is sorted by the time of its failure, so that it does not delay others. A pod without a
+        group is sorted by its own creation time, because `queued_at` cannot be compared with creation times.
         """
         key = key_of(pod)
         created = self._failed.get(key) if key is not None else None
@@ -80,7 +80,7 @@ class Coscheduling(Plugin):
         return -pod.priority, created, key or pod.key, pod.key
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
-        """The pod's group, while it lacks members and enough wait to fill it."""
+        """Return the pod's group if it still needs members, and enough of them are pending."""
         group = self._groups.of(pod)
         if group is None or group.problem:
             return None
@@ -91,22 +91,22 @@ class Coscheduling(Plugin):
             return None
         return Gang(group.name, members, needed, placed=len(assigned))
 
-    # Whether a pod has a chance
+    # Filtering
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing is read of a pod without a group; what is said of a member rests on the others."""
+        """Read nothing of a pod without a group. The results for a member depend on the other members."""
         return () if key_of(pod) is None else None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Answer:
-        """Turn a member down whose group cannot be complete now, whatever nodes there are."""
+        """Reject a member if its group cannot be placed now on any nodes."""
         group = self._groups.of(pod)
         if group is None:
             return None
-        problem = group.problem or self._lacking(group, pod, nodes)
+        problem = group.problem or self._missing(group, pod, nodes)
         return Status.unresolvable(problem) if problem else None
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
-        """A member fits nowhere: unless nearly all others have a place, those that wait had better give it up."""
+        """Reject the waiting members of a group of which a member is unschedulable, unless few members are missing."""
         group = self._groups.of(pod)
         if group is None:
             return PostFilterResult(Status.unschedulable())
@@ -114,32 +114,32 @@ class Coscheduling(Plugin):
         if missing <= 0 or missing * 100 <= self._reject_percentage * group.min_member:
             return PostFilterResult(Status.unschedulable())
         self._reject_waiting(group.key, "optimistic rejection in PostFilter")
-        if self._backoff and len(self._members[group.key].staying) >= group.min_member:
+        if self._backoff and len(self._members[group.key].remaining) >= group.min_member:
             self._backed_off[group.key] = self._handle.now() + self._backoff
         self._did_not_fit(group.key)
         message = f"PodGroup {group.key} gets rejected due to Pod {pod.name} is unschedulable even after PostFilter"
         return PostFilterResult(Status.unschedulable(message))
 
-    # Once it has a node
+    # Binding
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer:
-        """Nothing is set aside."""
+        """Do nothing."""
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """A member will not be bound: those that wait for it do so in vain."""
+        """Reject the waiting members of the group, because this one will not be bound."""
         key = key_of(pod)
         if key is None:
             return
-        self._members.settle(key, pod.uid)
+        self._members.forget(key, pod.uid)
         if self._groups.of(pod) is not None:
             self._reject_waiting(key, "rejection in Unreserve")
             self._did_not_fit(key)
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait:
-        """Let all members go once there are enough; until then they wait.
+        """Allow all waiting members if enough are assigned; otherwise wait.
 
-        The first one has the others tried, unless these are being placed with it.
+        The first member activates the others, unless they are placed together with it.
         """
         key = key_of(pod)
         if key is None:
@@ -159,16 +159,16 @@ class Coscheduling(Plugin):
             self._handle.activate(other for other in self._members[key].pending if other.uid != pod.uid)
         return Wait(self._wait if group.timeout is None else group.timeout)
 
-    # What goes on beside that
+    # Events and background tasks
 
     def events(self) -> Iterable[EventHint]:
-        """New members, labels that make pods members, and groups that are new or want something else."""
+        """Register new members, pods whose labels change, and new or changed groups."""
         yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
         yield EventHint(ClusterEvent(events.POD, Action.UPDATE_POD_LABEL), after_pod_label_changed)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD | Action.UPDATE), after_pod_group_changed)
 
     async def background(self) -> None:
-        """Keep the statuses of PodGroups up to date, and wake groups when their backoff is over."""
+        """Keep the statuses of PodGroups up to date, and requeue groups when their backoff ends."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._statuses.run())
             if self._backoff:
@@ -180,25 +180,25 @@ class Coscheduling(Plugin):
             self.wake_groups()
 
     def wake_groups(self) -> None:
-        """Have the groups tried again whose backoff is over: no event brings that news."""
+        """Activate the groups whose backoff has ended, because no event requeues them."""
         now = self._handle.now()
         for key in [key for key, until in self._backed_off.items() if until <= now]:
             del self._backed_off[key]
             self._handle.activate(self._members[key].pending)
 
-    def _lacking(self, group: Group, pod: PodInfo, nodes: Nodes) -> str:
-        """What keeps a group from being complete; nothing if nothing does."""
+    def _missing(self, group: Group, pod: PodInfo, nodes: Nodes) -> str:
+        """Return why a group cannot be placed now; "" if it can."""
         now = self._handle.now()
         if self._backed_off.get(group.key, now) > now:
             return f"podGroup {group.key} failed recently"
         members = self._members[group.key]
-        there = len(members.staying)
-        if there < group.min_member:
+        count = len(members.remaining)
+        if count < group.min_member:
             return (
-                f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {there}, "
+                f"pre-filter pod {pod.name} cannot find enough sibling pods, current pods number: {count}, "
                 f"minMember of group: {group.min_member}"
             )
-        if there - members.gated < group.min_member:
+        if count - members.gated < group.min_member:
             return f"pre-filter pod {pod.name} cannot proceed due to gated pods in the same PodGroup"
         if not group.min_resources or self._enough.get(group.key, now) > now:
             return ""
@@ -209,14 +209,14 @@ class Coscheduling(Plugin):
         return ""
 
     def _gap(self, group: Group, nodes: Nodes) -> dict[str, str]:
-        """How much of minResources is not free in the whole cluster. What the group has already counts as free."""
+        """Return how much of minResources is not free in the cluster. Requests of assigned members count as free."""
         assigned = self._members.assigned(group.key)
         pods = self._members[group.key].pods
-        own = amounts(pods[uid] for uid in assigned if uid in pods)
+        own = total_requests(pods[uid] for uid in assigned if uid in pods)
         gap = {}
         for resource, least in group.min_resources.items():
             free = int((nodes.allocatable(resource) - nodes.requested(resource))[nodes.live].sum())
-            if (missing := least - free - own.get(resource, 0)) > 0:
+            if (missing := least - free - own[resource]) > 0:
                 gap[resource] = f"{missing}m" if resource == "cpu" else str(missing)
         free = int((nodes.allowed_pods - nodes.pod_count)[nodes.live].sum()) + len(assigned)
         if group.min_member > free:
@@ -233,27 +233,27 @@ class Coscheduling(Plugin):
         self._failed[key] = self._handle.now()
 
     def _forget_empty(self, key: str) -> None:
-        """What is remembered of a group goes with its last pod."""
+        """Drop the state of a group that has no pods any more."""
         if not self._members[key].pods:
             for memory in (self._failed, self._backed_off, self._enough):
                 memory.pop(key, None)
 
 
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:
-    """A pod helps those of its group."""
+    """Requeue the pods of the new pod's group."""
     return Hint.QUEUE if key_of(pod) is not None and key_of(pod) == key_of(new) else Hint.SKIP
 
 
 def after_pod_label_changed(pod: PodInfo, old: PodInfo, new: PodInfo) -> Hint:
-    """Labels say which group a pod is in: they may take this one out of it, or bring another one in."""
+    """Requeue the pod whose labels changed, and the pods of a group that it joined."""
     if new.uid == pod.uid:
         return Hint.QUEUE
-    came = key_of(new) is not None and key_of(new) == key_of(pod) != key_of(old)
-    return Hint.QUEUE if came else Hint.SKIP
+    joined = key_of(new) is not None and key_of(new) == key_of(pod) != key_of(old)
+    return Hint.QUEUE if joined else Hint.SKIP
 
 
 def after_pod_group_changed(pod: PodInfo, old: dict[str, object] | None, new: dict[str, object]) -> Hint:
-    """A group helps its own pods, if it wants something else than before: its status changes all the time."""
+    """Requeue the pods of a group that is new or whose spec changed. Changes of its status are ignored."""
     metadata = new["metadata"]
     assert isinstance(metadata, dict)
     mine = key_of(pod) == f"{metadata.get('namespace')}/{metadata.get('name')}"

@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import msgspec
 from lightkube.models.core_v1 import Pod
 
-from bayplan.api.custom_objects import custom_kind
-from bayplan.api.kinds import POD
+from bayplan.api.kinds import POD, custom_kind
+from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.handle import Handle
@@ -22,16 +22,16 @@ from bayplan.plugins.coscheduling.groups import POD_GROUP_LABEL, POD_GROUPS, spe
 log = logging.getLogger(__name__)
 
 PENDING, SCHEDULING, RUNNING, FINISHED, FAILED = "Pending", "Scheduling", "Running", "Finished", "Failed"
-_AT_MOST_EVERY = 0.5
-"""Seconds between two rounds: pods come and go in crowds."""
-_AGAIN_SECONDS = 5.0
+_INTERVAL_SECONDS = 0.5
+"""The minimum time between two rounds, so that many pod events result in one update."""
+_RETRY_SECONDS = 5.0
 _NOT_FOUND = 404
 
 
 class PodGroupStatuses:
-    """Writes what has become of groups. It is counted at the server, which alone still knows of pods that are done.
+    """Updates the status of PodGroups whose pods, or which themselves, have changed.
 
-    `run` does so until it is cancelled, for the groups that something has happened to.
+    Pods are listed from the API server, because the scheduler's store holds no terminated pods.
     """
 
     def __init__(self, handle: Handle, pods: ObjectStore, pod_groups: ObjectStore) -> None:
@@ -44,32 +44,32 @@ class PodGroupStatuses:
         pod_groups.listen(self._group_changed)
 
     async def run(self) -> None:
-        """Bring one group after the other up to date."""
+        """Update statuses until cancelled."""
         if self._handle.client is None:
             return
         while True:
             await self._work.wait()
             failed = await self.catch_up()
-            await asyncio.sleep(_AGAIN_SECONDS if failed else _AT_MOST_EVERY)
+            await asyncio.sleep(_RETRY_SECONDS if failed else _INTERVAL_SECONDS)
             for key in failed:
                 self._note(key)
 
     async def catch_up(self) -> list[str]:
-        """Bring every group up to date that needs it. Returns those for which it failed."""
+        """Update the status of all changed groups. Returns the keys of those that failed."""
         self._work.clear()
         due, failed = sorted(self._due), []
         self._due.clear()
         for key in due:
             try:
-                await self._bring_up_to_date(key)
-            except Exception as error:  # noqa: BLE001 - the client's errors are its own; none may stop the others
+                await self._update(key)
+            except Exception as error:  # noqa: BLE001 - any error of the client; it must not affect other groups
                 if getattr(error, "status", None) == _NOT_FOUND:
-                    continue  # it is gone, and nobody asks for its status any more
-                log.warning("the status of PodGroup %s could not be written: %s", key, error)
+                    continue  # the group was deleted
+                log.warning("could not update the status of PodGroup %s: %s", key, error)
                 failed.append(key)
         return failed
 
-    async def _bring_up_to_date(self, key: str) -> None:
+    async def _update(self, key: str) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
         if client is None or pod_group is None or (least := least_members(pod_group)) is None:
             return
@@ -96,7 +96,7 @@ class PodGroupStatuses:
 
 
 def least_members(pod_group: Any) -> int | None:
-    """`minMember` of a PodGroup, 1 at least; None for one that cannot be understood."""
+    """Return `minMember` of a PodGroup, at least 1; None if the PodGroup is invalid."""
     try:
         return max(spec_of(pod_group).minMember, 1)
     except msgspec.ValidationError:
@@ -104,11 +104,11 @@ def least_members(pod_group: Any) -> int | None:
 
 
 def next_status(status: Mapping[str, Any], min_member: int, pods: Sequence[Pod], now: datetime) -> dict[str, Any]:
-    """The status that a group should have, given the one that it has and all of its pods, those that are done included.
+    """Return the new status of a group, given its current status and all its pods, terminated pods included.
 
-    What has finished or failed stays so. A group that has its pods is Scheduling, until `min_member` of them run or
-    have succeeded: then it is Running, and Finished when so many have succeeded; it has Failed when a pod has, of
-    enough pods that have started.
+    A group with at least `min_member` pods is Scheduling; Running once `min_member` pods run or have succeeded;
+    Finished once `min_member` have succeeded; Failed if a pod has failed and at least `min_member` have started.
+    Finished and Failed are final.
     """
     phase = status.get("phase") or PENDING
     if phase in {FINISHED, FAILED}:
@@ -117,7 +117,7 @@ def next_status(status: Mapping[str, Any], min_member: int, pods: Sequence[Pod],
     if len(pods) < min_member:
         return after
     if phase == PENDING:
-        after["scheduleStartTime"] = now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        after["scheduleStartTime"] = rfc3339(now)
         if pods and (owners := _owners(pods[0])):
             after["occupiedBy"] = owners
     running, succeeded, failed = (after[count] for count in ("running", "succeeded", "failed"))

@@ -1,1 +1,1 @@
-"""DefaultPreemption: pods of lower priority make room for one that fits nowhere."""
+"""DefaultPreemption and WorkloadAwarePreemption: evict pods of lower priority to make room for pending pods."""

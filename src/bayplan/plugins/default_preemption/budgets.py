@@ -1,4 +1,4 @@
-"""Which victims a disruption budget protects. Mirrors filterPodsWithPDBViolation."""
+"""Finds evictions that would violate a PodDisruptionBudget. Mirrors filterPodsWithPDBViolation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bayplan.cluster.selector_groups import LabelsKey, labels_key
 
 
 class Budgets:
-    """All disruption budgets, as they are during one preemption."""
+    """The disruption budgets during one preemption."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._allowed: list[int] = []
@@ -25,9 +25,10 @@ class Budgets:
             self._add(budget)
 
     def split(self, pods: Sequence[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """The pods whose eviction, after that of those before them, would break a budget; and all others.
+        """Split pods into those whose eviction would violate a budget, and all others.
 
-        A pod counts against every budget that protects it, unless the server evicts it already.
+        Pods are evicted in the given order. A pod counts against all budgets that select it, except those that already
+        list it as disrupted.
         """
         if not self._allowed:
             return [], list(pods)
@@ -37,12 +38,12 @@ class Budgets:
         for pod in pods:
             budgets = [budget for budget in self._protecting(pod) if pod.name not in self._disrupted[budget]]
             used.update(budgets)
-            broken = any(used[budget] > self._allowed[budget] for budget in budgets)
-            (violating if broken else others).append(pod)
+            violates = any(used[budget] > self._allowed[budget] for budget in budgets)
+            (violating if violates else others).append(pod)
         return violating, others
 
     def _add(self, budget: PodDisruptionBudget) -> None:
-        """Take a budget in. One that picks nothing, or cannot be read, protects nobody."""
+        """Add a budget. One with an empty or invalid selector protects no pod."""
         assert budget.metadata is not None
         try:
             selector = label_selector(budget.spec.selector if budget.spec else None)
@@ -57,7 +58,7 @@ class Budgets:
         self._disrupted.append(frozenset((status.disruptedPods if status else None) or ()))
 
     def _protecting(self, pod: PodInfo) -> list[int]:
-        """The budgets that pick a pod. One without labels has none, even if a selector would pick it."""
+        """Return the indexes of the budgets that select a pod. A pod without labels is not protected, as upstream."""
         if not pod.labels:
             return []
         key = labels_key(pod)

@@ -1,4 +1,4 @@
-"""What candidates for a preemption cost.
+"""Ranks candidates for preemption, and pods by their importance.
 
 Mirrors pickOneNodeForPreemption (framework/preemption/preemption.go) and MoreImportantPod (pkg/scheduler/util).
 """
@@ -15,24 +15,24 @@ _ABOVE_ANY_NEGATIVE_PRIORITY = 2**31
 
 
 def preference(candidate: Candidate) -> tuple[float, ...]:
-    """A key: the candidate with the smallest is the best.
+    """Return a sort key: the candidate with the smallest key is the best.
 
-    Few broken budgets come first, then a low priority of the most important victim, a low sum of priorities, few
-    victims, and a late start of the most important victims. The first victim is taken to be the most important one;
-    where an extender put another one first, only the start is that of the really most important ones.
+    The criteria, in order: fewest budget violations, lowest priority of the first victim, lowest sum of priorities,
+    fewest victims, latest start of the victims with the highest priority. The first victim is assumed to have the
+    highest priority, which may be false if an extender reordered the victims.
     """
     first, highest = candidate.victims[0].priority, max(victim.priority for victim in candidate.victims)
-    # Priorities are lifted above 0, so that fewer victims of a negative priority are better than more of them.
+    # Priorities are shifted above 0, so that fewer victims with negative priorities are better than more.
     total = sum(victim.priority + _ABOVE_ANY_NEGATIVE_PRIORITY for victim in candidate.victims)
     earliest = min(started(victim) for victim in candidate.victims if victim.priority == highest)
     return candidate.violations, first, total, len(candidate.victims), -earliest
 
 
 def most_important_first(pods: Iterable[PodInfo]) -> list[PodInfo]:
-    """By priority, then by age; `pods` come in the order in which they came to their node.
+    """Sort pods by priority, then by start time. `pods`: in the order in which they were added to their node.
 
-    A pod that has not started counts as starting when it is looked at. For upstream's sort that puts the last of them
-    first.
+    Upstream treats a pod that has not started as starting at the time of the comparison. With its sort algorithm, the
+    last of these pods comes first.
     """
 
     def key(numbered: tuple[int, PodInfo]) -> tuple[float, ...]:
@@ -43,5 +43,5 @@ def most_important_first(pods: Iterable[PodInfo]) -> list[PodInfo]:
 
 
 def started(pod: PodInfo) -> float:
-    """When a pod started, in seconds; later than any other for one that has not."""
+    """Return the start time of a pod in seconds; infinity if it has not started."""
     return math.inf if pod.start_time is None else pod.start_time.timestamp()

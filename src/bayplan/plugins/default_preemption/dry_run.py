@@ -1,7 +1,8 @@
-"""Dry runs: which pods would have to go for a pod to fit, on many nodes at once.
+"""Dry runs of preemption: selects the victims on many nodes at once.
 
-Mirrors DryRunPreemption and SelectVictimsOnNode. What is tried on one node does not touch another, so that all nodes
-take every step together: first all pods of lower priority are gone, then each is brought back in turn.
+On each node, all pods of lower priority are removed, then restored one after the other as long as the pod still fits.
+The nodes are independent of each other, so each step is done for all nodes together. Mirrors DryRunPreemption and
+SelectVictimsOnNode.
 """
 
 from __future__ import annotations
@@ -25,14 +26,19 @@ NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming pod")
 
 @dataclass(slots=True)
 class Reprieve:
-    """A node that takes the pod with all pods of lower priority gone, and how far bringing them back has come.
+    """A node that is feasible if all pods of lower priority are removed, and the progress of restoring these.
 
-    `position`: in the selection that is tried. `gone`: who is gone at present. `pods`: in the order in which they are
-    brought back; the first `violating` of them are protected by a budget. `victims`: those that had to go again.
+    Attributes:
+        position: the node's position in the selection.
+        changes: the what-if, which removes the pods that are not restored.
+        pods: the pods in the order in which they are restored.
+        violating: how many of `pods`, from the first, are protected by a budget.
+        victims: the pods that could not be restored.
+        violations: how many of the victims are protected by a budget.
     """
 
     position: int
-    gone: PodChanges
+    changes: PodChanges
     pods: list[PodInfo]
     violating: int
     victims: list[PodInfo] = field(default_factory=list)
@@ -40,9 +46,9 @@ class Reprieve:
 
 
 class DryRun:
-    """Tries nodes, in their order, for a pod that fits on none of them as it is.
+    """Dry-runs preemption for a pod on nodes, in the given order.
 
-    `verdicts`: what was said of the nodes that are no candidates. `errors`: what went wrong on some.
+    `verdicts`: the verdicts on nodes that are no candidates. `errors`: messages of errors on single nodes.
     """
 
     def __init__(self, what_if: WhatIf, cycle: CycleState, pod: PodInfo, nodes: Nodes, budgets: Budgets) -> None:
@@ -55,71 +61,74 @@ class DryRun:
         self.errors: list[str] = []
 
     def candidates(self, wanted: int) -> list[Candidate]:
-        """So many candidates, one of which breaks no budget, as far as there are; those that break none come first."""
-        harmless: list[Candidate] = []
+        """Return at least `wanted` candidates, one of them without budget violations, if the nodes have as many.
+
+        Candidates without violations come first.
+        """
+        nonviolating: list[Candidate] = []
         violating: list[Candidate] = []
         for start in range(0, len(self._nodes), max(1, wanted)):
             for candidate in self._try(np.arange(start, min(start + wanted, len(self._nodes)))):
                 if candidate.violations == 0:
-                    harmless.append(candidate)
+                    nonviolating.append(candidate)
                 elif len(violating) < wanted:
                     violating.append(candidate)
-                if harmless and len(harmless) + len(violating) >= wanted:
-                    return harmless + violating
-        return harmless + violating
+                if nonviolating and len(nonviolating) + len(violating) >= wanted:
+                    return nonviolating + violating
+        return nonviolating + violating
 
     def _try(self, positions: Rows) -> list[Candidate]:
         nodes = self._nodes.at(positions)
-        gone = self._lower_gone(nodes)
-        verdicts = self._without(nodes, gone)
+        what_ifs = self._without_lower(nodes)
+        verdicts = self._filter_changed(nodes, what_ifs)
         self.verdicts.replace(positions, verdicts)
         self.errors += [status.message for _, status in verdicts.rejected() if status.code is Code.ERROR]
-        reprieves = [self._reprieve(position, gone[position]) for position in verdicts.feasible().tolist()]
+        reprieves = [self._reprieve(position, what_ifs[position]) for position in verdicts.feasible().tolist()]
         turn = 0
-        while still := [each for each in reprieves if turn < len(each.pods)]:
-            self._bring_back(nodes, still, turn)
+        while unfinished := [each for each in reprieves if turn < len(each.pods)]:
+            self._restore(nodes, unfinished, turn)
             turn += 1
         return [candidate for each in reprieves if (candidate := self._candidate(nodes, each)) is not None]
 
-    def _lower_gone(self, nodes: Nodes) -> dict[int, PodChanges]:
-        """The nodes with pods of lower priority, by position, and that all of those are gone."""
+    def _without_lower(self, nodes: Nodes) -> dict[int, PodChanges]:
+        """Return, for each node with pods of lower priority, a what-if that removes all of these."""
         priority = self._pod.priority
         return {
             position: PodChanges(removed=[pod for pod in nodes.pods(position) if pod.priority < priority])
             for position in np.flatnonzero(nodes.table.lowest_priority[nodes.rows] < priority).tolist()
         }
 
-    def _without(self, nodes: Nodes, gone: Mapping[int, PodChanges]) -> Verdicts:
-        """What is said of the nodes with these pods gone; those that lose none are out."""
-        positions = np.fromiter(gone, dtype=np.intp, count=len(gone))
-        nobody = np.ones(len(nodes), dtype=np.bool_)
-        nobody[positions] = False
+    def _filter_changed(self, nodes: Nodes, what_ifs: Mapping[int, PodChanges]) -> Verdicts:
+        """Filter the nodes with what-ifs; reject all others."""
+        positions = np.fromiter(what_ifs, dtype=np.intp, count=len(what_ifs))
+        unchanged = np.ones(len(nodes), dtype=np.bool_)
+        unchanged[positions] = False
         verdicts = Verdicts(nodes)
-        verdicts.reject(Rejections.where(nobody, NO_VICTIMS), "")
-        if gone:
-            verdicts.replace(positions, self._filter(nodes.at(positions).changed(dict(enumerate(gone.values())))))
+        verdicts.reject(Rejections.where(unchanged, NO_VICTIMS), "")
+        if what_ifs:
+            verdicts.replace(positions, self._filter(nodes.at(positions).changed(dict(enumerate(what_ifs.values())))))
         return verdicts
 
-    def _reprieve(self, position: int, gone: PodChanges) -> Reprieve:
-        violating, others = self._budgets.split(most_important_first(gone.removed))
-        return Reprieve(position, gone, violating + others, len(violating))
+    def _reprieve(self, position: int, changes: PodChanges) -> Reprieve:
+        violating, others = self._budgets.split(most_important_first(changes.removed))
+        return Reprieve(position, changes, violating + others, len(violating))
 
-    def _bring_back(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
-        """One more pod comes back on each node, and has to go again where the pod does not fit beside it."""
+    def _restore(self, nodes: Nodes, reprieves: list[Reprieve], turn: int) -> None:
+        """Restore one more pod on each node, and remove it again if the pending pod does not fit then."""
         for each in reprieves:
-            each.gone.bring_back(each.pods[turn])
+            each.changes.restore(each.pods[turn])
         positions = np.array([each.position for each in reprieves], dtype=np.intp)
-        what_ifs = {index: each.gone for index, each in enumerate(reprieves)}
+        what_ifs = {index: each.changes for index, each in enumerate(reprieves)}
         fits = self._filter(nodes.at(positions).changed(what_ifs)).standing
         for each, fit in zip(reprieves, fits.tolist(), strict=True):
             if not fit:
-                each.gone.take_away(each.pods[turn])
+                each.changes.remove(each.pods[turn])
                 each.victims.append(each.pods[turn])
                 each.violations += turn < each.violating
 
     def _candidate(self, nodes: Nodes, reprieve: Reprieve) -> Candidate | None:
         name = nodes.name(reprieve.position)
-        if not reprieve.victims:  # it was turned down as it is, and yet nobody has to go
+        if not reprieve.victims:  # a plugin rejected the unchanged node, but accepts it with all pods restored
             self.errors.append(f'expected at least one victim pod on node "{name}"')
             return None
         victims = reprieve.victims

@@ -1,7 +1,7 @@
-"""DefaultPreemption: where a pod fits nowhere, a node is found that it fits on once pods of lower priority are gone.
+"""DefaultPreemption: selects a node that becomes feasible for a pod if pods of lower priority are evicted.
 
-Mirrors plugins/defaultpreemption/default_preemption.go, and what of framework/preemption/preemption.go decides.
-Carrying it out is the service's part.
+Mirrors plugins/defaultpreemption/default_preemption.go, and the selection of framework/preemption/preemption.go. The
+service evicts the victims.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from bayplan.framework.interface import (
     Shortlist,
     WhatIf,
 )
-from bayplan.framework.status import Code, Status
+from bayplan.framework.status import Code, Status, aggregate
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.plugins.arguments import DefaultPreemptionArgs
 from bayplan.plugins.default_preemption.budgets import Budgets
@@ -33,15 +33,15 @@ from bayplan.plugins.default_preemption.candidates import preference
 from bayplan.plugins.default_preemption.dry_run import DryRun
 
 NEVER = "not eligible due to preemptionPolicy=Never."
-VICTIMS_STILL_THERE = "not eligible due to a terminating pod on the nominated node."
-GOING_ON = Status.unresolvable("waiting for the preemption for this pod to be finished")
+VICTIMS_TERMINATING = "not eligible due to a terminating pod on the nominated node."
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod to be finished")
 NOT_HELPFUL = Status.unresolvable("Preemption is not helpful for scheduling")
 
 _DEFAULT_ARGUMENTS = DefaultPreemptionArgs()
 
 
 class DefaultPreemption(Plugin):
-    """Preempts for pods that fit nowhere, and holds them back while their victims are evicted."""
+    """Preempts pods for an unschedulable pod, and gates it while its victims are being evicted."""
 
     name = "DefaultPreemption"
     arguments = DefaultPreemptionArgs
@@ -53,36 +53,36 @@ class DefaultPreemption(Plugin):
         self._absolute = args.minCandidateNodesAbsolute
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Hold a pod back while its victims are evicted: until then it would only find them still there."""
-        return GOING_ON if self._handle.preempting(pod.uid) else None
+        """Gate a pod while its victims are being evicted."""
+        return IN_PROGRESS if self._handle.preempting(pod.uid) else None
 
     def post_filter(
         self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf
     ) -> PostFilterResult | Shortlist:
-        """Find the candidates; the one that costs least is taken, of those that extenders leave."""
+        """Find the candidates. Of those that extenders accept, the best one is chosen."""
         gang = cycle.data.get(PLACED_WITH)
         ineligible = (gang.no_preemption if gang is not None else "") or self._ineligible(pod, diagnosis)
         if ineligible:
-            return PostFilterResult(_refusal(ineligible))
+            return PostFilterResult(_rejection(ineligible))
         nodes = self._nodes_to_try(diagnosis, what_if)
         dry_run = DryRun(what_if, cycle, pod, nodes, Budgets(self._budgets.values()))
         candidates = dry_run.candidates(self._wanted(len(nodes)))
         if not candidates and dry_run.errors:
-            return PostFilterResult(Status.error(f"preemption: {_joined(dry_run.errors)}"))
+            return PostFilterResult(Status.error(f"preemption: {aggregate(dry_run.errors)}"))
         if not candidates:
             why = Diagnosis(diagnosis.total, dry_run.verdicts, absent=NOT_HELPFUL).explain()
-            return PostFilterResult(_refusal(why), nominated_node="")
-        return Shortlist(tuple(candidates), self._handle.nodes, _cheapest)
+            return PostFilterResult(_rejection(why), nominated_node="")
+        return Shortlist(tuple(candidates), self._handle.nodes, _best)
 
     def events(self) -> Iterable[EventHint]:
-        """Pods that go let the queue ask again whether a pod is held back; what it waits for, others know."""
+        """Register deletions of pods: they run PreEnqueue again for gated pods."""
         yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
 
     def _ineligible(self, pod: PodInfo, diagnosis: Diagnosis) -> str:
-        """Why the pod may not preempt; nothing if it may.
+        """Return why the pod must not preempt; "" if it may.
 
-        Nothing more is evicted while earlier victims are still on their way out of the node that was made free for it,
-        unless the pod cannot have that node any more, whoever leaves it.
+        A pod must not preempt again while earlier victims are terminating on its nominated node, unless that node is
+        unresolvable for it now.
         """
         if pod.spec.preemptionPolicy == "Never":
             return NEVER
@@ -94,10 +94,10 @@ class DefaultPreemption(Plugin):
             return ""
         others = self._handle.nodes.pods(position)
         waits = any(other.priority < pod.priority and _being_preempted(other) for other in others)
-        return VICTIMS_STILL_THERE if waits else ""
+        return VICTIMS_TERMINATING if waits else ""
 
     def _nodes_to_try(self, diagnosis: Diagnosis, what_if: WhatIf) -> Nodes:
-        """The nodes that were turned down in a way that fewer pods may help, beginning anywhere among them."""
+        """Return the nodes where removing pods may help, in row order, beginning with a random one."""
         nodes = self._handle.nodes
         potential = np.zeros(len(nodes), dtype=np.bool_)
         if diagnosis.absent is not None and diagnosis.absent.code is Code.UNSCHEDULABLE:
@@ -110,18 +110,18 @@ class DefaultPreemption(Plugin):
         return nodes.at(np.roll(rows, -what_if.rng.randrange(len(rows))) if len(rows) else rows)
 
     def _wanted(self, nodes: int) -> int:
-        """How many candidates to look for among so many nodes."""
+        """Return how many candidates to find among a number of nodes."""
         return min(max(nodes * self._percentage // 100, self._absolute), nodes)
 
 
 def after_pod_deletion(pod: PodInfo, old: PodInfo, new: None) -> Hint:
-    """The plugins that turned the pod down know whether that helps it."""
+    """Never requeue an unschedulable pod: the plugins that rejected it register the events for that."""
     return Hint.SKIP
 
 
-def _cheapest(candidates: tuple[Candidate, ...]) -> PostFilterResult:
+def _best(candidates: tuple[Candidate, ...]) -> PostFilterResult:
     if not candidates:
-        return PostFilterResult(_refusal("no candidate node for preemption"))
+        return PostFilterResult(_rejection("no candidate node for preemption"))
     best = min(candidates, key=preference)
     return PostFilterResult(Status(Code.SUCCESS), best.node_name, best.victims)
 
@@ -133,10 +133,5 @@ def _being_preempted(pod: PodInfo) -> bool:
     return condition is not None and (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
 
 
-def _refusal(why: str) -> Status:
+def _rejection(why: str) -> Status:
     return Status.unschedulable(f"preemption: {why}")
-
-
-def _joined(problems: Iterable[str]) -> str:
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

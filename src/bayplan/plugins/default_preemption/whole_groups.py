@@ -1,6 +1,6 @@
-"""WorkloadAwarePreemption: pods of lower priority make room for all of a PodGroup at once, wherever they are.
+"""WorkloadAwarePreemption: preempts pods of lower priority, on any nodes, to make room for a whole PodGroup.
 
-Mirrors framework/preemption/podgrouppreemption.go, and what DefaultPreemption does for pod groups upstream.
+Mirrors framework/preemption/podgrouppreemption.go, and DefaultPreemption's handling of pod groups upstream.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from bayplan.plugins.default_preemption.candidates import started
 from bayplan.plugins.default_preemption.plugin import NEVER, after_pod_deletion
 
 NO_VICTIMS = Status.unresolvable("No preemption victims found for incoming preemptor")
-NOT_ENOUGH = Status.unschedulable("the gang would not fit if all pods of lower priority were gone")
-GOING_ON = Status.unresolvable("waiting for the preemption for this pod group to be finished")
+NOT_ENOUGH = Status.unschedulable("the gang would not fit even if all pods of lower priority were evicted")
+IN_PROGRESS = Status.unresolvable("waiting for the preemption for this pod group to be finished")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Unit:
-    """Pods of which all are evicted, or none: one, or all of a group whose disruption mode is PodGroup."""
+class VictimUnit:
+    """Pods that are evicted together or not at all: one pod, or all pods of a group with disruption mode PodGroup."""
 
     pods: Sequence[PodInfo]
     priority: int
 
     @property
     def importance(self) -> tuple[float, ...]:
-        """A key: the most important unit has the smallest.
+        """A sort key: the most important unit has the smallest key.
 
-        A high priority comes first; then pods of groups before others, many before few, and those that began early.
+        The criteria, in order: highest priority, pods of a group, most pods, earliest start.
         """
         of_group = pod_group_of(self.pods[0]) is not None
         earliest = min(started(pod) for pod in self.pods)
@@ -49,7 +49,10 @@ class Unit:
 
 
 class WorkloadAwarePreemption(Plugin):
-    """Preempts for PodGroups that fit nowhere, by the priority of the group, and holds their pods back meanwhile."""
+    """Preempts pods for an unschedulable PodGroup, and gates its pods while the victims are being evicted.
+
+    The priority of the PodGroup decides which pods may be preempted.
+    """
 
     name = "WorkloadAwarePreemption"
 
@@ -58,21 +61,21 @@ class WorkloadAwarePreemption(Plugin):
         self._pod_groups = handle.objects(POD_GROUPS)
         self._budgets = handle.objects(POD_DISRUPTION_BUDGET)
         self._preemptors: dict[str, str] = {}
-        """The uid of the pod on whose behalf victims of a group are evicted, by the key of the group."""
+        """By group key: the UID of the member that the victims are evicted for."""
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Hold all pods of a group back while its victims are evicted."""
+        """Gate the pods of a group while its victims are being evicted."""
         key = pod_group_of(pod) or ""
         preemptor = self._preemptors.get(key)
         if preemptor is None:
             return None
         if self._handle.preempting(preemptor):
-            return GOING_ON
+            return IN_PROGRESS
         del self._preemptors[key]
         return None
 
     def gang_post_filter(self, gang: Gang, nodes: Nodes) -> GangTrial | None:
-        """Which pods have to go for a PodGroup. The members of other gangs may preempt, each by itself."""
+        """Look for victims of a PodGroup. The members of other gangs preempt on their own."""
         return self._trial(gang, nodes) if gang.pod_group in self._pod_groups else None
 
     def _trial(self, gang: Gang, nodes: Nodes) -> GangTrial:
@@ -85,36 +88,36 @@ class WorkloadAwarePreemption(Plugin):
         )
         if not units:
             return NO_VICTIMS
-        gone = dict.fromkeys(units)
-        if not (yield _pods(gone)):
+        removed = dict.fromkeys(units)
+        if not (yield _pods(removed)):
             return NOT_ENOUGH
         violating, _ = Budgets(self._budgets.values()).split(_pods(units))
-        protected = {pod.uid for pod in violating}
-        kept = dict.fromkeys(unit for unit in units if any(pod.uid in protected for pod in unit.pods))
-        yield from _reprieve(list(kept), gone)
-        yield from _reprieve([unit for unit in units if unit not in kept], gone)
+        protected_uids = {pod.uid for pod in violating}
+        protected = dict.fromkeys(unit for unit in units if any(pod.uid in protected_uids for pod in unit.pods))
+        yield from _reprieve(list(protected), removed)
+        yield from _reprieve([unit for unit in units if unit not in protected], removed)
         self._preemptors[gang.pod_group] = gang.members[0].uid
-        return GangVictims(gang.members[0], tuple(_pods(gone)), pod_group.metadata.uid or "")
+        return GangVictims(gang.members[0], tuple(_pods(removed)), pod_group.metadata.uid or "")
 
-    def _units(self, gang: Gang, nodes: Nodes) -> Iterable[Unit]:
-        """All pods on nodes as they would be evicted, but for the gang's own: it does not make room by going."""
+    def _units(self, gang: Gang, nodes: Nodes) -> Iterable[VictimUnit]:
+        """Yield all pods on nodes, except those of the gang, in the units in which they are evicted."""
         groups: dict[str, list[PodInfo]] = {}
         for position in np.flatnonzero(nodes.live).tolist():
             for pod in nodes.pods(position):
                 key = pod_group_of(pod)
                 if key is None:
-                    yield Unit((pod,), pod.priority)
+                    yield VictimUnit((pod,), pod.priority)
                 elif key != gang.pod_group:
                     groups.setdefault(key, []).append(pod)
         for key, pods in groups.items():
-            priority = self._priority_together(key)
+            priority = self._group_priority(key)
             if priority is not None:
-                yield Unit(pods, priority)
+                yield VictimUnit(pods, priority)
             else:
-                yield from (Unit((pod,), pod.priority) for pod in pods)
+                yield from (VictimUnit((pod,), pod.priority) for pod in pods)
 
-    def _priority_together(self, key: str) -> int | None:
-        """The priority of a group whose pods are evicted together; None for any other, or one that is not there."""
+    def _group_priority(self, key: str) -> int | None:
+        """Return the priority of a group whose pods are evicted together; None for any other group."""
         pod_group = self._pod_groups.get(key)
         if pod_group is None:
             return None
@@ -125,28 +128,30 @@ class WorkloadAwarePreemption(Plugin):
         return (spec.priority or 0) if spec.disruptionMode == TOGETHER else None
 
     def events(self) -> Iterable[EventHint]:
-        """Pods that go let the queue ask again whether a pod is held back."""
+        """Register deletions of pods: they run PreEnqueue again for gated pods."""
         yield EventHint(ClusterEvent(events.POD, Action.DELETE), after_pod_deletion)
 
 
-def _reprieve(units: Sequence[Unit], gone: dict[Unit, None]) -> Generator[Collection[PodInfo], bool, None]:
-    """Bring units back, the most important ones first, as long as the gang fits beside them; the others stay gone.
+def _reprieve(
+    units: Sequence[VictimUnit], removed: dict[VictimUnit, None]
+) -> Generator[Collection[PodInfo], bool, None]:
+    """Restore units in order, and remove those again with which the gang does not fit. Updates `removed`.
 
-    Several are brought back at once where the last ones could be: few have to go, of many that might.
+    The number of units that are restored at once doubles after each success, because usually few have to be evicted.
     """
     start, size = 0, 1
     while start < len(units):
         batch = units[start : start + size]
         for unit in batch:
-            del gone[unit]
-        if (yield _pods(gone)):
+            del removed[unit]
+        if (yield _pods(removed)):
             start += len(batch)
             size *= 2
             continue
-        gone.update(dict.fromkeys(batch))
+        removed.update(dict.fromkeys(batch))
         start += len(batch) == 1
         size = max(1, len(batch) // 2)
 
 
-def _pods(units: Iterable[Unit]) -> list[PodInfo]:
+def _pods(units: Iterable[VictimUnit]) -> list[PodInfo]:
     return [pod for unit in units for pod in unit.pods]

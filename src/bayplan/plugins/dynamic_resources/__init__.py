@@ -1,1 +1,1 @@
-"""DynamicResources: claims on devices. Start at `plugin.py`, then `allocator.py`."""
+"""DynamicResources: allocates devices to ResourceClaims. Start with `plugin.py`, then read `allocator.py`."""

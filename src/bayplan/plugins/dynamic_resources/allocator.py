@@ -1,7 +1,7 @@
-"""Finds devices for the claims of a pod on one node: an exhaustive search that takes the first solution.
+"""Finds devices for the claims of a pod on one node: an exhaustive search that returns the first solution.
 
-Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler 1.36's default features,
-with what it does where it might be expected to do otherwise: what decides, decides here too.
+Mirrors structured/internal/incubating/allocator_incubating.go, the allocator of kube-scheduler 1.36 with default
+feature gates, including its surprising results.
 """
 
 from __future__ import annotations
@@ -11,42 +11,41 @@ from dataclasses import dataclass, field
 
 from lightkube.models.resource_v1 import DeviceClass, DeviceSelector, ResourceClaim
 
-from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
-from bayplan.cluster.claim_allocations import Taken
-from bayplan.cluster.device_slices import DeviceId, SliceDevice
+from bayplan.devices.allocations import Taken
+from bayplan.devices.cel.selectors import CompileError, RuntimeFailure, Selectors
+from bayplan.devices.claims import key_of
+from bayplan.devices.limits import MAX_RESULTS
+from bayplan.devices.requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
+from bayplan.devices.slices import DeviceId, SliceDevice
 from bayplan.plugins.dynamic_resources.capacity import consumptions, fits
 from bayplan.plugins.dynamic_resources.constraints import Constraint, constraint_of
 from bayplan.plugins.dynamic_resources.counters import SharedCounters
-from bayplan.plugins.dynamic_resources.device_requests import ALL, EXACT_COUNT, DeviceDemand, demands_of, requests_of
 from bayplan.plugins.dynamic_resources.pools import Pool
-
-MAX_RESULTS = 32
-"""Devices that a claim can have. Mirrors resourceapi.AllocationResultsMaxSize."""
 
 _PREVENTING = frozenset({"NoSchedule", "NoExecute"})
 
 
 class AllocationError(Exception):
-    """Something is wrong with a claim, a class or a slice: no node can help, and the attempt fails."""
+    """A claim, a class or a slice is invalid. The attempt fails, because no node can help."""
 
 
 class InvalidPools(Exception):
-    """The node has nothing for the claims, but a pool whose slices disagree: other nodes may have more luck."""
+    """No solution on this node, and one of its pools is invalid. Other nodes can have a solution."""
 
 
 class OutOfTime(Exception):
-    """The search took too long."""
+    """The search timed out."""
 
 
 class _TooManyDevices(Exception):
-    """What is being tried would give a claim more devices than it can have."""
+    """The current branch of the search exceeds the maximum number of devices of a claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class Supply:
-    """What bears on allocations on all nodes alike. `classes` by name.
+    """The inputs of a search that don't depend on the node. `classes` by name.
 
-    `counters` remembers, for all searches from this supply, what is left of shared counters.
+    `counters` caches the remaining shared counters for all searches with this supply.
     """
 
     taken: Taken
@@ -57,7 +56,7 @@ class Supply:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A device that a request gets. `consumed`: of a shared device what it takes of the capacity; None otherwise."""
+    """A device for a request. `consumed` is the consumed capacity of a shared device; None for other devices."""
 
     device: SliceDevice
     demand: DeviceDemand
@@ -66,7 +65,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Granted:
-    """What a claim gets: devices, and the demand that was met of each request, with its class."""
+    """The solution for a claim: its devices, and the chosen alternative of each request with its class."""
 
     claim: ResourceClaim
     grants: list[Grant] = field(default_factory=list)
@@ -74,8 +73,8 @@ class Granted:
 
 
 @dataclass(slots=True)
-class _Wanted:
-    """A demand, its class, and how many devices that is; where it is all of them, which."""
+class _Request:
+    """A demand with its class and number of devices. `everything` are the devices of a demand for all devices."""
 
     demand: DeviceDemand
     device_class: DeviceClass
@@ -84,9 +83,7 @@ class _Wanted:
 
 
 class Search:
-    """One search on one node, in the pools that it reaches. `checkpoint` is called again and again, and may raise
-    OutOfTime.
-    """
+    """A search on one node and its pools. `checkpoint` is called repeatedly and can raise OutOfTime."""
 
     def __init__(
         self,
@@ -102,18 +99,19 @@ class Search:
         self._claims = claims
         self._checkpoint = checkpoint
         self._pools = pools
-        self._wanted: list[list[list[_Wanted]]] = []
+        self._requests: list[list[list[_Request]]] = []
+        """By claim, request and alternative."""
         self._constraints: list[list[Constraint]] = []
         self._selectable: dict[tuple[SliceDevice, int, int, int], bool] = {}
-        self._come_into_question: dict[bool, Sequence[tuple[SliceDevice, Pool]]] = {}
+        self._candidates_by_access: dict[bool, Sequence[tuple[SliceDevice, Pool]]] = {}
         self._allocating: dict[DeviceId, set[int]] = {}
         self._consuming: dict[DeviceId, dict[str, int]] = {}
         self._counters = supply.counters.search()
         self._grants: list[list[Grant]] = [[] for _ in claims]
-        self._met: dict[tuple[int, int], int] = {}
+        self._chosen: dict[tuple[int, int], int] = {}
 
     def run(self) -> list[Granted] | None:
-        """What every claim gets; None where the node has too little. Raises one of the exceptions above."""
+        """The solution for each claim; None if the node has none. Raises AllocationError, InvalidPools or OutOfTime."""
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
         try:
@@ -128,38 +126,39 @@ class Search:
 
     def _granted(self, index: int, claim: ResourceClaim) -> Granted:
         chosen = [
-            alternatives[self._met.get((index, number), 0)] for number, alternatives in enumerate(self._wanted[index])
+            alternatives[self._chosen.get((index, number), 0)]
+            for number, alternatives in enumerate(self._requests[index])
         ]
         return Granted(claim, self._grants[index], [(each.demand, each.device_class) for each in chosen])
 
-    # What is wanted
+    # Requests and constraints
 
     def _prepare(self, index: int, claim: ResourceClaim) -> None:
-        """Look at the requests and constraints of a claim before anything is tried."""
-        self._wanted.append([])
-        least = 0
+        """Validate the requests and constraints of a claim before the search."""
+        self._requests.append([])
+        minimum = 0
         for request in requests_of(claim):
-            number = len(self._wanted[index])
-            alternatives: list[_Wanted] = []
-            self._wanted[index].append(alternatives)
+            number = len(self._requests[index])
+            alternatives: list[_Request] = []
+            self._requests[index].append(alternatives)
             for sub, demand in enumerate(demands_of(request)):
-                alternatives.append(self._want((index, number, sub), claim, demand))
-            least += min(each.count for each in alternatives)
-        if least > MAX_RESULTS:
+                alternatives.append(self._prepare_request((index, number, sub), claim, demand))
+            minimum += min(each.count for each in alternatives)
+        if minimum > MAX_RESULTS:
             raise AllocationError(
-                f"claim {_key(claim)}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+                f"claim {key_of(claim)}: number of requested devices {minimum} exceeds the claim limit of {MAX_RESULTS}"
             )
         constraints = []
         for number, spec in enumerate((claim.spec.devices.constraints if claim.spec.devices else None) or ()):
             constraint = constraint_of(spec)
             if constraint is None:
                 problem = "empty constraint (unsupported constraint type?)"
-                raise AllocationError(f"claim {_key(claim)}, constraint #{number}: {problem}")
+                raise AllocationError(f"claim {key_of(claim)}, constraint #{number}: {problem}")
             constraints.append(constraint)
         self._constraints.append(constraints)
 
-    def _want(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> _Wanted:
-        where = f"claim {_key(claim)}, request {demand.name}"
+    def _prepare_request(self, key: tuple[int, int, int], claim: ResourceClaim, demand: DeviceDemand) -> _Request:
+        where = f"claim {key_of(claim)}, request {demand.name}"
         for number, selector in enumerate(demand.selectors):
             if selector.cel is None:
                 raise AllocationError(f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)")
@@ -169,15 +168,15 @@ class Search:
         if device_class is None:
             problem = f'deviceclass.resource.k8s.io "{demand.class_name}" not found'
             raise AllocationError(f"{where}: could not retrieve device class {demand.class_name}: {problem}")
-        wanted = _Wanted(demand, device_class, demand.count)
+        prepared = _Request(demand, device_class, demand.count)
         if demand.mode == ALL:
-            wanted.everything = self._everything(key, where, wanted)
-            wanted.count = len(wanted.everything)
+            prepared.everything = self._everything(key, where, prepared)
+            prepared.count = len(prepared.everything)
         elif demand.mode != EXACT_COUNT:
             raise AllocationError(f"{where}: unsupported count mode {demand.mode}")
-        return wanted
+        return prepared
 
-    def _everything(self, key: tuple[int, int, int], where: str, wanted: _Wanted) -> list[tuple[SliceDevice, Pool]]:
+    def _everything(self, key: tuple[int, int, int], where: str, request: _Request) -> list[tuple[SliceDevice, Pool]]:
         found: list[tuple[SliceDevice, Pool]] = []
         for pool in self._pools:
             if pool.incomplete or pool.invalid:
@@ -188,24 +187,24 @@ class Search:
             found += [
                 (device, pool)
                 for device in pool.devices
-                if self._selects(key, wanted, device) and self._has_capacity(wanted.demand, device)
+                if self._selects(key, request, device) and self._has_capacity(request.demand, device)
             ]
         return found
 
-    # Whether a device is right
+    # Matching devices
 
-    def _selects(self, key: tuple[int, int, int], wanted: _Wanted, device: SliceDevice) -> bool:
+    def _selects(self, key: tuple[int, int, int], request: _Request, device: SliceDevice) -> bool:
         known = self._selectable.get((device, *key))
         if known is None:
-            known = self._selectable[device, *key] = self._is_right(key[0], wanted, device)
+            known = self._selectable[device, *key] = self._is_selectable(key[0], request, device)
         return known
 
-    def _is_right(self, claim_index: int, wanted: _Wanted, device: SliceDevice) -> bool:
-        device_class = wanted.device_class
-        of_class = f"class {device_class.metadata.name if device_class.metadata else ''}"
-        if not self._match(of_class, device_class.spec.selectors or (), device):
+    def _is_selectable(self, claim_index: int, request: _Request, device: SliceDevice) -> bool:
+        device_class = request.device_class
+        class_name = f"class {device_class.metadata.name if device_class.metadata else ''}"
+        if not self._match(class_name, device_class.spec.selectors or (), device):
             return False
-        if not self._match(f"claim {_key(self._claims[claim_index])}", wanted.demand.selectors, device):
+        if not self._match(f"claim {key_of(self._claims[claim_index])}", request.demand.selectors, device):
             return False
         if not device.parent.per_device:
             return True
@@ -214,47 +213,47 @@ class Search:
         except ValueError as error:
             raise AllocationError(str(error)) from None
 
-    def _match(self, whose: str, selectors: Sequence[DeviceSelector], device: SliceDevice) -> bool:
+    def _match(self, owner: str, selectors: Sequence[DeviceSelector], device: SliceDevice) -> bool:
         for number, selector in enumerate(selectors):
             expression = selector.cel.expression if selector.cel is not None else ""
             try:
-                if not self._supply.selectors.matches(expression, facts_of(device)):
+                if not self._supply.selectors.matches(expression, device.facts):
                     return False
             except CompileError as error:
-                raise AllocationError(f"{whose}: selector #{number}: CEL compile error: {error}") from None
+                raise AllocationError(f"{owner}: selector #{number}: CEL compile error: {error}") from None
             except RuntimeFailure as error:
-                raise AllocationError(f"{whose}: selector #{number}: CEL runtime error: {error}") from None
+                raise AllocationError(f"{owner}: selector #{number}: CEL runtime error: {error}") from None
         return True
 
     def _has_capacity(self, demand: DeviceDemand, device: SliceDevice) -> bool:
         capacity = device.spec.capacity
-        if not demand.capacity and (not capacity or device.is_taken_whole):
+        if not demand.capacity and (not capacity or device.is_exclusive):
             return True
         consumed = self._supply.taken.consumed.get(device.id, {})
         return fits(demand.capacity, capacity or {}, consumed, self._consuming.get(device.id, {}))
 
-    # The search. Claims, their requests and the devices of a request are taken one after the other, in all ways.
+    # The search: backtracks over the claims, their requests, and the devices of each request.
 
     def _next_claim(self, claim: int) -> bool:
         self._checkpoint()
         return claim >= len(self._claims) or self._next_request(claim, 0)
 
     def _next_request(self, claim: int, request: int) -> bool:
-        """Meet a request and all that follow."""
+        """Find devices for a request and for all that follow."""
         self._checkpoint()
-        if request >= len(self._wanted[claim]):
+        if request >= len(self._requests[claim]):
             try:
                 return self._next_claim(claim + 1)
             except _TooManyDevices:
-                return False  # another choice for this claim may leave the next ones an alternative with fewer
-        alternatives = self._wanted[claim][request]
+                return False  # with another choice for this claim, the next ones can use a smaller alternative
+        alternatives = self._requests[claim][request]
         if not alternatives[0].demand.parent:
             return self._next_device(claim, request, 0, 0, 0)
         all_too_many = True
         for sub in range(len(alternatives)):
             try:
                 if self._next_device(claim, request, sub, 0, 0):
-                    self._met[claim, request] = sub
+                    self._chosen[claim, request] = sub
                     return True
             except _TooManyDevices:
                 continue
@@ -266,10 +265,10 @@ class Search:
     def _next_device(self, claim: int, request: int, sub: int, count: int, start: int) -> bool:
         """Find the devices of a request from its `count`th on, among the candidates from `start` on.
 
-        So that sets of devices are tried, and not their orders.
+        `start` avoids trying the same set of devices in different orders.
         """
         self._checkpoint()
-        wanted = self._wanted[claim][request][sub]
+        wanted = self._requests[claim][request][sub]
         if wanted.everything is not None and not wanted.everything:
             return False
         if count >= wanted.count:
@@ -281,7 +280,7 @@ class Search:
             undo = self._take(claim, wanted, device, pool, must=True)
             if undo is None:
                 return False
-            return self._go_on(undo, claim, request, sub, count, start)
+            return self._continue(undo, claim, request, sub, count, start)
         key = (claim, request, sub)
         candidates = self._candidates(wanted.demand)
         for index in range(start, len(candidates)):
@@ -291,16 +290,16 @@ class Search:
             if not self._selects(key, wanted, device) or not self._has_capacity(wanted.demand, device):
                 continue
             undo = self._take(claim, wanted, device, pool, must=False)
-            if undo is not None and self._go_on(undo, claim, request, sub, count, index + 1):
+            if undo is not None and self._continue(undo, claim, request, sub, count, index + 1):
                 return True
         return False
 
     def _candidates(self, demand: DeviceDemand) -> Sequence[tuple[SliceDevice, Pool]]:
-        """The devices that come into question for a demand, in order."""
-        found = self._come_into_question.get(demand.admin_access)
+        """The candidate devices of a demand, in search order."""
+        found = self._candidates_by_access.get(demand.admin_access)
         if found is None:
             taken = () if demand.admin_access else self._supply.taken.devices
-            found = self._come_into_question[demand.admin_access] = [
+            found = self._candidates_by_access[demand.admin_access] = [
                 (device, pool)
                 for pool in self._pools
                 if not pool.incomplete and not pool.invalid
@@ -309,7 +308,7 @@ class Search:
             ]
         return found
 
-    def _go_on(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: int) -> bool:
+    def _continue(self, undo: Callable[[], None], claim: int, request: int, sub: int, count: int, start: int) -> bool:
         done = False
         try:
             done = self._next_device(claim, request, sub, count + 1, start)
@@ -324,13 +323,13 @@ class Search:
         return device in self._supply.taken.devices or bool(self._allocating.get(device))
 
     def _take(
-        self, claim: int, wanted: _Wanted, device: SliceDevice, pool: Pool, *, must: bool
+        self, claim: int, request: _Request, device: SliceDevice, pool: Pool, *, must: bool
     ) -> Callable[[], None] | None:
-        """Take a device for a request. Returns how to give it back; None where it cannot be had.
+        """Take a device for a request. Returns a function that undoes it; None if the device is unavailable.
 
-        What a failure leaves behind in counters and constraints is what upstream leaves behind.
+        As upstream, a failure doesn't undo all changes of counters and constraints.
         """
-        demand, shared = wanted.demand, device.allows_multiple
+        demand, shared = request.demand, device.allows_multiple
         if self._is_used(claim, demand, device.id) and not (shared and demand.admin_access):
             return None
         in_use = device.id in self._supply.taken.consumed or device.id in self._consuming
@@ -345,8 +344,8 @@ class Search:
                 continue
             if must:
                 raise AllocationError(
-                    f"claim {_key(self._claims[claim])}, request {demand.name}: cannot add device {device.id} because "
-                    "a claim constraint would not be satisfied"
+                    f"claim {key_of(self._claims[claim])}, request {demand.name}: cannot add device {device.id} "
+                    "because a claim constraint would not be satisfied"
                 )
             for added in constraints[:index]:
                 added.remove(*names, device)
@@ -364,17 +363,17 @@ class Search:
         before = len(grants)
         grants.append(Grant(device, demand, consumed))
 
-        def give_back() -> None:
+        def undo() -> None:
             for constraint in constraints:
                 constraint.remove(*names, device)
             self._allocating.get(device.id, set()).discard(claim)
             if consumed:
                 self._stop_consuming(device.id, consumed)
             if not shared and device.counters:
-                self._counters.give_back(device)
+                self._counters.release(device)
             del grants[before:]
 
-        return give_back
+        return undo
 
     def _stop_consuming(self, device: DeviceId, consumed: Mapping[str, int]) -> None:
         total = self._consuming[device]
@@ -382,18 +381,3 @@ class Search:
             total[name] -= amount
         if not any(total.values()):
             del self._consuming[device]
-
-
-def facts_of(device: SliceDevice) -> DeviceFacts:
-    """What expressions see of a device."""
-    facts: DeviceFacts | None = device.cache.get(DeviceFacts)
-    if facts is None:
-        spec = device.spec
-        facts = DeviceFacts.of(device.id.driver, device.allows_multiple, spec.attributes, spec.capacity)
-        device.cache[DeviceFacts] = facts
-    return facts
-
-
-def _key(claim: ResourceClaim) -> str:
-    metadata = claim.metadata
-    return f"{metadata.namespace}/{metadata.name}" if metadata is not None else ""

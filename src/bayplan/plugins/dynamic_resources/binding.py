@@ -1,4 +1,4 @@
-"""PreBind: allocations and reservations are written, and devices are waited for that have to be prepared first.
+"""PreBind: writes allocations and reservations, and waits for binding conditions of devices.
 
 Mirrors PreBind and bindClaim of dynamicresources.go.
 """
@@ -6,16 +6,15 @@ Mirrors PreBind and bindClaim of dynamicresources.go.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from datetime import UTC, datetime
 
 from lightkube.models.core_v1 import Pod
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimConsumerReference
 
 from bayplan.api.kinds import POD, RESOURCE_CLAIM
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of, results_of
-from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.objects import ObjectStore, version_of
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, results_of, uid_of
 from bayplan.framework.handle import ApiClient, Handle
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.claim_writes import (
@@ -25,8 +24,8 @@ from bayplan.plugins.dynamic_resources.claim_writes import (
     Sleep,
     add_finalizer,
     change,
+    describing,
     status_of,
-    telling,
     update_status,
 )
 from bayplan.plugins.dynamic_resources.conditions import (
@@ -36,7 +35,6 @@ from bayplan.plugins.dynamic_resources.conditions import (
     ready_for_binding,
 )
 from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
-from bayplan.plugins.dynamic_resources.pod_claims import key_of, reservations, reserved_for, uid_of
 from bayplan.plugins.dynamic_resources.state import PodDevices
 
 _POLL_SECONDS = 5.0
@@ -47,7 +45,7 @@ _WAITED_FOR = "scheduler_dra_bindingconditions_allocations_total"
 
 
 class ClaimBinding:
-    """Writes what was decided for a pod's claims. `sleep` and the clocks are the plugin's."""
+    """Writes the decided allocations of a pod's claims. `timeout` and `sleep` are in seconds."""
 
     def __init__(
         self,
@@ -55,8 +53,6 @@ class ClaimBinding:
         claims: ObjectStore,
         allocations: ClaimAllocations,
         timeout: float,
-        clock: Callable[[], float],
-        now: Callable[[], float],
         sleep: Sleep,
     ) -> None:
         self._handle = handle
@@ -64,29 +60,29 @@ class ClaimBinding:
         self._allocations = allocations
         self._pending = claims.view(PendingWrites)
         self._timeout = timeout
-        self._clock, self._now, self._sleep = clock, now, sleep
+        self._sleep = sleep
 
     async def bind(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
-        """Write everything, one claim after the other. What a failure leaves undone, Unreserve undoes."""
+        """Write the claims one after the other. Unreserve cleans up after a failure."""
         client = self._handle.client
         if client is None:
             return None
         try:
-            for index, decided_on in enumerate(state.claims):
-                claim = state.claims[index] = await self._settled(client, decided_on)
-                if not reserved_for(claim, pod):
+            for index, known in enumerate(state.claims):
+                claim = state.claims[index] = await self._settled(client, known)
+                if not is_reserved_for(claim, pod.uid):
                     state.claims[index] = await self._bind_claim(client, state, index, pod, node_name)
             return await self._wait(state, pod, node_name)
         except (ClaimChanged, ClaimNotWritten) as problem:
             return Status.error(str(problem))
 
     async def _settled(self, client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
-        """The claim that was decided on, as it is once what an earlier attempt gave up of it is written."""
+        """The claim, after pending writes of an earlier attempt have finished."""
         if not await self._pending.settled(uid_of(claim)):
             return claim
         metadata = claim.metadata
         assert metadata is not None
-        with telling(f"get claim {key_of(claim)}"):
+        with describing(f"get claim {key_of(claim)}"):
             current: ResourceClaim = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
         return current
 
@@ -96,7 +92,7 @@ class ClaimBinding:
         claim, allocation = state.claims[index], state.decided.get(index)
         extended = state.extended and index == len(state.claims) - 1
         if extended and allocation is None:
-            return claim  # the node has the resources of its own
+            return claim  # the node provides the resources without devices
         decided_for = uid_of(claim)
 
         async def write(current: ResourceClaim) -> ResourceClaim:
@@ -115,9 +111,9 @@ class ClaimBinding:
                 raise ClaimChanged(f"claim {key_of(current)} got deallocated elsewhere in the meantime")
             if status.allocation.allocationTimestamp is None:
                 status.allocation = copy.copy(status.allocation)
-                status.allocation.allocationTimestamp = datetime.fromtimestamp(int(self._now()), UTC)
+                status.allocation.allocationTimestamp = self._handle.now().replace(microsecond=0)
             what = "reservation" if allocation is None else "allocation and reservation"
-            with telling(f"add {what} to claim {key_of(current)}"):
+            with describing(f"add {what} to claim {key_of(current)}"):
                 return await update_status(client, current)
 
         try:
@@ -130,42 +126,42 @@ class ClaimBinding:
             if allocation is not None:
                 self._allocations.end(decided_for)
         if extended:
-            await _tell_pod(client, state, pod, node_name, written)
+            await _update_pod(client, state, pod, node_name, written)
         return written
 
     async def _assume(self, claim: ResourceClaim, *, patient: bool) -> None:
-        """Let everybody see what was written before the watch tells of it; a new claim has to appear there first."""
-        deadline = self._clock() + (_APPEARANCE_SECONDS if patient else 0.0)
+        """Assume the written claim until its watch event arrives. `patient` waits for the event of a new claim."""
+        deadline = self._handle.monotonic() + (_APPEARANCE_SECONDS if patient else 0.0)
         while key_of(claim) not in self._claims:
-            if self._clock() >= deadline:
+            if self._handle.monotonic() >= deadline:
                 return
             await self._sleep(1.0)
-        if _version(claim) > _version(self._claims[key_of(claim)]):
+        if version_of(claim) > version_of(self._claims[key_of(claim)]):
             self._claims.assume(key_of(claim), claim)
 
     async def _wait(self, state: PodDevices, pod: PodInfo, node_name: str) -> Status | None:
-        """Wait until all devices are ready."""
+        """Wait until all devices meet their binding conditions."""
         if not any(has_binding_conditions(claim) for claim in state.claims):
             return None
         note = f"waiting for binding conditions for device on node {node_name}"
         self._handle.record(pod, "Normal", "BindingConditionsPending", "Scheduling", note)
-        began = self._clock()
+        began = self._handle.monotonic()
         result, problem = await self._ready(state, began + self._timeout)
-        self._measure(state, pod, result, self._clock() - began)
+        self._measure(state, pod, result, self._handle.monotonic() - began)
         return Status.error(problem) if problem else None
 
     async def _ready(self, state: PodDevices, deadline: float) -> tuple[str, str]:
-        """How the waiting ended, as metrics call it, and what went wrong, if anything did."""
+        """Wait for the outcome: its name in metrics, and an error message ("" for success)."""
         while True:
-            end = self._end(state)
-            if end is not None:
-                return end
-            if self._clock() >= deadline:
+            outcome = self._outcome(state)
+            if outcome is not None:
+                return outcome
+            if self._handle.monotonic() >= deadline:
                 return "timeout", "device binding timeout: context deadline exceeded"
-            await self._sleep(min(_POLL_SECONDS, max(deadline - self._clock(), 0.0)))
+            await self._sleep(min(_POLL_SECONDS, max(deadline - self._handle.monotonic(), 0.0)))
 
-    def _end(self, state: PodDevices) -> tuple[str, str] | None:
-        """The same as it is now; None while devices are not ready yet."""
+    def _outcome(self, state: PodDevices) -> tuple[str, str] | None:
+        """The current outcome; None while devices aren't ready."""
         for index, claim in enumerate(state.claims):
             current: ResourceClaim | None = self._claims.get(key_of(claim))
             if current is None:
@@ -175,7 +171,7 @@ class ClaimBinding:
             if failure:
                 return "failure", failure
             if not ready_for_binding(current):
-                if binding_timed_out(current, self._timeout, self._now()):
+                if binding_timed_out(current, self._timeout, self._handle.now()):
                     name = current.metadata.name if current.metadata is not None else ""
                     return "timeout", f"device binding timeout: claim={name}"
                 return None
@@ -193,7 +189,7 @@ class ClaimBinding:
         """Create the claim for extended resources, and count it."""
         try:
             created = await _create(client, state, node_name)
-        except ClaimChanged:  # then nothing was asked for
+        except ClaimChanged:  # no request was sent
             raise
         except Exception:
             self._handle.measurements.count(_CREATED, status="failure")
@@ -212,15 +208,15 @@ async def _create(client: ApiClient, state: PodDevices, node_name: str) -> Resou
     claim.metadata = copy.copy(claim.metadata)
     assert claim.metadata is not None
     claim.metadata.name = claim.metadata.uid = None
-    with telling(f"create claim for extended resources {claim.metadata.namespace}/"):
+    with describing(f"create claim for extended resources {claim.metadata.namespace}/"):
         created: ResourceClaim = await client.create(RESOURCE_CLAIM, claim, claim.metadata.namespace)
     return created
 
 
-async def _tell_pod(
+async def _update_pod(
     client: ApiClient, state: PodDevices, pod: PodInfo, node_name: str, claim: ResourceClaim
 ) -> Pod | None:
-    """Write into the pod's status which of its containers uses which request of the claim."""
+    """Write the assignment of the claim's requests to containers into the pod's status."""
     allocation = state.granted
     if allocation is None or not allocation.mappings:
         raise ClaimChanged(f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus")
@@ -236,11 +232,6 @@ async def _tell_pod(
         "resourceClaimName": claim.metadata.name if claim.metadata is not None else "",
     }
     document = {"metadata": {"uid": pod.uid}, "status": {"extendedResourceClaimStatus": status}}
-    with telling(f"update pod {pod.key} ExtendedResourceClaimStatus"):
+    with describing(f"update pod {pod.key} ExtendedResourceClaimStatus"):
         patched: Pod = await client.patch(POD, pod.name, document, pod.namespace, subresource="status")
     return patched
-
-
-def _version(claim: ResourceClaim) -> int:
-    version = claim.metadata.resourceVersion if claim.metadata is not None else None
-    return int(version) if version and version.isdigit() else 0

@@ -1,4 +1,4 @@
-"""Consumable capacity: what a request takes of a device's capacity, and whether it may. Mirrors consumable_capacity.go.
+"""Consumable capacity: how much of a device's capacity a request consumes. Mirrors consumable_capacity.go.
 
 Amounts are nano-units by the name of the capacity.
 """
@@ -15,9 +15,9 @@ Amounts = Mapping[str, int]
 
 
 def fits(requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Amounts, allocating: Amounts) -> bool:
-    """Whether a request fits into what is left of every capacity, and keeps to its policy.
+    """Whether a request complies with the request policies and fits into the remaining capacity.
 
-    `consumed` is what others have, `allocating` what this search has given away.
+    `consumed` is the consumption of existing allocations, `allocating` that of this search.
     """
     if any(name not in capacity for name in requested):
         return False
@@ -31,13 +31,14 @@ def fits(requested: Mapping[str, Any], capacity: Mapping[str, Any], consumed: Am
 
 
 def consumptions(requested: Mapping[str, Any], capacity: Mapping[str, Any]) -> dict[str, int]:
-    """What a request takes of every capacity of a device."""
+    """A request's consumption of each capacity of a device."""
     return {name: consumption(requested.get(name), spec) for name, spec in capacity.items()}
 
 
 def consumption(requested: Any, spec: Mapping[str, Any]) -> int:
-    """What a request takes of one capacity: the default or all of it where it asks for nothing, else what it asks for,
-    rounded up as the policy says.
+    """A request's consumption of one capacity.
+
+    That is the requested amount, rounded up according to the policy. Without one, it is the default or everything.
     """
     policy = spec.get("requestPolicy")
     if requested is None:

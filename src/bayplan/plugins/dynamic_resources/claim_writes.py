@@ -1,4 +1,4 @@
-"""Changes of claims on the server, repeated where somebody else was faster."""
+"""Writes claims to the API server, with retries after conflicts."""
 
 from __future__ import annotations
 
@@ -12,26 +12,23 @@ from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.cluster.objects import ObjectStore
+from bayplan.devices.claims import FINALIZER, key_of
 from bayplan.framework.handle import ApiClient
-from bayplan.plugins.dynamic_resources.pod_claims import key_of
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
-"""Keeps a claim that is allocated from being deleted."""
 
 _PAUSES = (0.01, 0.01, 0.01, 0.01)
-"""Seconds between attempts after conflicts. Mirrors retry.DefaultRetry of client-go."""
+"""Seconds between retries after conflicts. Mirrors retry.DefaultRetry of client-go."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
 
 class ClaimChanged(Exception):
-    """A claim is not any more what a decision was made of: the message says how it changed."""
+    """A claim has changed since the decision. The message describes the change."""
 
 
 class ClaimNotWritten(Exception):
-    """A change was not taken: the message says which and why.
+    """A request failed. The message says which one and why.
 
-    `status` is the HTTP status of the server's answer, None if it gave none.
+    `status` is the HTTP status of the reply; None without a reply.
     """
 
     def __init__(self, what: str, why: Exception) -> None:
@@ -40,8 +37,8 @@ class ClaimNotWritten(Exception):
 
 
 @contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Have requests that fail in here say what they were for. Raises ClaimNotWritten."""
+def describing(what: str) -> Iterator[None]:
+    """Add a description to the errors of requests in the context. Raises ClaimNotWritten."""
     try:
         yield
     except Exception as error:
@@ -49,41 +46,41 @@ def telling(what: str) -> Iterator[None]:
 
 
 class PendingWrites:
-    """Writes of claims that go on beside everything else. A view of the store of claims, shared by all profiles.
+    """Writes of claims in the background. All profiles share one instance.
 
-    A pod may be tried again, and even be bound, before all is written that an earlier attempt gave up.
+    A pod can be attempted again, and even bound, before the cleanup of an earlier attempt is written.
     """
 
     def __init__(self, _store: ObjectStore) -> None:
-        self._under_way: dict[str, list[asyncio.Event]] = {}
+        self._pending: dict[str, list[asyncio.Event]] = {}
 
     def begin(self, uid: str) -> Callable[[], None]:
-        """A claim is going to be written. What is returned is to be called when that is over."""
-        over = asyncio.Event()
-        self._under_way.setdefault(uid, []).append(over)
+        """Register a write of a claim. Call the returned function when the write has finished."""
+        finished = asyncio.Event()
+        self._pending.setdefault(uid, []).append(finished)
 
         def end() -> None:
-            over.set()
-            others = self._under_way[uid]
-            others.remove(over)
-            if not others:
-                del self._under_way[uid]
+            finished.set()
+            pending = self._pending[uid]
+            pending.remove(finished)
+            if not pending:
+                del self._pending[uid]
 
         return end
 
     async def settled(self, uid: str) -> bool:
-        """Wait until nothing goes on about a claim. Returns whether anything did."""
+        """Wait until no write of a claim is pending. Returns whether any was."""
         waited = False
-        while under_way := self._under_way.get(uid):
+        while pending := self._pending.get(uid):
             waited = True
-            await under_way[0].wait()
+            await pending[0].wait()
         return waited
 
 
 async def change(
     client: ApiClient, claim: ResourceClaim, step: Callable[[ResourceClaim], Awaitable[ResourceClaim]], sleep: Sleep
 ) -> ResourceClaim:
-    """Run `step` on a copy of the claim; after a conflict again, on the claim as it is by then."""
+    """Run `step` with a copy of the claim. After a conflict, run it again with the current claim."""
     current = claim
     for pause in (*_PAUSES, None):
         try:
@@ -94,18 +91,18 @@ async def change(
         await sleep(pause)
         metadata = claim.metadata
         assert metadata is not None
-        with telling(f"get updated claim {key_of(claim)} after conflict"):
+        with describing(f"get updated claim {key_of(claim)} after conflict"):
             current = await client.get(RESOURCE_CLAIM, metadata.name, metadata.namespace)
     raise AssertionError("unreachable")
 
 
 async def add_finalizer(client: ApiClient, claim: ResourceClaim) -> ResourceClaim:
-    """The claim, protected against deletion. `claim` is a copy of one's own."""
+    """Add the finalizer to the claim on the server and return the updated claim. `claim` must be the caller's copy."""
     metadata = _metadata(claim)
     if FINALIZER in (metadata.finalizers or ()):
         return claim
     metadata.finalizers = [*(metadata.finalizers or ()), FINALIZER]
-    with telling(f"add finalizer to claim {key_of(claim)}"):
+    with describing(f"add finalizer to claim {key_of(claim)}"):
         updated: ResourceClaim = await client.update(RESOURCE_CLAIM, _typed(claim))
     return updated
 
@@ -117,7 +114,7 @@ async def update_status(client: ApiClient, claim: ResourceClaim) -> ResourceClai
 
 
 async def delete(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> None:
-    """Delete a claim, after its protection."""
+    """Remove a claim's finalizer and delete the claim."""
 
     async def unprotect(current: ResourceClaim) -> ResourceClaim:
         metadata = _metadata(current)
@@ -131,14 +128,14 @@ async def delete(client: ApiClient, claim: ResourceClaim, sleep: Sleep) -> None:
 
 
 def status_of(claim: ResourceClaim) -> ResourceClaimStatus:
-    """The status of a copy of one's own, to be changed."""
+    """The status of a claim, created if it is missing. `claim` must be the caller's copy."""
     if claim.status is None:
         claim.status = ResourceClaimStatus()
     return claim.status
 
 
 def is_conflict(error: Exception) -> bool:
-    """Whether somebody else changed the object first."""
+    """Whether a request failed because the object had changed (409)."""
     return getattr(error, "status", None) == 409
 
 

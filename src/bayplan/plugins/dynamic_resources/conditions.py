@@ -1,18 +1,20 @@
-"""Conditions for binding: what has to be done to allocated devices before a pod can use them.
+"""Binding conditions: conditions that allocated devices must meet before the pod is bound.
 
 Mirrors isClaimReadyForBinding and isClaimTimeout of dynamicresources.go.
 """
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from lightkube.models.meta_v1 import Condition
 from lightkube.models.resource_v1 import DeviceRequestAllocationResult, ResourceClaim
 
-from bayplan.cluster.claim_allocations import allocation_of, results_of
+from bayplan.devices.claims import allocation_of, results_of
 
 
 def binding_failure(claim: ResourceClaim) -> str:
-    """Which device failed to get ready, and why; nothing as long as none did."""
+    """The message for a device with a binding failure condition; "" if there is none."""
     for result in results_of(allocation_of(claim)):
         if not result.bindingConditions:
             continue
@@ -31,7 +33,7 @@ def binding_failure(claim: ResourceClaim) -> str:
 
 
 def ready_for_binding(claim: ResourceClaim) -> bool:
-    """Whether everything that has to be done to the devices is done."""
+    """Whether the claim is allocated and its devices meet all binding conditions."""
     allocation = allocation_of(claim)
     if allocation is None:
         return False
@@ -44,18 +46,18 @@ def ready_for_binding(claim: ResourceClaim) -> bool:
 
 
 def has_binding_conditions(claim: ResourceClaim) -> bool:
-    """Whether anything has to be done to the devices first."""
+    """Whether any device of the claim has binding conditions."""
     return any(result.bindingConditions for result in results_of(allocation_of(claim)))
 
 
-def binding_timed_out(claim: ResourceClaim, seconds: float, now: float) -> bool:
-    """Whether the devices should have been ready by now and are not. `now`: seconds since 1970."""
+def binding_timed_out(claim: ResourceClaim, seconds: float, now: datetime) -> bool:
+    """Whether the devices don't meet their binding conditions `seconds` after the allocation."""
     allocation = allocation_of(claim)
     if allocation is None or allocation.allocationTimestamp is None or ready_for_binding(claim):
         return False
     if all(result.bindingConditions is None for result in results_of(allocation)):
         return False
-    return allocation.allocationTimestamp.timestamp() + seconds < now
+    return allocation.allocationTimestamp + timedelta(seconds=seconds) < now
 
 
 def _conditions(claim: ResourceClaim, result: DeviceRequestAllocationResult) -> dict[str, Condition] | None:

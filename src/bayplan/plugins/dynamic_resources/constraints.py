@@ -1,6 +1,6 @@
 """Constraints between the devices of a claim. Mirrors matchAttributeConstraint and distinctAttributeConstraint.
 
-They follow the search: `add` is asked before a device is taken, and every successful `add` is undone by one `remove`.
+They are updated during the search: `add` before a device is taken, and `remove` to undo a successful `add`.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from typing import Any, Protocol
 
 from lightkube.models.resource_v1 import DeviceConstraint
 
-from bayplan.cluster.device_slices import SliceDevice
+from bayplan.devices.slices import SliceDevice
 
 _KINDS = ("string", "int", "bool", "version")
 
 
 class Constraint(Protocol):
-    """What has to hold between devices."""
+    """A constraint on the devices of a claim."""
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
-        """Whether the device may join those that were added; it has, if so."""
+        """Add a device. Returns False, without adding it, if it would violate the constraint."""
 
     def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
-        """The device has left."""
+        """Remove a device."""
 
 
 class _Concerned:
-    """A constraint on an attribute, of the requests that it names, or of all where it names none."""
+    """A constraint on an attribute. It applies to the requests that it names, or to all if it names none."""
 
     def __init__(self, requests: list[str] | None, attribute: str) -> None:
         self._requests = frozenset(requests or ())
@@ -40,12 +40,12 @@ class _Concerned:
 
 
 class MatchAttribute(_Concerned):
-    """All devices have the same value."""
+    """All devices must have the same value."""
 
     _value: Mapping[str, Any]
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
-        """Whether the device has the value of those before it."""
+        """Add a device with the common value."""
         if not self._concerns(request, sub_request):
             return True
         value = device.attribute(self._attribute)
@@ -61,20 +61,20 @@ class MatchAttribute(_Concerned):
         return True
 
     def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
-        """One less; which one does not matter."""
+        """Remove any device."""
         if self._concerns(request, sub_request):
             self._count -= 1
 
 
 class DistinctAttribute(_Concerned):
-    """No two requests' devices have the same value. Of each request the value of the latest device is compared."""
+    """The devices of different requests must have different values. Only the last device of each request counts."""
 
     def __init__(self, requests: list[str] | None, attribute: str) -> None:
         super().__init__(requests, attribute)
         self._values: dict[str, Mapping[str, Any]] = {}
 
     def add(self, request: str, sub_request: str, device: SliceDevice) -> bool:
-        """Whether the device has a value that is not there yet."""
+        """Add a device with a new value."""
         if not self._concerns(request, sub_request):
             return True
         value = device.attribute(self._attribute)
@@ -87,7 +87,7 @@ class DistinctAttribute(_Concerned):
         return True
 
     def remove(self, request: str, sub_request: str, device: SliceDevice) -> None:
-        """The request's value is free again."""
+        """Remove the device of a request."""
         if self._concerns(request, sub_request):
             self._values.pop(request, None)
             self._count -= 1
@@ -98,7 +98,7 @@ class DistinctAttribute(_Concerned):
 
 
 def constraint_of(spec: DeviceConstraint) -> Constraint | None:
-    """A claim's constraint; None for one of a kind that is not known."""
+    """A claim's constraint; None for an unknown type."""
     if spec.matchAttribute is not None:
         return MatchAttribute(spec.requests, spec.matchAttribute)
     if spec.distinctAttribute is not None:

@@ -1,19 +1,19 @@
-"""Counters that the devices of a pool share: a device can be had while enough of what it consumes is left.
+"""Counters that the devices of a pool share: a device is available while the counters that it consumes suffice.
 
-Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which tells pools apart by their names alone.
+Mirrors checkAvailableCounters of structured/internal/*/allocator_*.go, which identifies pools by name only.
 """
 
 from __future__ import annotations
 
-from bayplan.cluster.claim_allocations import ClaimAllocations, Taken
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, SliceDevice
+from bayplan.devices.allocations import ClaimAllocations, Taken
+from bayplan.devices.slices import DeviceSlices, PoolId, SliceDevice
 from bayplan.plugins.dynamic_resources.pools import Pool
 
 _Sets = dict[str, dict[str, int]]
 
 
 class CountersLeft:
-    """What allocated devices leave of the counters of pools, kept until something is heard of a pool."""
+    """The remaining counters of pools after all allocations, cached until a pool changes."""
 
     def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations) -> None:
         self._slices = slices
@@ -22,13 +22,13 @@ class CountersLeft:
         allocations.listen(self._forget)
 
     def of(self, pool: Pool, taken: Taken) -> _Sets:
-        """What is left in a pool. It may be less than nothing."""
+        """The remaining counters of a pool. They can be negative."""
         found = self._left.get(pool.id)
         if found is None:
             found = {name: dict(counters) for name, counters in pool.counter_sets.items()}
-            elsewhere = (device for each in pool.elsewhere for device in each.devices)
-            for device in (*pool.devices, *elsewhere):
-                if device.counters and taken.touches(device.id):
+            others = (device for each in pool.other_slices for device in each.devices)
+            for device in (*pool.devices, *others):
+                if device.counters and taken.includes(device.id):
                     _subtract(found, device)
             if not self._slices.is_ambiguous(pool.id):
                 self._left[pool.id] = found
@@ -39,7 +39,7 @@ class CountersLeft:
 
 
 class SharedCounters:
-    """What is left for the claims of one pod, by the name of the pool: the first node that asks speaks for all."""
+    """The remaining counters for the claims of one pod, by pool name. As upstream, the first node's pool counts."""
 
     def __init__(self, left: CountersLeft, taken: Taken) -> None:
         self._all_left = left
@@ -51,7 +51,7 @@ class SharedCounters:
         return SearchCounters(self)
 
     def left(self, pool: Pool) -> _Sets:
-        """What is left in a pool. It may be less than nothing."""
+        """The remaining counters of a pool. They can be negative."""
         found = self._left.get(pool.id.pool)
         if found is None:
             found = self._left[pool.id.pool] = self._all_left.of(pool, self._taken)
@@ -59,14 +59,14 @@ class SharedCounters:
 
 
 class SearchCounters:
-    """What the devices consume that one search has taken."""
+    """The counters that the devices of one search consume."""
 
     def __init__(self, shared: SharedCounters) -> None:
         self._shared = shared
         self._consumed: dict[str, _Sets] = {}
 
     def consume(self, device: SliceDevice, pool: Pool) -> bool:
-        """Consume what a device needs, if that much is left, and none of the pool's counters is overdrawn."""
+        """Consume a device's counters. Returns False if they don't suffice or any counter of the pool is negative."""
         left = self._shared.left(pool)
         consumed = self._consumed.get(pool.id.pool, {})
         for set_name, counters in device.counters.items():
@@ -83,8 +83,8 @@ class SearchCounters:
                 own[name] = own.get(name, 0) + amount
         return True
 
-    def give_back(self, device: SliceDevice) -> None:
-        """A device does not consume any more."""
+    def release(self, device: SliceDevice) -> None:
+        """Undo `consume`."""
         _subtract(self._consumed[device.id.pool], device)
 
 

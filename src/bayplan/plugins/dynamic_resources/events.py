@@ -1,4 +1,4 @@
-"""What may help a pod that DynamicResources turned down. Mirrors EventsToRegister of dynamicresources.go."""
+"""The events that can make a rejected pod schedulable. Mirrors EventsToRegister of dynamicresources.go."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from functools import partial
 from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
 
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.claims import UnusableClaim, allocation_of, uid_of
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
-from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, uid_of
+from bayplan.plugins.dynamic_resources.pod_claims import claims_of
 
 _NODE_ACTIONS = Action.ADD | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_ALLOCATABLE
 
 
 def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
-    """The events, with their hints. `claims` by `namespace/name`."""
+    """The events with their hints. `claims` by `namespace/name`."""
     yield EventHint(ClusterEvent(NODE, _NODE_ACTIONS))
     yield EventHint(ClusterEvent(RESOURCE_CLAIM.kind, Action.ADD | Action.UPDATE), partial(after_claim_change, claims))
     yield EventHint(ClusterEvent(POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM), partial(after_pod_change, claims))
@@ -28,10 +28,10 @@ def hints(claims: Mapping[str, ResourceClaim]) -> Iterable[EventHint]:
 def after_claim_change(
     claims: Mapping[str, ResourceClaim], pod: PodInfo, old: ResourceClaim | None, new: ResourceClaim
 ) -> Hint:
-    """A claim helps that gave its devices back, or one of the pod's own that is new or whose status changed."""
+    """Requeue if a claim was deallocated, or if a claim of the pod was added or its status changed."""
     try:
         own = {uid_of(claim) for claim in claims_of(pod, claims)}
-    except NoClaim:
+    except UnusableClaim:
         return Hint.SKIP
     if old is not None and allocation_of(old) is not None and allocation_of(new) is None:
         return Hint.QUEUE
@@ -42,11 +42,11 @@ def after_claim_change(
 
 
 def after_pod_change(claims: Mapping[str, ResourceClaim], pod: PodInfo, old: PodInfo | None, new: PodInfo) -> Hint:
-    """The pod helps itself when all claims that it names are there."""
+    """Requeue if the pod itself changed and all its claims exist."""
     if pod.uid != new.uid:
         return Hint.SKIP
     try:
         claims_of(new, claims)
-    except NoClaim:
+    except UnusableClaim:
         return Hint.SKIP
     return Hint.QUEUE

@@ -1,7 +1,7 @@
-"""Extended resources that device classes stand for: one claim for all that a pod requests of them.
+"""Extended resources that device classes provide: one claim covers all such requests of a pod.
 
-Mirrors dynamicresources/extendeddynamicresources.go. The claim is made up for each node, for a node may have some of
-the resources of its own; it is created when the pod is bound.
+The claim depends on the node, because a node can provide some of the resources without devices. It is created when the
+pod is bound. Mirrors dynamicresources/extendeddynamicresources.go.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from lightkube.models.resource_v1 import (
 
 from bayplan.api import quantity
 from bayplan.cluster.columns import Rows
-from bayplan.cluster.device_classes import ExtendedResources, may_be_backed_by_devices
-from bayplan.cluster.extended_claims import ANNOTATION
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.classes import ExtendedResources, may_be_backed_by_devices
+from bayplan.devices.extended_claims import ANNOTATION
 from bayplan.framework.status import Status
 
 IN_MEMORY_NAME = "<extended-resources>"
-"""The name of a claim that has not been created: on purpose none that a claim can have."""
+"""The name of a claim that doesn't exist on the server yet. It isn't a valid name on purpose."""
 
 STALE = Status.unresolvable("cannot schedule extended resource claim")
 CANNOT_FIT = Status.unresolvable("cannot fit resource")
 
 
 def extended_requests(pod: PodInfo) -> dict[str, int]:
-    """The resources that a pod requests and device classes may stand for, in whole units."""
+    """The pod's requests that device classes can provide, in whole units."""
     return {name: amount for name, amount in pod.requested.items() if amount and may_be_backed_by_devices(name)}
 
 
 def new_claim(pod: PodInfo) -> ResourceClaim:
-    """A claim for the extended resources of a pod, still empty."""
+    """An empty claim for the extended resources of a pod."""
     owner = OwnerReference(apiVersion="v1", kind="Pod", name=pod.name, uid=pod.uid, controller=True)
     return ResourceClaim(
         metadata=ObjectMeta(
@@ -57,20 +57,21 @@ def new_claim(pod: PodInfo) -> ResourceClaim:
 
 
 def is_in_memory(claim: ResourceClaim) -> bool:
-    """Whether the claim for extended resources has not been created yet."""
+    """Whether the claim for extended resources doesn't exist on the server yet."""
     return claim.metadata is not None and claim.metadata.name == IN_MEMORY_NAME
 
 
 def is_filled(claim: ResourceClaim) -> bool:
-    """Whether the claim for extended resources is what an earlier attempt made of it: PostFilter deletes it."""
+    """Whether an earlier attempt filled the claim for extended resources. PostFilter deletes such a claim."""
     return claim.spec.devices is not None and claim.spec.devices.requests is not None
 
 
 def without_resources(
     wanted: Iterable[str], nodes: Nodes, classes: ExtendedResources
 ) -> Iterator[tuple[Rows, frozenset[str] | None]]:
-    """Nodes, by position, and which of the wanted resources devices have to stand for there; None where one is missing
-    that no class stands for.
+    """Positions of nodes with the set of resources that must come from devices there.
+
+    The set is None for nodes that lack a resource that no device class provides.
     """
     names = sorted(wanted)
     missing = np.array([nodes.allocatable(name) == 0 for name in names])
@@ -89,7 +90,7 @@ def without_resources(
 def with_requests(
     claim: ResourceClaim, pod: PodInfo, by_devices: Iterable[str], classes: ExtendedResources
 ) -> tuple[ResourceClaim, tuple[ContainerExtendedResourceRequest, ...]]:
-    """The claim for extended resources where devices stand for these, and which containers use its requests."""
+    """The claim with device requests for these resources, and the assignment of its requests to containers."""
     made, mappings = device_requests(pod, by_devices, classes)
     filled = copy.copy(claim)
     filled.spec = ResourceClaimSpec(devices=DeviceClaim(requests=made or None))
@@ -99,14 +100,14 @@ def with_requests(
 def device_requests(
     pod: PodInfo, resources: Iterable[str], classes: ExtendedResources
 ) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
-    """The requests of devices for some extended resources, and which container uses which.
+    """The device requests for some extended resources, and their assignment to containers.
 
-    Containers that run to their end before the others begin use the devices of those, and of one another.
+    Init containers that terminate share the devices of later containers and of each other.
     """
     spec = pod.spec
     containers = [*(spec.initContainers or ()), *(spec.containers or ())]
     first = len(spec.initContainers or ())
-    short = [index for index in range(first) if containers[index].restartPolicy != "Always"]
+    terminating = [index for index in range(first) if containers[index].restartPolicy != "Always"]
     made: list[DeviceRequest] = []
     mappings: list[ContainerExtendedResourceRequest] = []
     for resource in sorted(resources):
@@ -114,47 +115,47 @@ def device_requests(
         class_name = device_class.metadata.name if device_class is not None and device_class.metadata else None
         if class_name is None:
             continue
-        lasting: list[DeviceRequest | None] = [None] * len(containers)
-        of_short: list[ContainerExtendedResourceRequest] = []
+        long_running: list[DeviceRequest | None] = [None] * len(containers)
+        of_terminating: list[ContainerExtendedResourceRequest] = []
         for index, container in enumerate(containers):
-            if index not in short:
-                lasting[index], used = _request(index, container, resource, class_name, ())
+            if index not in terminating:
+                long_running[index], used = _request(index, container, resource, class_name, ())
                 mappings += used
         largest: DeviceRequest | None = None
         names: set[str] = set()
-        for index in short:
-            request, used = _request(index, containers[index], resource, class_name, lasting[index:])
+        for index in terminating:
+            request, used = _request(index, containers[index], resource, class_name, long_running[index:])
             if request is not None:
                 names.add(request.name)
                 if largest is None or _count(largest) < _count(request):
                     largest = request
-            of_short += used
-        for mapping in of_short:
+            of_terminating += used
+        for mapping in of_terminating:
             if largest is not None and mapping.requestName in names:
                 mapping.requestName = largest.name
-        mappings += of_short
-        made += [request for request in (largest, *lasting) if request is not None]
+        mappings += of_terminating
+        made += [request for request in (largest, *long_running) if request is not None]
     return sorted(made, key=lambda request: request.name), mappings
 
 
 def _request(
     index: int, container: Container, resource: str, class_name: str, reusable: Sequence[DeviceRequest | None]
 ) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
-    """What a container needs beyond what it can use of others, and what it uses."""
+    """The request for the devices that a container needs in addition to the reusable ones, and the requests it uses."""
     wanted = (container.resources.requests if container.resources is not None else None) or {}
     nanos = quantity.parse(wanted[resource]) if resource in wanted else 0
     amount, rest = divmod(nanos, quantity.NANO)
     if not amount or rest:
         return None, []
-    used, there = [], 0
+    used, reused = [], 0
     for request in reusable:
         if request is not None:
-            there += _count(request)
+            reused += _count(request)
             used.append(_mapping(container, resource, request.name))
-            if there >= amount:
+            if reused >= amount:
                 return None, used
     name = f"container-{index}-request-{sorted(wanted).index(resource)}"
-    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=amount - there)
+    exactly = ExactDeviceRequest(deviceClassName=class_name, allocationMode="ExactCount", count=amount - reused)
     used.append(_mapping(container, resource, name))
     return DeviceRequest(name=name, exactly=exactly), used
 

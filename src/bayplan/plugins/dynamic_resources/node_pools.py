@@ -1,4 +1,4 @@
-"""The pools that nodes reach, kept by row of the node table and followed as nodes, slices and allocations change."""
+"""The pools that each node can use, by row of the node table, updated as nodes, slices and allocations change."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from dataclasses import dataclass, field
 import numpy as np
 from lightkube.models.core_v1 import Node
 
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Int64, grown
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, Slice
 from bayplan.cluster.node_table import NodeTable
-from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools, pool_elsewhere, slices_for
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.slices import DeviceSlices, PoolId, Slice
+from bayplan.plugins.dynamic_resources.pools import Pool, gather_pools, pool_without_devices, slices_for
 
 
 @dataclass(eq=False, slots=True)
 class Reach:
-    """The pools of all nodes that have the same slices, at `rows`.
+    """The pools of all nodes that have the same slices. `rows` are these nodes.
 
-    `alike`: a search finds the same on all of them. `settled`: it finds the same again, as long as nothing is heard of
-    the pools. `touching` are the pools of the slices, those included that are being replaced.
+    `uniform` means that a search has the same result on all of them, and `repeatable` that it has the same result again
+    while the pools don't change. `pool_ids` are the pools of the slices, including those that are being replaced.
     """
 
     slices: tuple[str, ...]
     pools: list[Pool]
-    touching: Collection[PoolId]
-    alike: bool
-    settled: bool
+    pool_ids: Collection[PoolId]
+    uniform: bool
+    repeatable: bool
     rows: set[int] = field(default_factory=set)
 
 
 class NodePools:
-    """What the node of each row reaches, looked up when it is first asked for.
+    """The pools of each row's node, computed at first use.
 
-    `changed` is int64, one a row: the `version` at which anything changed last that a search on the node rests on: its
-    pools, or what is taken of them.
+    `changed` (int64, one per row) is the `version` of the last change that affects a search on the node: a change of
+    its pools or of their allocations.
     """
 
     def __init__(self, slices: DeviceSlices, allocations: ClaimAllocations) -> None:
@@ -46,20 +46,20 @@ class NodePools:
         self._table: NodeTable | None = None
         self._table_version = 0
         self._by_row: dict[int, tuple[Node | None, Reach]] = {}
-        """With the node that it was looked up for."""
+        """With the node object that it was computed from."""
         self._by_slices: dict[tuple[str, ...], Reach] = {}
         self._by_pool: dict[PoolId, set[Reach]] = {}
-        self._elsewhere: dict[PoolId, Pool] = {}
-        """Pools that nodes without devices of them have to know of: incomplete and invalid ones."""
-        self._stale_elsewhere = set(slices.counting)
+        self._without_devices: dict[PoolId, Pool] = {}
+        """Incomplete and invalid pools that also affect nodes without devices of them."""
+        self._stale_without_devices = set(slices.counting)
         slices.listen(self._slice_changed)
-        allocations.listen(self._touch)
+        allocations.listen(self._allocation_changed)
 
     def refresh(self, table: NodeTable) -> None:
-        """Take over what changed. Raises ValueError for slices and allocations that cannot be read."""
+        """Apply pending changes. Raises ValueError for invalid slices and allocations."""
         self._slices.refresh()
         self._allocations.taken()
-        self._look_elsewhere()
+        self._refresh_without_devices()
         if table is not self._table:
             self._table = table
             self._forget_all()
@@ -72,7 +72,7 @@ class NodePools:
             self.changed = grown(self.changed, table.capacity)
 
     def of(self, row: int) -> Reach:
-        """What a row's node reaches. Raises ValueError for a node selector that cannot be read."""
+        """The pools of a row's node. Raises ValueError for an invalid node selector."""
         found = self._by_row.get(row)
         if found is not None:
             return found[1]
@@ -88,28 +88,28 @@ class NodePools:
         return reach
 
     def _new(self, key: tuple[str, ...], slices: list[Slice]) -> Reach:
-        pools, touching = gather_pools(self._slices, slices, self._elsewhere)
-        alike = not any(each.per_device for each in slices)
-        settled = not any(pool.counter_sets and self._slices.is_ambiguous(pool.id) for pool in pools)
-        reach = Reach(key, pools, touching, alike, settled)
-        for pool_id in touching:
+        pools, pool_ids = gather_pools(self._slices, slices, self._without_devices)
+        uniform = not any(each.per_device for each in slices)
+        repeatable = not any(pool.counter_sets and self._slices.is_ambiguous(pool.id) for pool in pools)
+        reach = Reach(key, pools, pool_ids, uniform, repeatable)
+        for pool_id in pool_ids:
             self._by_pool.setdefault(pool_id, set()).add(reach)
         return reach
 
-    def _look_elsewhere(self) -> None:
-        matters = False
-        while self._stale_elsewhere:
-            pool_id = self._stale_elsewhere.pop()
-            pool = pool_elsewhere(self._slices, pool_id)
-            matters |= self._elsewhere.pop(pool_id, None) is not None
+    def _refresh_without_devices(self) -> None:
+        changed = False
+        while self._stale_without_devices:
+            pool_id = self._stale_without_devices.pop()
+            pool = pool_without_devices(self._slices, pool_id)
+            changed |= self._without_devices.pop(pool_id, None) is not None
             if pool is not None and (pool.incomplete or pool.invalid):
-                self._elsewhere[pool_id] = pool
-                matters = True
-        if matters:
+                self._without_devices[pool_id] = pool
+                changed = True
+        if changed:
             self._forget_all()
 
     def _check_node(self, table: NodeTable, row: int) -> None:
-        """Keep what a node reaches that only says other things about itself."""
+        """Keep the pools of a node unless its name or its labels changed."""
         if row in self._by_row:
             known, reach = self._by_row[row]
             node = table.nodes[row]
@@ -120,12 +120,12 @@ class NodePools:
                     self._forget_row(row)
 
     def _slice_changed(self, changed: Slice) -> None:
-        """A slice came or went. What is left of counters is known by the name of a pool alone, so namesakes count."""
+        """Handle an added or removed slice. Pools with the same name are affected, because they share counters."""
         for pool_id in {changed.pool, *self._slices.namesakes(changed.pool)}:
             for reach in tuple(self._by_pool.get(pool_id, ())):
                 for row in tuple(reach.rows):
                     self._forget_row(row)
-            self._stale_elsewhere.add(pool_id)
+            self._stale_without_devices.add(pool_id)
         if changed.counter_sets:
             return
         node_name = changed.place.node_name
@@ -134,8 +134,8 @@ class NodePools:
         elif self._table is not None and node_name in self._table.row_of:
             self._forget_row(self._table.row_of[node_name])
 
-    def _touch(self, pool: PoolId) -> None:
-        """Something was taken of a pool, or given back."""
+    def _allocation_changed(self, pool: PoolId) -> None:
+        """Handle an added or removed allocation of a pool's device."""
         self.version += 1
         for reach in self._by_pool.get(pool, ()):
             self.changed[list(reach.rows)] = self.version
@@ -150,12 +150,12 @@ class NodePools:
         reach.rows.remove(row)
         if not reach.rows:
             del self._by_slices[reach.slices]
-            for pool_id in reach.touching:
+            for pool_id in reach.pool_ids:
                 self._by_pool[pool_id].remove(reach)
 
     def _forget_all(self) -> None:
-        for kept in (self._by_row, self._by_slices, self._by_pool):
-            kept.clear()
+        for cached in (self._by_row, self._by_slices, self._by_pool):
+            cached.clear()
         self.version += 1
         self.changed[:] = self.version
 

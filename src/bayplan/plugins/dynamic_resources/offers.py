@@ -1,4 +1,4 @@
-"""What nodes have for claims: searched for once a node and shape of claims, and again when what it rests on changes."""
+"""Search results per node and shape of claims, cached until their inputs change."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
-from bayplan.api.cel.selectors import Selectors
 from bayplan.api.objects import encode
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Int32, Int64, Rows, grown
-from bayplan.cluster.device_slices import DeviceSlices
 from bayplan.cluster.node_table import NodeTable
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import Selectors
+from bayplan.devices.limits import MAX_ALTERNATIVES
+from bayplan.devices.requests import alternatives_of
+from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.status import Code, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, InvalidPools, OutOfTime, Search, Supply
 from bayplan.plugins.dynamic_resources.counters import CountersLeft, SharedCounters
-from bayplan.plugins.dynamic_resources.device_requests import MAX_ALTERNATIVES, alternatives_of
 from bayplan.plugins.dynamic_resources.node_pools import NodePools, Reach
 from bayplan.plugins.dynamic_resources.results import allocation_result, results_of_subrequests
 
@@ -28,18 +29,18 @@ CANNOT_ALLOCATE = Status.unresolvable("cannot allocate all claims")
 INVALID_POOLS = Status.unresolvable("invalid resource pools were encountered")
 
 _SHAPES = 64
-"""Shapes of claims that answers are kept of; one of 5,000 nodes takes about 100 kB."""
+"""Maximum number of cached shapes. One shape takes about 100 kB for 5,000 nodes."""
 _NEVER = -1
 
 Allocation = tuple[AllocationResult, ...]
-"""What claims get on a node, in their order."""
+"""The allocations of claims on a node, in the order of the claims."""
 
 
 class Shape:
-    """What is known of each row for claims that ask for the same.
+    """Cached results for claims with the same specs, one per row.
 
-    `known`: int64, the version of the pools at which the row was searched. `answer`: int32, as the indexes of
-    `Rejections`. `score`: int64, that of the alternatives that the claims would get.
+    `known` (int64) is the version of the pools at which the row was searched. `answer` (int32) is an index of
+    `Rejections`. `score` (int64) is the score of the chosen alternatives.
     """
 
     __slots__ = ("answer", "known", "score")
@@ -50,7 +51,7 @@ class Shape:
         self.score: Int64 = np.zeros(capacity, dtype=np.int64)
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
+        """Extend the columns to `capacity` rows."""
         used = len(self.known)
         if used < capacity:
             self.known, self.answer, self.score = (
@@ -60,7 +61,10 @@ class Shape:
 
 
 class Offers:
-    """What the nodes of a table have for claims. `clock` is in seconds, and so is `timeout`, that of one node."""
+    """Finds devices for claims on the nodes of a table.
+
+    `clock` returns seconds. `timeout` limits the search on one node, in seconds; 0 means no limit.
+    """
 
     def __init__(
         self,
@@ -81,13 +85,13 @@ class Offers:
         self._classes_version = 0
 
     def supply(self) -> Supply:
-        """What the claims of one pod are allocated from. Raises ValueError for what cannot be read."""
+        """The inputs of searches for the claims of one pod. Raises ValueError for unreadable amounts in allocations."""
         taken = self._allocations.taken()
         return Supply(taken, self._classes, self._selectors, SharedCounters(self._counters, taken))
 
     def rejections(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Rejections:
-        """Which of the nodes have not what all claims need together, and why."""
-        shape, rows, errors = self._look(supply, claims, nodes)
+        """Reject the nodes on which the claims can't all be allocated."""
+        shape, rows, errors = self._results(supply, claims, nodes)
         answer = shape.answer[rows].copy()
         statuses = [CANNOT_ALLOCATE, INVALID_POOLS]
         for position, error in errors.items():
@@ -96,14 +100,14 @@ class Offers:
         return Rejections(answer, statuses)
 
     def scores(self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes) -> Int64:
-        """The scores of nodes that have what the claims need: the more, the earlier the alternatives are."""
-        shape, rows, _ = self._look(supply, claims, nodes)
+        """The scores of feasible nodes: higher for earlier alternatives of requests."""
+        shape, rows, _ = self._results(supply, claims, nodes)
         return shape.score[rows]
 
     def allocation(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes, position: int
     ) -> Allocation | Status:
-        """What the claims get on a node that was looked at, or why they do not."""
+        """The allocations of the claims on one node, or the reason why there are none."""
         table, row = nodes.table, nodes.row(position)
         self._refresh(table)
         try:
@@ -117,10 +121,10 @@ class Offers:
             self._shapes.clear()
             self._table, self._classes_version = table, self._classes.version
 
-    def _look(
+    def _results(
         self, supply: Supply, claims: Sequence[ResourceClaim], nodes: Nodes
     ) -> tuple[Shape, Rows | slice, Mapping[int, Status]]:
-        """Bring what is known of the nodes up to date. Errors, by position, are not remembered."""
+        """The cached results for the nodes, updated, and their rows. Errors, by position, aren't cached."""
         table = nodes.table
         self._refresh(table)
         key = tuple(encode(claim.spec) for claim in claims)
@@ -145,16 +149,16 @@ class Offers:
             if outcome is None:
                 try:
                     outcome = self._search(supply, claims, table, row, reach)
-                except OutOfTime as late:  # the attempt fails with it: no other node is to take as long
+                except OutOfTime as late:  # fails the attempt, so don't search the remaining nodes
                     errors |= dict.fromkeys(stale[number:], Status.error(str(late)))
                     break
                 if isinstance(outcome, Status) and outcome.code is Code.ERROR:
                     errors[position] = outcome
                     continue
-                if reach.alike:
+                if reach.uniform:
                     found[reach] = outcome
             shape.answer[row], shape.score[row] = _summary(claims, outcome)
-            shape.known[row] = self._pools.version if reach.settled else _NEVER
+            shape.known[row] = self._pools.version if reach.repeatable else _NEVER
         for position in errors:
             shape.answer[nodes.row(position)], shape.known[nodes.row(position)] = 0, _NEVER
         return shape, nodes.rows, errors
@@ -182,13 +186,13 @@ class Offers:
 
 
 def _summary(claims: Sequence[ResourceClaim], outcome: Allocation | Status) -> tuple[int, int]:
-    """The index of the answer, and the score."""
+    """The index of the status (0 for an allocation), and the score."""
     if isinstance(outcome, Status):
         return 1 if outcome is CANNOT_ALLOCATE else 2, 0
     return 0, sum(map(score_of, claims, outcome))
 
 
 def score_of(claim: ResourceClaim, allocation: AllocationResult) -> int:
-    """The score of what a claim gets: for each alternative that it has of a request, the more, the earlier it is."""
+    """The score of a claim's allocation: for each chosen alternative, the earlier it is in its request, the higher."""
     chosen = results_of_subrequests(allocation)
     return sum(MAX_ALTERNATIVES - index for index, name in alternatives_of(claim) if name in chosen)

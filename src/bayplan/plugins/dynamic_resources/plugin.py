@@ -1,11 +1,10 @@
-"""DynamicResources: nodes must have the devices that the pod's claims ask for, and are liked more where they have what
-claims prefer. A claim is allocated when its pod gets its node, and written when the pod is bound.
+"""DynamicResources: nodes must have the devices that the pod's claims request. Nodes with preferred alternatives score
+higher. Reserve allocates the claims, and PreBind writes the allocations.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
 
 import numpy as np
@@ -14,14 +13,16 @@ from lightkube.models.resource_v1 import ResourceClaim
 from bayplan.api import durations
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
 from bayplan.api.selectors import parse_node_selector
-from bayplan.cluster.claim_allocations import ClaimAllocations, allocation_of
 from bayplan.cluster.columns import Bool, Int64, Rows
-from bayplan.cluster.device_classes import ExtendedResources
-from bayplan.cluster.device_slices import DeviceSlices
-from bayplan.cluster.extended_claims import ExtendedResourceClaims
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import UnusableClaim, allocation_of, key_of, uid_of
+from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.extended_claims import ExtendedResourceClaims
+from bayplan.devices.requests import alternatives_of, requests_of
+from bayplan.devices.slices import DeviceSlices
 from bayplan.framework.events import EventHint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Plugin, PostFilterResult, WhatIf
@@ -32,7 +33,7 @@ from bayplan.plugins.arguments import DynamicResourcesArgs
 from bayplan.plugins.dynamic_resources import events
 from bayplan.plugins.dynamic_resources.binding import ClaimBinding
 from bayplan.plugins.dynamic_resources.conditions import binding_failure, binding_timed_out
-from bayplan.plugins.dynamic_resources.device_requests import alternatives_of, requests_of
+from bayplan.plugins.dynamic_resources.deallocation import Deallocation
 from bayplan.plugins.dynamic_resources.extended_resources import (
     CANNOT_FIT,
     STALE,
@@ -42,9 +43,8 @@ from bayplan.plugins.dynamic_resources.extended_resources import (
     with_requests,
     without_resources,
 )
-from bayplan.plugins.dynamic_resources.giving_up import GivingUp
 from bayplan.plugins.dynamic_resources.offers import Offers, score_of
-from bayplan.plugins.dynamic_resources.pod_claims import NoClaim, claims_of, has_claims, key_of, uid_of
+from bayplan.plugins.dynamic_resources.pod_claims import claims_of, has_claims
 from bayplan.plugins.dynamic_resources.state import Needs, NodeAllocation, PodDevices
 
 NOT_FOUND = Status.error("claim allocation not found for node")
@@ -54,10 +54,9 @@ _DEFAULT_ARGUMENTS = DynamicResourcesArgs()
 
 
 class DynamicResources(Plugin):
-    """Mirrors plugins/dynamicresources/dynamicresources.go, with the features that are on by default.
+    """Mirrors plugins/dynamicresources/dynamicresources.go with default feature gates.
 
-    What a node can give is found by a search of its own, which `offers` remembers. `clock` is monotonic, `now` the time
-    of day (the handle's, if not given), both in seconds.
+    A search per node finds devices for the claims; `Offers` caches its results. `sleep` takes seconds.
     """
 
     name = "DynamicResources"
@@ -69,37 +68,33 @@ class DynamicResources(Plugin):
         self,
         handle: Handle,
         args: DynamicResourcesArgs = _DEFAULT_ARGUMENTS,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._claims = handle.objects(RESOURCE_CLAIM)
         self._classes = handle.objects(DEVICE_CLASS)
         self._allocations = self._claims.view(ClaimAllocations)
-        self._made = self._claims.view(ExtendedResourceClaims)
+        self._extended_claims = self._claims.view(ExtendedResourceClaims)
         self._extended = self._classes.view(ExtendedResources)
-        self._now = now or (lambda: handle.now().timestamp())
+        self._now = handle.now
         slices = handle.objects(RESOURCE_SLICE).view(DeviceSlices)
         timeout = durations.parse(args.filterTimeout)
-        self._offers = Offers(slices, self._allocations, self._classes, clock, timeout)
+        self._offers = Offers(slices, self._allocations, self._classes, handle.monotonic, timeout)
         self._binding_timeout = durations.parse(args.bindingTimeout)
-        self._binding = ClaimBinding(
-            handle, self._claims, self._allocations, self._binding_timeout, clock, self._now, sleep
-        )
-        self._giving_up = GivingUp(handle, self._claims, self._allocations, sleep)
+        self._binding = ClaimBinding(handle, self._claims, self._allocations, self._binding_timeout, sleep)
+        self._deallocation = Deallocation(handle, self._claims, self._allocations, sleep)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """A pod waits until its claims are there."""
+        """Gate a pod until its claims exist."""
         if not has_claims(pod):
             return None
         try:
             claims_of(pod, self._claims)
-        except NoClaim as problem:
+        except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         return None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Look at the claims: which are allocated, and whether the others can be at all."""
+        """Collect the claims, and check those that aren't allocated yet."""
         cycle.data[self.name] = None
         wanted = extended_requests(pod)
         by_devices = any(self._extended.class_of(name) is not None for name in wanted)
@@ -107,22 +102,22 @@ class DynamicResources(Plugin):
             return SKIP
         try:
             state = PodDevices(claims_of(pod, self._claims), nodes, self._offers.supply())
-        except NoClaim as problem:
+        except UnusableClaim as problem:
             return Status.unresolvable(str(problem))
         if by_devices:
-            claim = self._made.of(pod) or new_claim(pod)  # one that an earlier attempt left behind
+            claim = self._extended_claims.of(pod.uid) or new_claim(pod)  # an earlier attempt may have created one
             state.claims.append(claim)
             state.extended, state.extended_uid, state.extended_requests = True, uid_of(claim), wanted
         if not state.claims:
             return SKIP
         for index, claim in enumerate(state.claims):
-            refusal = self._look_at(state, index, claim)
-            if refusal is not None:
-                return refusal
+            rejection = self._check_claim(state, index, claim)
+            if rejection is not None:
+                return rejection
         cycle.data[self.name] = state
         return None
 
-    def _look_at(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
+    def _check_claim(self, state: PodDevices, index: int, claim: ResourceClaim) -> Status | None:
         allocation = allocation_of(claim)
         if allocation is not None:
             if allocation.nodeSelector is not None:
@@ -151,7 +146,7 @@ class DynamicResources(Plugin):
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Whether allocated claims can be used on the nodes, and all others can be allocated there."""
+        """Reject nodes that can't use the allocated claims, or on which the others can't be allocated."""
         state: PodDevices = cycle.data[self.name]
         index, statuses = np.zeros(len(nodes), dtype=np.int32), [NOT_AVAILABLE]
         for positions, needs in self._needs(state, pod, nodes):
@@ -172,14 +167,14 @@ class DynamicResources(Plugin):
         return Rejections(index, statuses)
 
     def _usable(self, state: PodDevices, place: int, claim: ResourceClaim, nodes: Nodes) -> Bool:
-        """Where an allocated claim can be used."""
+        """Which nodes can use an allocated claim."""
         if binding_failure(claim) or binding_timed_out(claim, self._binding_timeout, self._now()):
             return np.zeros(len(nodes), dtype=np.bool_)
         selector = state.selectors.get(place)
         return np.ones(len(nodes), dtype=np.bool_) if selector is None else match_selector(selector, nodes)
 
     def _needs(self, state: PodDevices, pod: PodInfo, nodes: Nodes) -> Iterator[tuple[Rows, Needs | Status]]:
-        """What has to be allocated where, or why nothing helps there; by positions."""
+        """The claims to allocate, or the rejection, by positions of nodes."""
         extended = state.extended_claim
         if extended is None:
             claims = [state.claims[place] for place in state.to_allocate()]
@@ -206,23 +201,23 @@ class DynamicResources(Plugin):
         return Needs([on_node if claim is extended else claim for claim in claims], on_node, mappings)
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, diagnosis: Diagnosis, what_if: WhatIf) -> PostFilterResult:
-        """Give up an allocation that stands in the way, if nobody else uses it.
+        """Deallocate a claim that makes nodes infeasible, if no other pod uses it.
 
-        As upstream, it fails for a pod that was turned down before its PreFilter was asked, and nobody preempts then.
+        As upstream, this fails, which prevents preemption, if the pod was rejected before this plugin's PreFilter.
         """
         if self.name not in cycle.data:
             return PostFilterResult(Status.error("not found"))
         state: PodDevices | None = cycle.data[self.name]
-        return PostFilterResult(Status.unschedulable(self._giving_up.post_filter(state, pod)))
+        return PostFilterResult(Status.unschedulable(self._deallocation.post_filter(state, pod)))
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The more, the earlier the alternatives that the node has of what claims ask for."""
+        """Higher scores for nodes with earlier alternatives of the claims' requests."""
         scores = np.zeros(len(nodes), dtype=np.int64)
         state: PodDevices | None = cycle.data.get(self.name)
         if state is None or not any(True for claim in state.claims for _ in alternatives_of(claim)):
             return scores
-        there = [(claim, allocation_of(claim)) for claim in state.claims]
-        allocated = sum(score_of(claim, allocation) for claim, allocation in there if allocation is not None)
+        allocations = [(claim, allocation_of(claim)) for claim in state.claims]
+        allocated = sum(score_of(claim, allocation) for claim, allocation in allocations if allocation is not None)
         for positions, needs in self._needs(state, pod, nodes):
             if isinstance(needs, Needs) and needs.claims:
                 offered = self._offers.scores(state.supply, needs.claims, nodes.at(positions))
@@ -230,11 +225,11 @@ class DynamicResources(Plugin):
         return scores
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
-        """The more the better."""
+        """Scale the scores: more is better."""
         return scale_to_best(scores)
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Take the devices of the node: from now on nobody else gets them."""
+        """Take the devices on the node, so that no other pod gets them."""
         state: PodDevices | None = cycle.data.get(self.name)
         if state is None or not state.to_allocate():
             return None
@@ -243,14 +238,14 @@ class DynamicResources(Plugin):
             return offered
         state.granted, places = offered, state.to_allocate()
         if not offered.results:
-            return None  # the node has the extended resources without any claim
+            return None  # the node provides the extended resources without devices
         for place, result in zip(places, offered.results, strict=True):
             state.decided[place] = result
             self._allocations.begin(uid_of(state.claims[place]), result)
         return None
 
     def offered(self, state: PodDevices, pod: PodInfo, node_name: str) -> NodeAllocation | Status:
-        """What the claims that have no allocation would get on a node, or why they would not."""
+        """The allocations of the unallocated claims on a node, or an error status."""
         position = state.nodes.position(node_name)
         if position is None:
             return NOT_FOUND
@@ -266,30 +261,30 @@ class DynamicResources(Plugin):
         return NodeAllocation(results, needs.extended_claim, needs.mappings)
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Give the devices back."""
+        """Release the devices."""
         state: PodDevices | None = cycle.data.get(self.name)
         if state is not None:
-            self._giving_up.unreserve(state, pod)
+            self._deallocation.unreserve(state, pod)
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Only a pod with claims has anything to write."""
+        """Skip PreBind for pods without claims."""
         return SKIP if cycle.data.get(self.name) is None else None
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Write the allocations, and for whom the claims are reserved; then wait for what has to be done to devices."""
+        """Write the allocations and reservations, then wait for the devices' binding conditions."""
         state: PodDevices | None = cycle.data.get(self.name)
         return None if state is None else await self._binding.bind(state, pod, node_name)
 
     def events(self) -> Iterable[EventHint]:
-        """Claims, slices, classes and nodes may come or change."""
+        """Added or changed claims, slices, classes and nodes can help."""
         return events.hints(self._claims)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing is read of a pod without claims, but for the extended resources that it requests."""
+        """The names of the requested extended resources; pods with claims have no signature."""
         if has_claims(pod):
             return None
         return tuple(sorted(extended_requests(pod)))
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """A pod that gets extended resources by devices stays apart."""
+        """Nothing, except that a pod that can get extended resources from devices shares no results."""
         return None if any(self._extended.class_of(name) is not None for name in extended_requests(pod)) else ()

@@ -1,67 +1,65 @@
-"""The pools of devices that a node can reach. Mirrors structured/internal/*/pools_*.go (GatherPools)."""
+"""The pools of devices that a node can use. Mirrors structured/internal/*/pools_*.go (GatherPools)."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bayplan.cluster.device_slices import DeviceSlices, PoolId, Slice, SliceDevice
+from bayplan.devices.slices import DeviceSlices, PoolId, Slice, SliceDevice
 
 
 @dataclass(slots=True)
 class Pool:
-    """A pool as a node sees it: `devices` are those of the slices for the node, `elsewhere` the pool's other slices.
+    """A pool as seen from a node. `devices` come from the slices for the node; `other_slices` are the pool's others.
 
-    Nothing is allocated from a pool that is `incomplete`, for it is being published at the moment, or `invalid`.
+    A pool is `incomplete` while its driver is publishing it. Incomplete and `invalid` pools provide no devices.
     """
 
     id: PoolId
     devices: tuple[SliceDevice, ...] = ()
-    elsewhere: list[Slice] = field(default_factory=list)
+    other_slices: list[Slice] = field(default_factory=list)
     counter_sets: dict[str, Mapping[str, int]] = field(default_factory=dict)
     incomplete: bool = False
     invalid: str = ""
-    """Why it is, if it is."""
+    """The reason, "" for a valid pool."""
 
     @property
-    def waits_for_binding(self) -> bool:
-        """Whether any of its devices has conditions for binding."""
+    def has_binding_conditions(self) -> bool:
+        """Whether any of its devices has binding conditions."""
         return any(device.spec.bindingConditions is not None for device in self.devices)
 
 
 def slices_for(slices: DeviceSlices, node_name: str, labels: Mapping[str, str]) -> list[Slice]:
-    """The slices with devices for a node: first those of its own. Raises ValueError for a node selector that cannot be
-    read.
-    """
+    """The slices with devices for a node, its own first. Raises ValueError for an invalid node selector."""
     here, shared = slices.by_node.get(node_name, {}), slices.shared
     return [each for each in (*_by_name(here), *_by_name(shared)) if each.concerns(node_name, labels)]
 
 
 def gather_pools(
-    slices: DeviceSlices, concerning: Iterable[Slice], elsewhere: Mapping[PoolId, Pool]
+    slices: DeviceSlices, node_slices: Iterable[Slice], without_devices: Mapping[PoolId, Pool]
 ) -> tuple[list[Pool], Collection[PoolId]]:
-    """The pools that nodes learn of which have certain slices, in the order in which devices are looked for: by driver
-    and name, those whose devices wait for binding last. Then all pools of the slices, those included that are being
-    replaced.
+    """The pools of a node with the given slices, and the IDs of all pools of these slices.
 
-    `elsewhere` are views of pools that count unless there are devices of the pool. Out-dated slices are left out.
+    The pools are in search order: by driver and name, with pools that have binding conditions last. Outdated slices are
+    ignored. Pools that are being replaced are only among the IDs. `without_devices` are the pools that the node sees
+    although it has no device of them.
     """
-    reached = {each.pool: None for each in concerning}
-    found = _newest((*concerning, *(each for pool in reached for each in _by_name(slices.counting.get(pool, {})))))
+    used = {each.pool: None for each in node_slices}
+    found = _newest((*node_slices, *(each for pool in used for each in _by_name(slices.counting.get(pool, {})))))
     pools = [_pool(pool, own, slices.by_pool[pool].values()) for pool, own in found.items()]
-    pools += [pool for pool_id, pool in elsewhere.items() if pool_id not in found]
+    pools += [pool for pool_id, pool in without_devices.items() if pool_id not in found]
     present = [pool for pool in pools if pool is not None]
-    return sorted(present, key=lambda pool: (pool.waits_for_binding, pool.id)), found.keys()
+    return sorted(present, key=lambda pool: (pool.has_binding_conditions, pool.id)), found.keys()
 
 
-def pool_elsewhere(slices: DeviceSlices, pool_id: PoolId) -> Pool | None:
-    """A pool as nodes see it that only learn of its counters; None where they do not even learn of it."""
+def pool_without_devices(slices: DeviceSlices, pool_id: PoolId) -> Pool | None:
+    """The view of a pool from nodes that have only its counter slices; None if they don't see it at all."""
     own = _newest(_by_name(slices.counting.get(pool_id, {}))).get(pool_id)
     return None if own is None else _pool(pool_id, own, slices.by_pool[pool_id].values())
 
 
 def _by_name(slices: Mapping[str, Slice]) -> Iterable[Slice]:
-    """In an order of their own: where slices of a pool disagree, the first counts."""
+    """The slices by name: if slices of a pool contradict each other, the first one counts."""
     return (slices[name] for name in sorted(slices))
 
 
@@ -77,7 +75,7 @@ def _newest(slices: Iterable[Slice]) -> dict[PoolId, list[Slice]]:
 
 
 def _pool(pool_id: PoolId, own: list[Slice], everything: Iterable[Slice]) -> Pool | None:
-    """The pool of the slices that a node sees; None where these are being replaced."""
+    """The pool of a node's slices; None if the slices are being replaced by a newer generation."""
     generation, count = own[0].generation, own[0].slice_count
     if len(own) == count:
         return _checked(Pool(pool_id), own, [])
@@ -90,14 +88,14 @@ def _pool(pool_id: PoolId, own: list[Slice], everything: Iterable[Slice]) -> Poo
     return _checked(Pool(pool_id), own, [each for each in current if each.name not in seen])
 
 
-def _checked(pool: Pool, own: list[Slice], elsewhere: list[Slice]) -> Pool:
+def _checked(pool: Pool, own: list[Slice], others: list[Slice]) -> Pool:
     own = sorted(own, key=lambda each: each.name)
     with_devices = [each for each in own if not each.counter_sets]
     pool.invalid = _duplicate_device(with_devices) or _take_counter_sets(pool, own)
-    pool.invalid = pool.invalid or _unknown_counter(pool, own) or _unknown_counter(pool, elsewhere)
+    pool.invalid = pool.invalid or _unknown_counter(pool, own) or _unknown_counter(pool, others)
     if not pool.invalid:
         pool.devices = tuple(device for each in with_devices for device in each.devices)
-        pool.elsewhere = elsewhere
+        pool.other_slices = others
     return pool
 
 

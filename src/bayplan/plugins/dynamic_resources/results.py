@@ -1,4 +1,4 @@
-"""Allocation results, as claims carry them. Mirrors the end of Allocate in structured/internal/*/allocator_*.go."""
+"""Builds the AllocationResult of a claim. Mirrors the end of Allocate in structured/internal/*/allocator_*.go."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from lightkube.models.resource_v1 import (
 
 from bayplan.api.quantity import NANO
 from bayplan.api.selectors import NAME_FIELD
-from bayplan.cluster.claim_allocations import results_of
+from bayplan.devices.claims import results_of
+from bayplan.devices.requests import requests_of
 from bayplan.plugins.dynamic_resources.allocator import AllocationError, Grant, Granted
-from bayplan.plugins.dynamic_resources.device_requests import requests_of
 
 
 def allocation_result(granted: Granted, node_name: str) -> AllocationResult:
-    """The result for one claim. Raises AllocationError for a slice whose node selector cannot be passed on."""
+    """The result for one claim. Raises AllocationError for a slice with an unsupported node selector."""
     claim = granted.claim
     uid = (claim.metadata.uid if claim.metadata is not None else None) or ""
     results = [_result(grant, f"{uid}/{index}/{grant.device.id}") for index, grant in enumerate(granted.grants)]
@@ -49,7 +49,7 @@ def _result(grant: Grant, unique: str) -> DeviceRequestAllocationResult:
 
 
 def _text(nanos: int) -> str:
-    """A quantity, as exact as it is."""
+    """An exact quantity."""
     whole, rest = divmod(nanos, NANO)
     if rest:
         return f"{nanos}n"
@@ -60,7 +60,7 @@ def _text(nanos: int) -> str:
 
 
 def _class_configuration(granted: Granted) -> list[DeviceAllocationConfiguration]:
-    """The configuration of every class, once, for all requests that were met with it."""
+    """The configuration of each class, once for all requests that use it."""
     requests: dict[str, list[str]] = {}
     for demand, device_class in granted.chosen:
         requests.setdefault((device_class.metadata and device_class.metadata.name) or "", []).append(demand.full_name)
@@ -73,7 +73,7 @@ def _class_configuration(granted: Granted) -> list[DeviceAllocationConfiguration
 
 
 def _claim_configuration(granted: Granted) -> list[DeviceAllocationConfiguration]:
-    """The claim's own configuration, as far as it is about what was chosen."""
+    """The claim's own configuration for the chosen requests and alternatives."""
     devices = granted.claim.spec.devices
     found = []
     for config in (devices.config if devices is not None else None) or ():
@@ -89,7 +89,7 @@ def _claim_configuration(granted: Granted) -> list[DeviceAllocationConfiguration
 
 
 def _node_selector(granted: Granted, node_name: str) -> NodeSelector | None:
-    """Where the devices can be used together; None: everywhere."""
+    """The nodes on which all devices can be used; None for all nodes."""
     fields: list[NodeSelectorRequirement] = []
     labels: list[NodeSelectorRequirement] = []
     for grant in granted.grants:
@@ -122,5 +122,5 @@ def _add(requirements: list[NodeSelectorRequirement], more: list[NodeSelectorReq
 
 
 def results_of_subrequests(allocation: AllocationResult) -> frozenset[str]:
-    """The alternatives that an allocation has devices of, by their full names."""
+    """The full names of the alternatives that an allocation chose."""
     return frozenset(result.request for result in results_of(allocation) if result.request.count("/") == 1)

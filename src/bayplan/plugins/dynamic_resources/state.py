@@ -1,4 +1,4 @@
-"""What the plugin remembers of one pod between its points."""
+"""The plugin's state for one pod between extension points."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from lightkube.models.core_v1 import ContainerExtendedResourceRequest
 from lightkube.models.resource_v1 import AllocationResult, ResourceClaim
 
 from bayplan.api.selectors import NodeSelector
-from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.nodes import Nodes
+from bayplan.devices.claims import allocation_of
 from bayplan.framework.status import Status
 from bayplan.plugins.dynamic_resources.allocator import Supply
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAllocation:
-    """What the claims to allocate would get on a node, in order.
+    """The allocations of the pod's unallocated claims on a node, in order.
 
-    `extended_claim` is the pod's claim for extended resources as it would be there, `mappings` who uses it.
+    `extended_claim` is the claim for extended resources on this node, `mappings` assigns its requests to containers.
     """
 
     results: tuple[AllocationResult, ...]
@@ -28,8 +28,9 @@ class NodeAllocation:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What has to be allocated for a pod on some nodes: `claims`, of which `extended_claim` may be one, as it would be
-    there; `mappings` say who uses it.
+    """The claims to allocate for a pod on some nodes.
+
+    `extended_claim` is the claim for extended resources on these nodes, `mappings` assigns its requests to containers.
     """
 
     claims: list[ResourceClaim]
@@ -39,12 +40,12 @@ class Needs:
 
 @dataclass(slots=True)
 class PodDevices:
-    """The claims of a pod: its own, and last the one for extended resources, if there is one (`extended`).
+    """The claims of a pod: its own, then the one for extended resources if `extended`.
 
-    `extended_requests` are the extended resources that the pod requests, and `needs` what follows from that for nodes,
-    by the resources that these do not have. `selectors` say where allocated claims can be used, by the place of the
-    claim. `nodes` and `supply` are what is allocated from. `unavailable` are allocated claims that some node could not
-    use. `granted` is what Reserve took, and `decided` the same by the place of the claim.
+    `nodes` and `supply` are the inputs of the allocation. `extended_requests` are the requested extended resources, and
+    `needs` caches the claims to allocate by the set of resources that must come from devices. `granted` is the result
+    of Reserve. The other fields refer to claims by index: `selectors` are the node selectors of allocated claims,
+    `unavailable` the allocated claims that some node couldn't use, and `decided` the allocations of Reserve.
     """
 
     claims: list[ResourceClaim]
@@ -61,14 +62,14 @@ class PodDevices:
 
     @property
     def extended_claim(self) -> ResourceClaim | None:
-        """The claim for extended resources."""
+        """The claim for extended resources, if any."""
         return self.claims[-1] if self.extended else None
 
     @property
     def own(self) -> int:
-        """How many claims the pod itself refers to."""
+        """The number of claims that the pod's spec refers to."""
         return len(self.claims) - self.extended
 
     def to_allocate(self) -> list[int]:
-        """The places of the claims that have no allocation."""
+        """The indexes of the claims without an allocation."""
         return [index for index, claim in enumerate(self.claims) if allocation_of(claim) is None]

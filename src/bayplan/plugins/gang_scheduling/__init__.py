@@ -1,1 +1,1 @@
-"""GangScheduling: pods of one of Kubernetes' own PodGroups are placed together."""
+"""GangScheduling: places the pods of a Kubernetes PodGroup together."""

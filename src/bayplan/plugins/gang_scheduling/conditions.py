@@ -1,7 +1,7 @@
-"""Writes what has come of PodGroups into their status: the condition PodGroupScheduled.
+"""Writes the condition PodGroupScheduled of PodGroups.
 
-Mirrors updatePodGroupCondition in pkg/scheduler/schedule_one_podgroup.go. What is to be written is state: the newest
-word about a group replaces an older one.
+Writes are not queued: only the latest outcome of each group is written. Mirrors updatePodGroupCondition in
+pkg/scheduler/schedule_one_podgroup.go.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
-from bayplan.api.custom_objects import custom_kind
+from bayplan.api.kinds import custom_kind
 from bayplan.api.pod_groups import POD_GROUPS
+from bayplan.api.times import rfc3339
 from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import GangOutcome
@@ -22,86 +23,86 @@ from bayplan.framework.interface import GangOutcome
 log = logging.getLogger(__name__)
 
 SCHEDULED = "PodGroupScheduled"
-_SAID = {
+_STATUS_AND_REASON = {
     GangOutcome.PLACED: ("True", "Scheduled"),
     GangOutcome.REFUSED: ("False", "Unschedulable"),
     GangOutcome.ERROR: ("False", "SchedulerError"),
 }
-_AGAIN_SECONDS = 1.0
+_RETRY_SECONDS = 1.0
 _NOT_FOUND, _CONFLICT = 404, 409
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
-    """What is to be said of a group."""
+class Report:
+    """The outcome of a group's attempt, with its message."""
 
     outcome: GangOutcome
     message: str
 
 
 class PodGroupConditions:
-    """What has come of groups, by key. `run` writes it until it is cancelled; before, it is kept."""
+    """The conditions to be written, by group key. Outcomes that are reported before `run` starts are kept."""
 
     def __init__(self, handle: Handle, pod_groups: ObjectStore) -> None:
         self._handle = handle
         self._pod_groups = pod_groups
         self._kind = custom_kind(POD_GROUPS)
-        self._due: dict[str, Word] = {}
+        self._due: dict[str, Report] = {}
         self._placed: dict[str, str] = {}
-        """The uids of groups that were placed, by key: no later word takes that back, told by the server or not."""
+        """By key: the UIDs of groups that have been placed, even if the API server does not know it yet."""
         self._work = asyncio.Event()
         pod_groups.listen(self._forget)
 
-    def say(self, key: str, outcome: GangOutcome, message: str) -> None:
-        """This has come of a group. That it was placed once is not taken back."""
+    def report(self, key: str, outcome: GangOutcome, message: str) -> None:
+        """Report the outcome of a group. Once a group has been placed, later outcomes are ignored."""
         pod_group = self._pod_groups.get(key)
         if pod_group is None or self._placed.get(key) == pod_group.metadata.uid:
             return
         if outcome is GangOutcome.PLACED:
             self._placed[key] = pod_group.metadata.uid
-        self._due[key] = Word(outcome, message)
+        self._due[key] = Report(outcome, message)
         self._work.set()
 
     async def run(self) -> None:
-        """Write what is due, and again what could not be written."""
+        """Write conditions until cancelled. Failed writes are retried."""
         if self._handle.client is None:
             return
         while True:
             await self._work.wait()
             failed = await self.catch_up()
             if failed:
-                await asyncio.sleep(_AGAIN_SECONDS)
+                await asyncio.sleep(_RETRY_SECONDS)
                 self._due = {**failed, **self._due}
                 self._work.set()
 
-    async def catch_up(self) -> dict[str, Word]:
-        """Write all that is due. Returns what could not be written."""
+    async def catch_up(self) -> dict[str, Report]:
+        """Write all conditions that are due. Returns those that failed."""
         self._work.clear()
         due, self._due = self._due, {}
-        failed: dict[str, Word] = {}
-        for key, word in due.items():
+        failed: dict[str, Report] = {}
+        for key, report in due.items():
             try:
-                await self._write(key, word)
-            except Exception as error:  # noqa: BLE001 - the client's errors are its own; none may stop the others
+                await self._write(key, report)
+            except Exception as error:  # noqa: BLE001 - any error of the client; it must not affect other groups
                 if getattr(error, "status", None) == _NOT_FOUND:
-                    continue  # it is gone, and nobody asks for its status any more
+                    continue  # the group was deleted
                 level = logging.DEBUG if getattr(error, "status", None) == _CONFLICT else logging.WARNING
-                log.log(level, "the condition of PodGroup %s could not be written: %s", key, error)
-                failed[key] = word
+                log.log(level, "could not write the condition of PodGroup %s: %s", key, error)
+                failed[key] = report
         return failed
 
-    async def _write(self, key: str, word: Word) -> None:
+    async def _write(self, key: str, report: Report) -> None:
         client, pod_group = self._handle.client, self._pod_groups.get(key)
         if client is None or pod_group is None:
             return
-        condition = changed_condition(pod_group, word, self._handle.now())
+        condition = changed_condition(pod_group, report, self._handle.now())
         if condition is None:
             return
         namespace, _, name = key.partition("/")
         others = [each for each in _conditions(pod_group) if each.get("type") != SCHEDULED]
         metadata = pod_group.metadata
-        unless_changed = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
-        patch = {"metadata": unless_changed, "status": {"conditions": [*others, condition]}}
+        preconditions = {"uid": metadata.uid, "resourceVersion": metadata.resourceVersion}
+        patch = {"metadata": preconditions, "status": {"conditions": [*others, condition]}}
         await client.patch(self._kind, name, patch, namespace, subresource="status")
 
     def _forget(self, old: Any, new: Any) -> None:
@@ -109,23 +110,23 @@ class PodGroupConditions:
             self._placed.pop(f"{old.metadata.namespace}/{old.metadata.name}", None)
 
 
-def changed_condition(pod_group: Mapping[str, Any], word: Word, now: datetime) -> dict[str, Any] | None:
-    """The condition that a group is to get; None where it says so already, or that the group was placed once.
+def changed_condition(pod_group: Mapping[str, Any], report: Report, now: datetime) -> dict[str, Any] | None:
+    """Return the new condition of a group; None if it would not change, or if the group was placed before.
 
-    It has the time of its last transition, which a change of reason or message is not.
+    `lastTransitionTime` changes only with the condition's status.
     """
     old = next((each for each in _conditions(pod_group) if each.get("type") == SCHEDULED), None)
-    status, reason = _SAID[word.outcome]
+    status, reason = _STATUS_AND_REASON[report.outcome]
     if old is not None and old.get("status") == "True" != status:
         return None
-    condition: dict[str, Any] = {"type": SCHEDULED, "status": status, "reason": reason, "message": word.message}
+    condition: dict[str, Any] = {"type": SCHEDULED, "status": status, "reason": reason, "message": report.message}
     generation = (pod_group.get("metadata") or {}).get("generation")
     if generation is not None:
         condition["observedGeneration"] = generation
     if old is not None and all(old.get(field, "") == value for field, value in condition.items()):
         return None
     kept = old.get("lastTransitionTime") if old is not None and old.get("status") == status else None
-    return {**condition, "lastTransitionTime": kept or now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")}
+    return {**condition, "lastTransitionTime": kept or rfc3339(now)}
 
 
 def _conditions(pod_group: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
-"""GangScheduling: pods of one of Kubernetes' own PodGroups (scheduling.k8s.io/v1alpha2) are placed together.
+"""GangScheduling: places the pods of a Kubernetes PodGroup (scheduling.k8s.io/v1alpha2) together.
 
-Mirrors plugins/gangscheduling/gangscheduling.go. Pods say which group they belong to by `spec.schedulingGroup`.
+Pods name their group in `spec.schedulingGroup`. Mirrors plugins/gangscheduling/gangscheduling.go.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TOO_FEW = Status.unresolvable("waiting for minCount pods from a gang to appear i
 
 
 class GangScheduling(Plugin):
-    """Holds pods of a gang back until there are enough, and lets them be bound when enough have a place.
+    """Gates the pods of a gang until enough exist, and makes them wait in Permit until enough have a node.
 
-    Pods of groups that are no gangs are let go at once. What becomes of any group is written into its status.
+    Groups without a gang policy are not restricted. The outcome of every group is written to its status.
     """
 
     name = "GangScheduling"
@@ -38,13 +38,13 @@ class GangScheduling(Plugin):
         self._handle = handle
         self._pod_groups = handle.objects(POD_GROUPS)
         self._complete: set[str] = set()
-        """The gangs that have pods enough, as far as anybody looked."""
+        """The keys of gangs that had enough pods at their last change."""
         self._members = PodsByGroup(handle.objects(POD), key_of)
         self._members.listen(self._wake)
         self._conditions = PodGroupConditions(handle, self._pod_groups)
 
     def pre_enqueue(self, pod: PodInfo) -> Status | None:
-        """Hold a pod back whose group is not there, or lacks pods."""
+        """Gate a pod if its group does not exist, or has too few pods."""
         key = key_of(pod)
         if key is None:
             return None
@@ -54,11 +54,14 @@ class GangScheduling(Plugin):
         try:
             least = self._least(key)
         except msgspec.ValidationError as error:
-            return Status.unresolvable(f"PodGroup {key} cannot be understood: {error}")
-        return TOO_FEW if least is not None and len(self._members[key].staying) < least else None
+            return Status.unresolvable(f"PodGroup {key} is invalid: {error}")
+        return TOO_FEW if least is not None and len(self._members[key].remaining) < least else None
 
     def gang_of(self, pod: PodInfo) -> Gang | None:
-        """The pod's group, with those of it that wait; one that is no gang, or has enough of its pods, needs none."""
+        """Return the pod's group with its pending members; None if the group does not exist.
+
+        A gang that has enough assigned pods, and a group without a gang policy, need no members.
+        """
         key = key_of(pod)
         least = None if key is None else self._least(key)
         if key is None or least is None:
@@ -75,25 +78,25 @@ class GangScheduling(Plugin):
         )
 
     def gang_decided(self, gang: Gang, outcome: GangOutcome, message: str) -> None:
-        """Have it written into the status of the group."""
-        self._conditions.say(gang.pod_group, outcome, message)
+        """Report the outcome in the status of the group."""
+        self._conditions.report(gang.pod_group, outcome, message)
 
     async def background(self) -> None:
-        """Write what becomes of groups."""
+        """Write the conditions of groups."""
         await self._conditions.run()
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer:
-        """Nothing is set aside."""
+        """Do nothing."""
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """The pod will not be bound: it counts no more."""
+        """Stop counting the pod as assigned."""
         key = key_of(pod)
         if key is not None:
-            self._members.settle(key, pod.uid)
+            self._members.forget(key, pod.uid)
 
     def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Answer | Wait:
-        """Let all pods of the gang go once there are enough; until then they wait, and others are tried."""
+        """Allow all waiting pods of the gang if enough are assigned; otherwise wait, and activate the other members."""
         key = key_of(pod)
         if key is None:
             return None
@@ -114,35 +117,38 @@ class GangScheduling(Plugin):
         return None
 
     def events(self) -> Iterable[EventHint]:
-        """New members, and groups that are new. A group never changes."""
+        """Register new members and new groups. The spec of a group is immutable."""
         yield EventHint(ClusterEvent(events.POD, Action.ADD), after_pod_added)
         yield EventHint(ClusterEvent(POD_GROUPS, Action.ADD), after_pod_group_added)
 
     def _wake(self, key: str) -> None:
-        """A gang that has just become complete may enter the queue: no event tells of pods that have no node yet."""
+        """Activate the members of a gang that has just got enough pods: pods without a node cause no event."""
         members = self._members[key]
         try:
             least = self._least(key)
         except msgspec.ValidationError:
             least = None
-        if not least or len(members.staying) < least:
+        if not least or len(members.remaining) < least:
             self._complete.discard(key)
         elif key not in self._complete:
             self._complete.add(key)
             self._handle.activate(members.pending)
 
     def _least(self, key: str) -> int | None:
-        """How many pods of a group have to be placed together; None for a group that is not there."""
+        """Return how many pods of a group have to be placed together; None if the group does not exist.
+
+        Raises msgspec.ValidationError.
+        """
         pod_group: Any = self._pod_groups.get(key)
         return None if pod_group is None else spec_of(pod_group).least
 
 
 def after_pod_added(pod: PodInfo, old: None, new: PodInfo) -> Hint:
-    """A pod helps those of its group."""
+    """Requeue the pods of the new pod's group."""
     return Hint.QUEUE if key_of(pod) is not None and key_of(pod) == key_of(new) else Hint.SKIP
 
 
 def after_pod_group_added(pod: PodInfo, old: None, new: dict[str, Any]) -> Hint:
-    """A group helps its own pods."""
+    """Requeue the pods of the new group."""
     metadata = new["metadata"]
     return Hint.QUEUE if key_of(pod) == f"{metadata.get('namespace')}/{metadata.get('name')}" else Hint.SKIP

@@ -1,1 +1,1 @@
-"""InterPodAffinity: pods want to be near some pods, and away from others."""
+"""InterPodAffinity: places pods near or away from other pods."""

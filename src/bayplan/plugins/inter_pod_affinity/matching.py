@@ -1,4 +1,4 @@
-"""What the affinity terms of a pod, and those of the pods that are there, mean for each domain.
+"""Evaluates the affinity terms of a pending pod, and of the pods on nodes, by topology domain.
 
 Mirrors the counts of plugins/interpodaffinity/{filtering,scoring}.go, by domain instead of by (key, value) pair.
 """
@@ -17,29 +17,29 @@ from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector, counting, picks
+from bayplan.cluster.selector_groups import GroupKey, PodSelector, matches_all, pod_counter
 from bayplan.framework.handle import Handle
 
-_REMEMBERED = 1024
+_CACHE_SIZE = 1024
 
-UNWELCOME, TOO_NEAR, TOO_FAR = 1, 2, 3
-"""What is wrong with a node, 0 for nothing; of several the highest number counts."""
+EXISTING_ANTI_AFFINITY, ANTI_AFFINITY, AFFINITY = 1, 2, 3
+"""The rule that a node violates; 0 for none. If it violates several, the highest number counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class DomainCounts:
-    """A number for each domain of a topology key. `counts`: int64, one a code of `domains`; 0 for code 0."""
+    """A number for each domain of a topology key. `counts`: int64, shape (domains.count,); 0 for code 0."""
 
     domains: Domains
     counts: Int64
 
     def at(self, nodes: Nodes) -> Int64:
-        """The number of each node's domain."""
+        """Return the number of each node's domain: int64, shape (len(nodes),)."""
         return self.counts[self.domains.at(nodes)]
 
 
 class Namespaces:
-    """Resolves which namespaces a term means."""
+    """Resolves the namespaces of affinity terms."""
 
     def __init__(self, handle: Handle) -> None:
         self._store = handle.objects(NAMESPACE)
@@ -48,17 +48,17 @@ class Namespaces:
 
     @property
     def version(self) -> int:
-        """Grows whenever a namespace comes, goes or changes."""
+        """Increases with every change of a namespace."""
         return self._store.version
 
     def labels(self, name: str) -> Mapping[str, str]:
-        """The labels of a namespace; none of one that is not known."""
+        """Return the labels of a namespace; empty if the namespace is unknown."""
         namespace = self._store.get(name)
         return (namespace.metadata.labels if namespace is not None else None) or {}
 
     def selector(self, term: AffinityTerm) -> PodSelector:
-        """The pods that a pending pod's own term means."""
-        if self._version != self.version or len(self._selectors) >= _REMEMBERED:
+        """Return the selector of the pods that a term of a pending pod matches."""
+        if self._version != self.version or len(self._selectors) >= _CACHE_SIZE:
             self._version = self.version
             self._selectors.clear()
         selector = self._selectors.get(term)
@@ -67,33 +67,33 @@ class Namespaces:
         return selector
 
     def _resolve(self, term: AffinityTerm) -> PodSelector:
-        chosen = term.namespace_selector
-        if chosen is None:
+        namespace_selector = term.namespace_selector
+        if namespace_selector is None:
             return PodSelector(term.namespaces, term.selector)
-        if not chosen.requirements:
+        if not namespace_selector.requirements:
             return PodSelector(None, term.selector)
-        named = {
+        selected = {
             namespace.metadata.name
             for namespace in self._store.values()
-            if chosen.matches(namespace.metadata.labels or {})
+            if namespace_selector.matches(namespace.metadata.labels or {})
         }
-        return PodSelector(term.namespaces | named, term.selector)
+        return PodSelector(term.namespaces | selected, term.selector)
 
 
 def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
-    """The pods that all selectors of a key pick, by domain."""
+    """Count the pods that match all selectors of a key, by domain."""
     domains = Domains.of(topology_key, nodes)
     return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
 
 
 def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dict[str, DomainCounts]:
-    """What terms of pods that are on nodes are worth, by topology key and domain: each column counts so much a pod."""
+    """Sum the terms of pods on nodes, by topology key and domain. `columns`: terms with their weight per pod."""
     found: dict[str, DomainCounts] = {}
-    for column, worth in columns:
+    for column, weight in columns:
         domains = Domains.of(column.term.topology_key, nodes)
         counts = domains.sum(column.counts)
-        if worth != 1:
-            counts *= worth
+        if weight != 1:
+            counts *= weight
         if domains.key in found:
             counts += found[domains.key].counts
         found[domains.key] = DomainCounts(domains, counts)
@@ -102,128 +102,132 @@ def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dic
 
 @dataclass(slots=True)
 class Requirements:
-    """What is required of the domains of a pod's node, as things are now.
+    """The required terms that apply to a pod, with the pods that match them, by domain.
 
-    `near`: for each of the pod's own affinity terms, the pods that meet all of them; `away`: for each of its own
-    anti-affinity terms, the pods that it means; `kept_away`: by topology key, the pods whose anti-affinity means this
-    one. `first`: the pod would meet its own terms, so that it may be the first of its kind.
+    Attributes:
+        affinity: for each affinity term of the pod, the pods that match all its affinity terms.
+        anti_affinity: for each anti-affinity term of the pod, the pods that match it.
+        existing: by topology key, the anti-affinity terms of other pods that match the pod.
+        count_affinity: counts the pods that match all affinity terms of the pod.
+        counts_anti_affinity: for each anti-affinity term of the pod, counts the pods that match it.
+        matches_itself: whether the pod matches its own affinity terms, so that it may be the first of its kind.
     """
 
-    near: list[DomainCounts]
-    away: list[DomainCounts]
-    kept_away: dict[str, DomainCounts]
-    count_near: Count
-    counts_away: list[Count]
-    """How many of some pods `near` counts, and each of `away`."""
+    affinity: list[DomainCounts]
+    anti_affinity: list[DomainCounts]
+    existing: dict[str, DomainCounts]
+    count_affinity: Count
+    counts_anti_affinity: list[Count]
     pod: PodInfo
     namespace_labels: Mapping[str, str]
-    first: bool
-    _against: dict[str, Count] = field(default_factory=dict)
-    """By topology key, how many anti-affinity terms of some pods mean this one."""
+    matches_itself: bool
+    _existing_counts: dict[str, Count] = field(default_factory=dict)
+    """By topology key: counts the anti-affinity terms of pods that match this pod."""
 
     def verdicts(self, nodes: Nodes) -> Int32:
-        """What is wrong with each node as it is. int32, one a node."""
-        wrong: dict[str, Int32] = {}
-        alone = self.first and not any(counts.counts.any() for counts in self.near)  # somebody has to be the first
-        for counts in self.kept_away.values():
-            _raise_to(wrong, counts, counts.counts > 0, UNWELCOME)
-        for counts in self.away:
-            _raise_to(wrong, counts, counts.counts > 0, TOO_NEAR)
-        for counts in self.near:
-            far = np.zeros_like(counts.counts, dtype=np.bool_) if alone else counts.counts == 0
-            far[0] = True
-            _raise_to(wrong, counts, far, TOO_FAR)
-        found = [numbers[Domains.of(key, nodes).at(nodes)] for key, numbers in wrong.items()]
+        """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),)."""
+        violated: dict[str, Int32] = {}
+        first = self.matches_itself and not any(counts.counts.any() for counts in self.affinity)
+        for counts in self.existing.values():
+            _raise_to(violated, counts, counts.counts > 0, EXISTING_ANTI_AFFINITY)
+        for counts in self.anti_affinity:
+            _raise_to(violated, counts, counts.counts > 0, ANTI_AFFINITY)
+        for counts in self.affinity:
+            unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
+            unmatched[0] = True
+            _raise_to(violated, counts, unmatched, AFFINITY)
+        found = [numbers[Domains.of(key, nodes).at(nodes)] for key, numbers in violated.items()]
         verdicts: Int32 = found[0] if len(found) == 1 else np.maximum.reduce(found)
         return verdicts
 
     def verdicts_if(self, nodes: Nodes) -> Int32:
-        """The same, each node under its what-if."""
+        """Return the rule that each node violates with its what-if: int32, shape (len(nodes),)."""
         verdicts: Int32 = np.zeros(len(nodes), dtype=np.int32)
-        for key in self.kept_away.keys() | self._brought_terms(nodes):
+        for key in self.existing.keys() | self._added_keys(nodes):
             here = Domains.of(key, nodes).at(nodes)
-            pods = nodes.counted(self._counter_against(key))
-            if key in self.kept_away:
-                pods += self.kept_away[key].counts[here]
-            verdicts[(pods > 0) & (here > 0)] = UNWELCOME
-        for counts, count in zip(self.away, self.counts_away, strict=True):
+            terms = nodes.counted(self._count_existing(key))
+            if key in self.existing:
+                terms += self.existing[key].counts[here]
+            verdicts[(terms > 0) & (here > 0)] = EXISTING_ANTI_AFFINITY
+        for counts, count in zip(self.anti_affinity, self.counts_anti_affinity, strict=True):
             here = counts.domains.at(nodes)
-            verdicts[(counts.counts[here] + nodes.counted(count) > 0) & (here > 0)] = TOO_NEAR
-        if self.near:
-            change = nodes.counted(self.count_near)
-            domains = [counts.domains.at(nodes) for counts in self.near]
+            verdicts[(counts.counts[here] + nodes.counted(count) > 0) & (here > 0)] = ANTI_AFFINITY
+        if self.affinity:
+            difference = nodes.counted(self.count_affinity)
+            domains = [counts.domains.at(nodes) for counts in self.affinity]
             anywhere = sum(
-                counts.counts.sum() + change * (here > 0) for counts, here in zip(self.near, domains, strict=True)
+                counts.counts.sum() + difference * (here > 0)
+                for counts, here in zip(self.affinity, domains, strict=True)
             )
-            for counts, here in zip(self.near, domains, strict=True):
-                far = counts.counts[here] + change <= 0
-                if self.first:
-                    far &= anywhere != 0
-                verdicts[far | (here == 0)] = TOO_FAR
+            for counts, here in zip(self.affinity, domains, strict=True):
+                unmatched = counts.counts[here] + difference <= 0
+                if self.matches_itself:
+                    unmatched &= anywhere != 0
+                verdicts[unmatched | (here == 0)] = AFFINITY
         return verdicts
 
-    def _counter_against(self, topology_key: str) -> Count:
-        """The very same at every call, since what-ifs know it by its identity."""
-        return self._against.setdefault(topology_key, partial(self._count_against, topology_key))
+    def _count_existing(self, topology_key: str) -> Count:
+        """Return the same function at every call, because what-ifs cache counts by the function's identity."""
+        return self._existing_counts.setdefault(topology_key, partial(self._count_terms, topology_key))
 
-    def _count_against(self, topology_key: str, others: Iterable[PodInfo]) -> int:
+    def _count_terms(self, topology_key: str, others: Iterable[PodInfo]) -> int:
         return sum(
             term.topology_key == topology_key and term.matches(self.pod, self.namespace_labels)
             for other in others
             for term in bound_terms(other).required_anti
         )
 
-    def _brought_terms(self, nodes: Nodes) -> set[str]:
-        """The topology keys of pods that are thought to be there; what others have, is in `kept_away`."""
+    def _added_keys(self, nodes: Nodes) -> set[str]:
+        """Return the topology keys of the anti-affinity terms of hypothetical pods."""
         added = (pod for changes in nodes.changes.values() for pod in changes.added)
         return {term.topology_key for pod in added for term in bound_terms(pod).required_anti}
 
 
-def _raise_to(wrong: dict[str, Int32], counts: DomainCounts, where: Bool, number: int) -> None:
-    """Say of some domains of a topology key that at least so much is wrong with them."""
-    numbers = where * np.int32(number)
+def _raise_to(violated: dict[str, Int32], counts: DomainCounts, where: Bool, rule: int) -> None:
+    """Raise the violated rules of some domains of a topology key to at least `rule`."""
+    rules = where * np.int32(rule)
     key = counts.domains.key
-    wrong[key] = np.maximum(wrong[key], numbers) if key in wrong else numbers
+    violated[key] = np.maximum(violated[key], rules) if key in violated else rules
 
 
 def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements | None:
-    """What a pod's terms, and the anti-affinity of others, require; None for nothing. Raises InvalidSelector."""
+    """Evaluate the required terms of a pod, and of pods on nodes; None if there are none. Raises InvalidSelector."""
     terms = terms_of(pod)
     namespace_labels = namespaces.labels(pod.namespace)
-    existing = nodes.table.terms.matching(pod, namespace_labels)
-    kept_away = sum_existing(((each, 1) for each in existing if each.term.kind is TermKind.REQUIRED_ANTI), nodes)
-    kept_away = {key: counts for key, counts in kept_away.items() if counts.counts.any()}
-    if not terms.required and not terms.required_anti and not kept_away:
+    columns = nodes.table.terms.matching(pod, namespace_labels)
+    existing = sum_existing(((each, 1) for each in columns if each.term.kind is TermKind.REQUIRED_ANTI), nodes)
+    existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
+    if not terms.required and not terms.required_anti and not existing:
         return None
-    near = tuple(namespaces.selector(term) for term in terms.required)
-    away = tuple(namespaces.selector(term) for term in terms.required_anti)
+    affinity = tuple(namespaces.selector(term) for term in terms.required)
+    anti_affinity = tuple(namespaces.selector(term) for term in terms.required_anti)
     return Requirements(
-        [count_pods(near, term.topology_key, nodes) for term in terms.required],
+        [count_pods(affinity, term.topology_key, nodes) for term in terms.required],
         [
             count_pods((selector,), term.topology_key, nodes)
-            for selector, term in zip(away, terms.required_anti, strict=True)
+            for selector, term in zip(anti_affinity, terms.required_anti, strict=True)
         ],
-        kept_away,
-        counting(partial(picks, near)),
-        [counting(selector.matches) for selector in away],
+        existing,
+        pod_counter(partial(matches_all, affinity)),
+        [pod_counter(selector.matches) for selector in anti_affinity],
         pod,
         namespace_labels,
-        first=bool(near) and picks(near, pod),
+        matches_itself=bool(affinity) and matches_all(affinity, pod),
     )
 
 
 def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight: int) -> list[DomainCounts] | None:
-    """What the preferred terms of a pod and of others make of each domain; None where none means anybody.
+    """Return the scores of domains by the preferred terms of a pod and of pods on nodes; None if no term matches a pod.
 
-    `hard_weight`: what a pod is worth whose required affinity means this one. Raises InvalidSelector.
+    `hard_weight`: the weight of required affinity terms of pods on nodes. Raises InvalidSelector.
     """
     terms = terms_of(pod)
     own = []
     for term in (*terms.preferred, *terms.preferred_anti):
         pods = count_pods((namespaces.selector(term),), term.topology_key, nodes)
-        own.append(DomainCounts(pods.domains, pods.counts * _worth(term, hard_weight)))
+        own.append(DomainCounts(pods.domains, pods.counts * _weight(term, hard_weight)))
     existing = [
-        (column, _worth(column.term, hard_weight))
+        (column, _weight(column.term, hard_weight))
         for column in nodes.table.terms.matching(pod, namespaces.labels(pod.namespace))
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
     ]
@@ -233,8 +237,8 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
     return None
 
 
-def _worth(term: AffinityTerm, hard_weight: int) -> int:
-    """What a pod that a term means adds to the score of its domain."""
+def _weight(term: AffinityTerm, hard_weight: int) -> int:
+    """Return what a matching pod adds to the score of its domain."""
     if term.kind is TermKind.REQUIRED:
         return hard_weight
     return term.weight if term.kind is TermKind.PREFERRED else -term.weight

@@ -1,4 +1,4 @@
-"""InterPodAffinity: nodes are out that are too far from some pods or too near to others; the rest score by that.
+"""InterPodAffinity: filters and scores nodes by the affinity and anti-affinity between pods.
 
 Mirrors plugins/interpodaffinity/{plugin,filtering,scoring}.go.
 """
@@ -15,23 +15,28 @@ from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.selector_groups import labels_key
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
+from bayplan.framework.hints import labels_of
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import InterPodAffinityArgs
 from bayplan.plugins.inter_pod_affinity.matching import DomainCounts, Namespaces, Requirements, preferences, required
 
-TOO_FAR = Status.unresolvable("node(s) didn't match pod affinity rules")
-TOO_NEAR = Status.unschedulable("node(s) didn't match pod anti-affinity rules")
-UNWELCOME = Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+STATUSES = (
+    Status.unschedulable("node(s) didn't satisfy existing pods anti-affinity rules"),
+    Status.unschedulable("node(s) didn't match pod anti-affinity rules"),
+    Status.unresolvable("node(s) didn't match pod affinity rules"),
+)
+"""In the order of the rules of `matching`."""
 
 _DEFAULT_ARGUMENTS = InterPodAffinityArgs()
 
 
 class InterPodAffinity(Plugin):
-    """Keeps pods together and apart, as they and the pods that are there ask for."""
+    """Evaluates the terms of the pending pod, and of the pods on nodes."""
 
     name = "InterPodAffinity"
     arguments = InterPodAffinityArgs
@@ -42,7 +47,7 @@ class InterPodAffinity(Plugin):
         self._ignore_existing = args.ignorePreferredTermsOfExistingPods
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Count by domain who is wanted near, who is not, and who wants this pod away."""
+        """Count the pods and terms that match, by domain."""
         try:
             requirements = required(pod, self._namespaces, nodes)
         except InvalidSelector as error:
@@ -53,13 +58,13 @@ class InterPodAffinity(Plugin):
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """The pod's own affinity comes first, then its anti-affinity, then that of others."""
+        """Reject nodes by the pod's affinity first, then by its anti-affinity, then by that of pods on nodes."""
         requirements: Requirements = cycle.data[self.name]
         index = requirements.verdicts_if(nodes) if nodes.changes else requirements.verdicts(nodes)
-        return Rejections(index, (UNWELCOME, TOO_NEAR, TOO_FAR)) if index.any() else None
+        return Rejections(index, STATUSES) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Sum by domain what preferred terms are worth, the pod's own and those of others."""
+        """Sum the weights of preferred terms by domain."""
         terms = terms_of(pod)
         own = bool(terms.preferred or terms.preferred_anti)
         if self._ignore_existing and not own:
@@ -71,7 +76,7 @@ class InterPodAffinity(Plugin):
         return None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The sum over the node's domains; may be negative."""
+        """Sum the scores of the node's domains. The sum may be negative."""
         found: list[DomainCounts] = cycle.data[self.name, "score"]
         total: Int64 = np.zeros(len(nodes), dtype=np.int64)
         for counts in found:
@@ -79,59 +84,53 @@ class InterPodAffinity(Plugin):
         return total
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
-        """From the worst, 0, to the best, 100; all 0 where they are alike."""
+        """Scale linearly, so that the lowest score becomes 0 and the highest 100. If all are equal, they become 0."""
         least, most = int(scores.min()), int(scores.max())
         if most == least:
             return np.zeros_like(scores)
         return (float(MAX_NODE_SCORE) * ((scores - least).astype(np.float64) / float(most - least))).astype(np.int64)
 
     def events(self) -> Iterable[EventHint]:
-        """Pods that terms mean come, go or change; nodes come or change their domain."""
+        """Register changes of pods, and of the labels of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL
-        yield EventHint(ClusterEvent(POD, pods), self.after_pod_change)
+        yield EventHint(ClusterEvent(POD, pods), after_pod_change)
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_LABEL), after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the terms of others look at; pods with terms of their own depend on where others are."""
-        return (pod.namespace, tuple(sorted(pod.labels.items()))) if not terms_of(pod) else None
+        """Namespace and labels. The results of a pod with terms depend on all nodes, so they are not shared."""
+        return labels_key(pod) if not terms_of(pod) else None
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """Which terms there are; nothing can be shared between pods that one of them means."""
+        """The terms of pods on nodes. The results of a pod that one of them matches are not shared."""
         terms = nodes.table.terms
         if terms.matching(pod, self._namespaces.labels(pod.namespace)):
             return None
         return terms.version, self._namespaces.version
 
-    def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-        """A pod helps that is wanted near and came, or is not wanted and went, or changed its labels that way."""
-        if old is not None and new is not None and new.uid == pod.uid:
-            return Hint.QUEUE
-        if any(other is not None and not (other.node_name or other.nominated_node_name) for other in (old, new)):
-            return Hint.SKIP
-        terms = terms_of(pod)
-        if old is not None and new is not None:
-            helps = (not self._meets(terms.required, old) and self._meets(terms.required, new)) or (
-                self._meets(terms.required_anti, old) and not self._meets(terms.required_anti, new)
-            )
-        elif new is not None:
-            helps = self._meets(terms.required, new)
-        else:
-            assert old is not None
-            helps = self._meets(terms.required_anti, old) or self._meets(terms_of(old).required_anti, pod)
-        return Hint.QUEUE if helps else Hint.SKIP
 
-    def _meets(self, terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
-        """Whether a pod is meant by all terms, of which there is one at least.
-
-        Namespace selectors are not looked at, as upstream does not: an empty one matches, any other needs its name.
-        """
-        return bool(terms) and all(term.matches(other, {}) for term in terms)
+def after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
+    """Requeue for a pod that now matches affinity terms, or no longer matches anti-affinity terms."""
+    if old is not None and new is not None and new.uid == pod.uid:
+        return Hint.QUEUE
+    if any(other is not None and not (other.node_name or other.nominated_node_name) for other in (old, new)):
+        return Hint.SKIP
+    terms = terms_of(pod)
+    if old is not None and new is not None:
+        helps = (not _match_all(terms.required, old) and _match_all(terms.required, new)) or (
+            _match_all(terms.required_anti, old) and not _match_all(terms.required_anti, new)
+        )
+    elif new is not None:
+        helps = _match_all(terms.required, new)
+    else:
+        assert old is not None
+        helps = _match_all(terms.required_anti, old) or _match_all(terms_of(old).required_anti, pod)
+    return Hint.QUEUE if helps else Hint.SKIP
 
 
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
-    """A node helps that brings a topology the pod wants to be near in, or leaves one it wants to be away in."""
+    """Requeue for a node that joins a domain of the pod's affinity, or that leaves one of its anti-affinity."""
     terms = terms_of(pod)
-    was, now = _labels(old), _labels(new)
+    was, now = labels_of(old), labels_of(new)
     for term in terms.required:
         key = term.topology_key
         if key in now and (old is None or was.get(key) != now[key]):
@@ -143,5 +142,9 @@ def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     return Hint.SKIP
 
 
-def _labels(node: Node | None) -> dict[str, str]:
-    return (node.metadata.labels if node is not None and node.metadata else None) or {}
+def _match_all(terms: tuple[AffinityTerm, ...], other: PodInfo) -> bool:
+    """Whether there are terms, and all of them match a pod.
+
+    As upstream, terms are matched without namespace labels: a namespace selector matches only if it is empty.
+    """
+    return bool(terms) and all(term.matches(other, {}) for term in terms)

@@ -1,1 +1,1 @@
-"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the arithmetic that they share."""
+"""NodeResourcesFit and NodeResourcesBalancedAllocation, and the code that they share."""

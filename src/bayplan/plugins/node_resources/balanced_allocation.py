@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: nodes are liked more where the pod evens out how much of each resource is taken."""
+"""NodeResourcesBalancedAllocation: prefers nodes on which the pod balances the utilization of resources."""
 
 from __future__ import annotations
 
@@ -33,49 +33,48 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._resources = [(resource.name, resource.weight) for resource in args.resources]
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip a pod that requests nothing of what is scored: all such pods would pile up on one node."""
-        return None if self._counts_for(pod) else SKIP
+        """Skip a pod that requests no scored resource: all such pods would be placed on the same node."""
+        return None if self._requests_any(pod) else SKIP
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """75 where the pod changes nothing, up to 100 where it makes the node more even, down to 50 where less.
+        """Score 75 if the pod does not change the balance, up to 100 if it improves it, down to 50 if it worsens it.
 
-        0 for a pod that PreScore skips, where a profile leaves PreScore out.
+        Returns 0 for a pod that PreScore would skip, because a profile may disable PreScore.
         """
-        if not self._counts_for(pod):
+        if not self._requests_any(pod):
             return np.zeros(len(nodes), dtype=np.int64)
         resources = scored_resources(self._resources, pod.requested, nodes, self._devices, nonzero=False)
-        gain = _evenness(resources, [each.share(each.taken) for each in resources], len(nodes))
-        gain -= _evenness(resources, [each.share(each.allocated) for each in resources], len(nodes))
+        gain = _balance(resources, [each.share(each.requested) for each in resources], len(nodes))
+        gain -= _balance(resources, [each.share(each.allocated) for each in resources], len(nodes))
         gain += MAX_NODE_SCORE // 2
         return gain // 2 + MAX_NODE_SCORE // 2
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """The same for one node."""
-        if not self._counts_for(pod):
+        """Score one node."""
+        if not self._requests_any(pod):
             return 0
         resources = amounts(self._resources, pod.requested, node, self._devices, nonzero=False)
-        gain = _evenness_of_one([each.share(each.taken) for each in resources])
-        gain -= _evenness_of_one([each.share(each.allocated) for each in resources])
+        gain = _balance_of_one([each.share(each.requested) for each in resources])
+        gain -= _balance_of_one([each.share(each.allocated) for each in resources])
         return (gain + MAX_NODE_SCORE // 2) // 2 + MAX_NODE_SCORE // 2
 
-    def _counts_for(self, pod: PodInfo) -> bool:
+    def _requests_any(self, pod: PodInfo) -> bool:
         return any(pod.requested.get(name) for name, _ in self._resources)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the pod requests."""
+        """The pod's requests."""
         return tuple(sorted(pod.requested.items()))
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """A pod that may get extended resources by devices stays apart."""
-        return None if self._devices is not None and self._devices.stand_for_any(pod.requested) else ()
+        """Results for pods that request resources backed by devices are not shared."""
+        return None if self._devices is not None and self._devices.back_any(pod.requested) else ()
 
 
-def _evenness_of_one(shares: Sequence[float]) -> int:
-    """The evenness of one node's shares."""
+def _balance_of_one(shares: Sequence[float]) -> int:
     deviation = 0.0
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)
-    elif len(shares) > 2:  # added one by one, as Go does: sum() is more exact from Python 3.12 on
+    elif len(shares) > 2:  # added one by one as in Go, because sum() is more exact from Python 3.12 on
         total = squares = 0.0
         for share in shares:
             total += share
@@ -86,20 +85,23 @@ def _evenness_of_one(shares: Sequence[float]) -> int:
     return int((1 - deviation) * MAX_NODE_SCORE)
 
 
-def _evenness(resources: Sequence[ScoredResource], shares: Sequence[Float64], count: int) -> Int64:
-    """100 less the standard deviation of the shares taken, in percent, rounded down: 50 to 100."""
+def _balance(resources: Sequence[ScoredResource], shares: Sequence[Float64], count: int) -> Int64:
+    """Return 100 minus the standard deviation of the shares in percent, rounded down: int64, from 50 to 100.
+
+    `count`: the number of nodes.
+    """
     if len(resources) == 2 and all(each.everywhere for each in resources):
         deviation = np.abs((shares[0] - shares[1]) / 2)
     else:
         deviation = _deviation([each.present for each in resources], shares, count)
-    evenness: Int64 = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
-    return evenness
+    balance: Int64 = ((1 - deviation) * MAX_NODE_SCORE).astype(np.int64)
+    return balance
 
 
 def _deviation(present: Sequence[Bool], shares: Sequence[Float64], count: int) -> Float64:
-    """The standard deviation over the resources that each node has; 0 over one.
+    """Return the standard deviation over the resources that each node has; 0 for a single one.
 
-    Sums go in the order of the resources, since rounding depends on it.
+    Shares are added in the order of the resources, because rounding depends on it.
     """
     number, total, squares = np.zeros(count), np.zeros(count), np.zeros(count)
     for has, share in zip(present, shares, strict=True):
@@ -110,7 +112,7 @@ def _deviation(present: Sequence[Bool], shares: Sequence[Float64], count: int) -
         squares += np.where(has, (share - mean) * (share - mean), 0.0)
     deviation = np.sqrt(squares / np.maximum(number, 1))
     few = number <= 2
-    if few.any():  # for two the reference takes a short cut, which rounds differently
+    if few.any():  # upstream uses a simpler formula for two resources, which rounds differently
         highest, lowest = np.zeros(count), np.ones(count)
         for has, share in zip(present, shares, strict=True):
             np.maximum(highest, share, out=highest, where=has)

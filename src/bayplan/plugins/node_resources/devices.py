@@ -1,4 +1,4 @@
-"""What nodes have of extended resources that devices stand for: scores count devices where a node has nothing else.
+"""Counts the devices of nodes that back extended resources. Scores use them if a node has no such resource itself.
 
 Mirrors calculateDRAExtendedResourceAllocatableRequest (plugins/noderesources/resource_allocation.go).
 """
@@ -11,21 +11,21 @@ from typing import NamedTuple
 import numpy as np
 from lightkube.models.resource_v1 import DeviceClass
 
-from bayplan.api.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
 from bayplan.api.kinds import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE
-from bayplan.cluster.claim_allocations import ClaimAllocations
 from bayplan.cluster.columns import Bool, Int64
-from bayplan.cluster.device_classes import ExtendedResources
-from bayplan.cluster.device_slices import DeviceId, DeviceSlices, Place, Slice, SliceDevice
 from bayplan.cluster.node_selection import match_selector
 from bayplan.cluster.nodes import NodeInfo, Nodes
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.cel.selectors import CompileError, DeviceFacts, RuntimeFailure, Selectors
+from bayplan.devices.classes import ExtendedResources
+from bayplan.devices.slices import DeviceId, DeviceSlices, Place, Slice, SliceDevice
 from bayplan.framework.handle import Handle
 
 _EVERYWHERE = Place(None, True, None)
 
 
 class _Group(NamedTuple):
-    """Devices of a class in one place. Where one of them could not be looked at, nothing counts there."""
+    """The devices of a class in one place. `failed`: a selector could not be evaluated, so no devices count there."""
 
     place: Place
     devices: tuple[DeviceId, ...]
@@ -33,10 +33,10 @@ class _Group(NamedTuple):
 
 
 class DeviceCounts:
-    """Counts the devices of the class that stands for a resource, and those of them that somebody has.
+    """Counts the devices of the class that backs an extended resource, and how many of them are allocated.
 
-    As upstream, all devices count that slices tell of, also those of out-dated and incomplete pools and those that are
-    taken as part of others; expressions never see that a device can be shared.
+    As upstream, the devices of outdated and incomplete pools count too, and so do devices that are used as a part of
+    others. Expressions do not see whether a device can be shared.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -48,37 +48,37 @@ class DeviceCounts:
         """By the expressions of a class and the name of a slice."""
         self._slices.listen(self._forget)
 
-    def stand_for(self, resource: str) -> bool:
-        """Whether nodes may have the resource by devices."""
+    def back(self, resource: str) -> bool:
+        """Return whether a device class backs the resource."""
         return self._classes.class_of(resource) is not None
 
-    def stand_for_any(self, request: Mapping[str, int]) -> bool:
-        """Whether nodes may have something of what is requested by devices."""
-        return any(amount and self.stand_for(name) for name, amount in request.items())
+    def back_any(self, request: Mapping[str, int]) -> bool:
+        """Return whether a device class backs any of the requested resources."""
+        return any(amount and self.back(name) for name, amount in request.items())
 
     def of_all(self, resource: str, nodes: Nodes) -> tuple[Int64, Int64]:
-        """How many devices the nodes have, and how many of these are taken: int64, one a node."""
-        there, taken = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
+        """Return the number of devices of each node, and how many are allocated: int64, shape (len(nodes),)."""
+        total, allocated = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64)
         failed = np.zeros(len(nodes), dtype=np.bool_)
         for group in self._groups_of(resource):
             where = _where(group.place, nodes)
             if where is not None:
-                there[where] += len(group.devices)
-                taken[where] += self._taken(group)
+                total[where] += len(group.devices)
+                allocated[where] += self._allocated(group)
                 failed[where] |= group.failed
-        there[failed] = taken[failed] = 0
-        return there, taken
+        total[failed] = allocated[failed] = 0
+        return total, allocated
 
     def of_one(self, resource: str, node: NodeInfo) -> tuple[int, int]:
-        """The same of one node."""
+        """Return the number of devices of one node, and how many are allocated."""
         groups = [group for group in self._groups_of(resource) if group.place.includes(node.name, node.labels)]
         if any(group.failed for group in groups):
             return 0, 0
-        return sum(len(group.devices) for group in groups), sum(map(self._taken, groups))
+        return sum(len(group.devices) for group in groups), sum(map(self._allocated, groups))
 
-    def _taken(self, group: _Group) -> int:
+    def _allocated(self, group: _Group) -> int:
         taken = self._allocations.taken()
-        return sum(map(taken.touches, group.devices))
+        return sum(map(taken.includes, group.devices))
 
     def _groups_of(self, resource: str) -> Iterable[_Group]:
         device_class = self._classes.class_of(resource)
@@ -90,10 +90,10 @@ class DeviceCounts:
             for each in pool.values():
                 groups = self._groups.get((expressions, each.name))
                 if groups is None:
-                    groups = self._groups[expressions, each.name] = list(self._look_at(each, expressions))
+                    groups = self._groups[expressions, each.name] = list(self._evaluate(each, expressions))
                 yield from groups
 
-    def _look_at(self, each: Slice, expressions: tuple[str, ...]) -> Iterable[_Group]:
+    def _evaluate(self, each: Slice, expressions: tuple[str, ...]) -> Iterable[_Group]:
         if not each.per_device:
             yield self._group(each.place, each.devices, expressions)
             return
@@ -113,8 +113,8 @@ class DeviceCounts:
         return all(self._selectors.matches(each, facts) for each in expressions)
 
     def _forget(self, changed: Slice) -> None:
-        for known in [known for known in self._groups if known[1] == changed.name]:
-            del self._groups[known]
+        for key in [key for key in self._groups if key[1] == changed.name]:
+            del self._groups[key]
 
 
 def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _expressions(device_class: DeviceClass) -> tuple[str, ...]:
 
 
 def _where(place: Place, nodes: Nodes) -> Bool | slice | int | None:
-    """An index of the nodes that are in a place; None where none is."""
+    """Return an index of the nodes that are in a place; None if there are none."""
     if place.node_name:
         return nodes.position(place.node_name)
     if place.all_nodes:

@@ -1,4 +1,4 @@
-"""NodeResourcesFit: nodes with too little free are out; the others score by how much of them would be taken."""
+"""NodeResourcesFit: filters out nodes with too few free resources, and scores the others by their utilization."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from bayplan.api.kinds import DEVICE_CLASS
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.nodes import NodeInfo, Nodes
 from bayplan.cluster.pod_info import DEFAULT_REQUESTS, PodInfo
+from bayplan.devices.classes import CLASS_PREFIX
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
 from bayplan.framework.interface import CycleState, Gang, Placement, Plugin
@@ -21,7 +22,7 @@ from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
 from bayplan.plugins.arguments import NodeResourcesFitArgs
 from bayplan.plugins.node_resources.devices import DeviceCounts
-from bayplan.plugins.node_resources.shares import amounts, amounts_of_all, scored_resources
+from bayplan.plugins.node_resources.shares import amounts, amounts_of_placement, scored_resources
 from bayplan.plugins.node_resources.strategies import most_allocated_of_one, strategy_of
 
 TOO_MANY_PODS = "Too many pods"
@@ -43,30 +44,30 @@ class NodeResourcesFit(Plugin):
         self._strategy = strategy_of(args.scoringStrategy)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-        """Remember what the pod requests."""
+        """Store the pod's requests."""
         cycle.data[self.name] = fit_request(pod)
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Nodes that have not enough left of something are out, for all of their reasons."""
+        """Reject nodes that have too little of a resource left. The status has a reason for each such resource."""
         request: Mapping[str, int] = cycle.data[self.name]
-        crowded = nodes.pod_count >= nodes.allowed_pods
-        short: list[tuple[str, Bool, int]] = [(TOO_MANY_PODS, crowded, 0)]
-        anything = crowded
+        full = nodes.pod_count >= nodes.allowed_pods
+        shortages: list[tuple[str, Bool, int]] = [(TOO_MANY_PODS, full, 0)]
+        rejected = full
         for name, amount in request.items():
             if amount and not self._ignores(name):
                 allocatable = nodes.allocatable(name)
                 lacking = allocatable - nodes.requested(name) < amount
                 if self._may_be_devices(name):
                     lacking &= allocatable > 0
-                short.append((name, lacking, amount))
-                anything = anything | lacking
-        return _rejections(short, nodes) if anything.any() else None
+                shortages.append((name, lacking, amount))
+                rejected = rejected | lacking
+        return _rejections(shortages, nodes) if rejected.any() else None
 
     def filter(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> Status | None:
-        """The same for one node."""
+        """Reject one node."""
         request: Mapping[str, int] = cycle.data[self.name]
         reasons = [TOO_MANY_PODS] if node.pod_count >= node.allowed_pods else []
-        hopeless = False
+        unresolvable = False
         for name, amount in request.items():
             if amount and not self._ignores(name):
                 allocatable = node.allocatable_of(name)
@@ -74,59 +75,56 @@ class NodeResourcesFit(Plugin):
                     continue
                 if allocatable - node.requested_of(name) < amount:
                     reasons.append(f"Insufficient {name}")
-                    hopeless = hopeless or allocatable < amount
+                    unresolvable = unresolvable or allocatable < amount
         if not reasons:
             return None
-        return Status.unresolvable(*reasons) if hopeless else Status.unschedulable(*reasons)
+        return Status.unresolvable(*reasons) if unresolvable else Status.unschedulable(*reasons)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> None:
-        """Remember what scoring takes the pod to request."""
+        """Store the requests that scoring uses."""
         cycle.data[self.name, "score"] = scoring_request(pod)
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The strategy's score of the node with the pod on it."""
-        asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
-        scored = scored_resources(self._resources, asked, nodes, self._devices, nonzero=True)
+        """Score the nodes with the pod on them, by the configured strategy."""
+        request = cycle.data.get((self.name, "score")) or scoring_request(pod)
+        scored = scored_resources(self._resources, request, nodes, self._devices, nonzero=True)
         return self._strategy.of_all(scored, len(nodes))
 
     def score(self, cycle: CycleState, pod: PodInfo, node: NodeInfo) -> int:
-        """The same for one node."""
-        asked = cycle.data.get((self.name, "score")) or scoring_request(pod)
-        return self._strategy.of_one(amounts(self._resources, asked, node, self._devices, nonzero=True))
+        """Score one node."""
+        request = cycle.data.get((self.name, "score")) or scoring_request(pod)
+        return self._strategy.of_one(amounts(self._resources, request, node, self._devices, nonzero=True))
 
     def score_placement(self, gang: Gang, placement: Placement, placed: Sequence[PodInfo]) -> int:
-        """How much of the nodes of a placement would be taken, all together: little is left over in a good one."""
-        asked: Counter[str] = Counter()
+        """Score a placement by the utilization of its nodes as a whole: the higher, the better."""
+        request: Counter[str] = Counter()
         for pod in placed:
-            asked.update(scoring_request(pod))
-        return most_allocated_of_one(amounts_of_all(self._resources, asked, placement.nodes))
+            request.update(scoring_request(pod))
+        return most_allocated_of_one(amounts_of_placement(self._resources, request, placement.nodes))
 
     def events(self) -> Iterable[EventHint]:
-        """A pod may go or shrink, a node come or grow, or a device class offer an extended resource."""
+        """Register deletions and scale-downs of pods, more resources of nodes, and changes of device classes."""
         yield EventHint(ClusterEvent(POD, Action.DELETE | Action.UPDATE_POD_SCALE_DOWN), after_pod_event)
         yield EventHint(ClusterEvent(NODE, Action.ADD | Action.UPDATE_NODE_ALLOCATABLE), self.after_node_change)
         yield EventHint(ClusterEvent(DEVICE_CLASS.kind, Action.ADD | Action.UPDATE), after_device_class_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What the pod requests, as filter and score see it."""
+        """The requests that Filter and Score use."""
         if _has_resources_in_status(pod) or pod.spec.resources is not None:
             return tuple(sorted(fit_request(pod).items())), tuple(sorted(scoring_request(pod).items()))
         return tuple(sorted(pod.requested.items())), pod.nonzero_cpu, pod.nonzero_memory
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node) -> Hint:
-        """A node helps that has enough for the pod when empty, and is new or has more than before.
-
-        Of what devices may stand for it need not have anything.
-        """
+        """Requeue as the function `after_node_change` does. Devices may provide extended resources."""
         return after_node_change(pod, old, new, self._may_be_devices)
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """A pod that may get extended resources by devices stays apart."""
-        return None if self._devices is not None and self._devices.stand_for_any(pod.requested) else ()
+        """Results for pods that request resources backed by devices are not shared."""
+        return None if self._devices is not None and self._devices.back_any(pod.requested) else ()
 
     def _may_be_devices(self, name: str) -> bool:
-        """Whether a node that has nothing of a resource may still give it, by devices. DynamicResources says then."""
-        return self._devices is not None and self._devices.stand_for(name)
+        """Whether devices may provide a resource that a node does not have. DynamicResources filters such nodes."""
+        return self._devices is not None and self._devices.back(name)
 
     def _ignores(self, name: str) -> bool:
         if not requests.is_extended(name):
@@ -135,37 +133,40 @@ class NodeResourcesFit(Plugin):
 
 
 def fit_request(pod: PodInfo) -> Mapping[str, int]:
-    """What a pod that has no node yet needs of one: what it asks for, whatever its status says."""
+    """Return the requests of a pending pod: those of its spec, whatever its status reports."""
     if _has_resources_in_status(pod):
         return requests.counted(requests.pod_requests(pod.object))
     return pod.requested
 
 
 def scoring_request(pod: PodInfo) -> Mapping[str, int]:
-    """What scoring takes a pod to request: with defaults, and (a surprise upstream) without its pod-level resources."""
+    """Return the requests that scoring uses: with defaults and, as upstream, without pod-level resources."""
     if pod.spec.resources is not None or _has_resources_in_status(pod):
         return requests.counted(requests.pod_requests(pod.object, pod_level=False, missing=DEFAULT_REQUESTS))
     return {**pod.requested, requests.CPU: pod.nonzero_cpu, requests.MEMORY: pod.nonzero_memory}
 
 
 def after_pod_event(pod: PodInfo, old: PodInfo, new: PodInfo | None) -> Hint:
-    """A pod helps that left a node, or was to have one; or that shrank in something that the waiting pod requests."""
+    """Requeue for a pod that leaves its (nominated) node, or that reduces a request which the pending pod has too."""
     if new is None:
         return Hint.QUEUE if old.node_name or old.nominated_node_name else Hint.SKIP
     if new.uid == pod.uid:
         return Hint.QUEUE
     if not new.node_name:
         return Hint.SKIP
-    shrank = any(
+    reduced = any(
         amount and old.requested.get(name, 0) > new.requested.get(name, 0) for name, amount in pod.requested.items()
     )
-    return Hint.QUEUE if shrank else Hint.SKIP
+    return Hint.QUEUE if reduced else Hint.SKIP
 
 
 def after_node_change(
     pod: PodInfo, old: Node | None, new: Node, may_be_devices: Callable[[str], bool] = lambda _: False
 ) -> Hint:
-    """A node helps that has enough for the pod when empty, and is new or has more than before."""
+    """Requeue for a node that is new or has more than before, and that the pod fits on if it is empty.
+
+    `may_be_devices`: whether devices may provide a resource that the node does not have.
+    """
     request = {name: amount for name, amount in fit_request(pod).items() if amount}
     has, pods = _capacity(new)
     delegated = {name for name in request if not has.get(name, 0) and may_be_devices(name)}
@@ -179,32 +180,32 @@ def after_node_change(
 
 
 def after_device_class_change(pod: PodInfo, old: DeviceClass | None, new: DeviceClass) -> Hint:
-    """A class helps that offers an extended resource which the pod requests, and did not do so before."""
+    """Requeue for a class that newly offers an extended resource which the pod requests."""
     offered = new.spec.extendedResourceName
     if old is not None and (old.spec.extendedResourceName or "") == (offered or ""):
         return Hint.SKIP
     names = {offered} if offered else set()
     if old is None and new.metadata is not None:
-        names.add(f"deviceclass.resource.kubernetes.io/{new.metadata.name}")
+        names.add(f"{CLASS_PREFIX}{new.metadata.name}")
     return Hint.SKIP if names.isdisjoint(fit_request(pod)) else Hint.QUEUE
 
 
-def _rejections(short: Sequence[tuple[str, Bool, int]], nodes: Nodes) -> Rejections:
-    """One status for every combination of shortages that occurs.
+def _rejections(shortages: Sequence[tuple[str, Bool, int]], nodes: Nodes) -> Rejections:
+    """Make one status for each combination of shortages that occurs.
 
-    `short`: the resource (or TOO_MANY_PODS), which nodes lack it, and how much the pod needs: a node that would not
-    have it if it were empty is beyond help.
+    `shortages`: resource (or TOO_MANY_PODS), the nodes that lack it, and the amount that the pod requests. A node is
+    unresolvable if the pod would not fit on it even if it were empty.
     """
-    combination, beyond = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
-    for bit, (name, lacking, amount) in enumerate(short):
+    combination, unresolvable = np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.bool_)
+    for bit, (name, lacking, amount) in enumerate(shortages):
         combination |= lacking.astype(np.int64) << bit
         if amount:
-            beyond |= lacking & (nodes.allocatable(name) < amount)
-    combination = combination << 1 | beyond
+            unresolvable |= lacking & (nodes.allocatable(name) < amount)
+    combination = combination << 1 | unresolvable
     index: Int32 = np.zeros(len(nodes), dtype=np.int32)
     statuses: list[Status] = []
     for value in np.unique(combination[combination > 0]).tolist():
-        lacked = [name for bit, (name, _, _) in enumerate(short) if value >> (bit + 1) & 1]
+        lacked = [name for bit, (name, _, _) in enumerate(shortages) if value >> (bit + 1) & 1]
         reasons = tuple(name if name == TOO_MANY_PODS else f"Insufficient {name}" for name in lacked)
         statuses.append(Status.unresolvable(*reasons) if value & 1 else Status.unschedulable(*reasons))
         index[combination == value] = len(statuses)
@@ -219,6 +220,6 @@ def _has_resources_in_status(pod: PodInfo) -> bool:
 
 
 def _capacity(node: Node) -> tuple[Mapping[str, int], int]:
-    """What an empty node has: resources, and the number of pods."""
+    """Return a node's allocatable resources and its maximum number of pods."""
     amounts = requests.parse_amounts(node.status.allocatable if node.status else None)
     return requests.counted(amounts), quantity.value(amounts.get(requests.PODS, 0))

@@ -1,7 +1,4 @@
-"""The arithmetic that the two resource plugins share: what is scored of a resource, and shares of a whole.
-
-Mirrors plugins/noderesources/resource_allocation.go.
-"""
+"""The amounts of resources that the two plugins score. Mirrors plugins/noderesources/resource_allocation.go."""
 
 from __future__ import annotations
 
@@ -21,76 +18,83 @@ from bayplan.plugins.node_resources.devices import DeviceCounts
 Float64 = NDArray[np.float64]
 
 _EXACT = 2**46
-"""Below this, no quotient of integers lies so close under a percentage that float64 would round it up to it."""
+"""Below this bound, rounding down a float64 quotient gives the same percentage as integer division."""
 
 
-@dataclass(slots=True)  # not frozen: four are made in every decision, and freezing triples what that takes
+@dataclass(slots=True)  # not frozen: each attempt makes several, and freezing triples the time to create one
 class ScoredResource:
-    """One resource that counts for a pod.
+    """The amounts of one resource on all nodes.
 
-    `allocatable`, `allocated` (without the pod) and `taken` (with it): int64, one a node. `everywhere`: whether every
-    node has some of it. `exact`: whether percentages of it can be had from float64, which is quicker than dividing
-    integers.
+    Attributes:
+        allocatable: int64, shape (nodes,).
+        allocated: what the pods on the node request, without the pending pod; int64, shape (nodes,).
+        requested: what they request with the pending pod; int64, shape (nodes,).
+        weight: the resource's weight.
+        everywhere: whether `allocatable` is positive on all nodes.
+        exact: whether percentages can be computed in float64, which is faster than integer division.
     """
 
     allocatable: Int64
     allocated: Int64
-    taken: Int64
+    requested: Int64
     weight: int
     everywhere: bool
     exact: bool
 
     @property
     def present(self) -> Bool:
-        """Which nodes have some of it."""
+        """Which nodes have the resource."""
         return self.allocatable > 0
 
     @property
-    def whole(self) -> Int64:
-        """What there is to divide by: 1 on nodes that have nothing, where nobody looks at the result."""
+    def _divisor(self) -> Int64:
+        """`allocatable`, or 1 for nodes without the resource, whose results are ignored."""
         return self.allocatable if self.everywhere else np.maximum(self.allocatable, 1)
 
     def percent(self, part: Int64) -> Int64:
-        """100 * part / allocatable rounded down, for parts from 0 to allocatable. Works in place of `part`."""
+        """Return 100 * part / allocatable, rounded down. `part`: from 0 to allocatable; overwritten."""
         part *= MAX_NODE_SCORE
-        return (part / self.whole).astype(np.int64) if self.exact else part // self.whole
+        return (part / self._divisor).astype(np.int64) if self.exact else part // self._divisor
 
     def share(self, part: Int64) -> Float64:
-        """What share of allocatable a part is, 1 at most."""
-        share: Float64 = np.minimum(part, self.allocatable) / self.whole
+        """Return part / allocatable, at most 1."""
+        share: Float64 = np.minimum(part, self.allocatable) / self._divisor
         return share
 
 
 class Amounts(NamedTuple):
-    """One resource of one node that counts for a pod; `allocatable` is not 0. As in ScoredResource."""
+    """The amounts of one resource on one node, as in ScoredResource. `allocatable` is positive."""
 
     allocatable: int
     allocated: int
-    taken: int
+    requested: int
     weight: int
 
     def share(self, part: int) -> float:
-        """What share of allocatable a part is, 1 at most."""
+        """Return part / allocatable, at most 1."""
         return float(min(part, self.allocatable)) / float(self.allocatable)
 
 
 def amounts(
     resources: Sequence[tuple[str, int]],
-    asked: Mapping[str, int],
+    request: Mapping[str, int],
     node: NodeInfo,
     devices: DeviceCounts | None,
     *,
     nonzero: bool,
 ) -> list[Amounts]:
-    """What `scored_resources` says of one node, without the resources that it has nothing of."""
+    """Return the amounts on one node, without the resources that the node does not have.
+
+    The parameters are those of `scored_resources`.
+    """
     found = []
     for name, weight in resources:
-        amount = asked.get(name, 0)
+        amount = request.get(name, 0)
         if amount == 0 and requests.is_scalar(name):
             continue
         allocatable = node.allocatable_of(name)
         allocated = node.nonzero_requested_of(name) if nonzero else node.requested_of(name)
-        if allocatable == 0 and devices is not None and devices.stand_for(name):
+        if allocatable == 0 and devices is not None and devices.back(name):
             allocatable, allocated = devices.of_one(name, node)
         if allocatable == 0:
             continue
@@ -98,15 +102,17 @@ def amounts(
     return found
 
 
-def amounts_of_all(resources: Sequence[tuple[str, int]], asked: Mapping[str, int], nodes: Nodes) -> list[Amounts]:
-    """What all of some nodes have together, without the resources that they have nothing of.
+def amounts_of_placement(
+    resources: Sequence[tuple[str, int]], request: Mapping[str, int], nodes: Nodes
+) -> list[Amounts]:
+    """Return the sums of the amounts over nodes, without the resources that no node has.
 
-    Mirrors scorePlacement (plugins/noderesources/resource_allocation.go). What pods are on the nodes counts with the
-    scoring defaults.
+    Requests of pods on the nodes include scoring's defaults. Mirrors scorePlacement
+    (plugins/noderesources/resource_allocation.go).
     """
     found = []
     for name, weight in resources:
-        amount, allocatable = asked.get(name, 0), nodes.allocatable(name)
+        amount, allocatable = request.get(name, 0), nodes.allocatable(name)
         total = int(allocatable.sum())
         if total == 0 or (amount == 0 and requests.is_scalar(name)):
             continue
@@ -117,30 +123,35 @@ def amounts_of_all(resources: Sequence[tuple[str, int]], asked: Mapping[str, int
 
 def scored_resources(
     resources: Sequence[tuple[str, int]],
-    asked: Mapping[str, int],
+    request: Mapping[str, int],
     nodes: Nodes,
     devices: DeviceCounts | None,
     *,
     nonzero: bool,
 ) -> list[ScoredResource]:
-    """Those of the resources (name, weight) that count for a pod which asks for `asked`.
+    """Return the amounts on all nodes of the resources that are scored for a pod.
 
-    A resource beside cpu, memory and ephemeral storage counts only if the pod asks for it; where a node has nothing of
-    it, `devices` that stand for it do. `nonzero` takes what pods are on the nodes with the scoring defaults.
+    Args:
+        resources: names and weights. Resources other than cpu, memory and ephemeral storage are scored only if the pod
+            requests them.
+        request: what the pod requests.
+        nodes: the nodes.
+        devices: used for nodes that do not have a resource which devices back; None ignores devices.
+        nonzero: whether requests of pods on the nodes include scoring's defaults.
     """
     scored = []
     for name, weight in resources:
-        amount = asked.get(name, 0)
+        amount = request.get(name, 0)
         if amount == 0 and requests.is_scalar(name):
             continue
         allocated = nodes.nonzero_requested(name) if nonzero else nodes.requested(name)
         allocatable = nodes.allocatable(name)
         least, greatest = nodes.allocatable_range(name)
-        if devices is not None and devices.stand_for(name):
-            there, used = devices.of_all(name, nodes)
-            by_devices = (allocatable == 0) & (there > 0)
-            allocatable, allocated = np.where(by_devices, there, allocatable), np.where(by_devices, used, allocated)
-            least, greatest = 0, max(greatest, int(there.max(initial=0)))
-        taken = allocated + amount
-        scored.append(ScoredResource(allocatable, allocated, taken, weight, least > 0, greatest < _EXACT))
+        if devices is not None and devices.back(name):
+            total, used = devices.of_all(name, nodes)
+            by_devices = (allocatable == 0) & (total > 0)
+            allocatable, allocated = np.where(by_devices, total, allocatable), np.where(by_devices, used, allocated)
+            least, greatest = 0, max(greatest, int(total.max(initial=0)))
+        requested = allocated + amount
+        scored.append(ScoredResource(allocatable, allocated, requested, weight, least > 0, greatest < _EXACT))
     return scored

@@ -1,7 +1,6 @@
-"""The scoring strategies of NodeResourcesFit: from the share of every resource to a score of the node.
+"""The scoring strategies of NodeResourcesFit. A node is scored only by the resources that it has.
 
-Mirrors plugins/noderesources/{least_allocated,most_allocated,requested_to_capacity_ratio}.go. A node that has nothing
-of a resource is scored by the others.
+Mirrors plugins/noderesources/{least_allocated,most_allocated,requested_to_capacity_ratio}.go.
 """
 
 from __future__ import annotations
@@ -16,24 +15,23 @@ import numpy as np
 from bayplan.cluster.columns import Int64
 from bayplan.framework.interface import MAX_NODE_SCORE
 from bayplan.framework.normalization import utilization_curve
-from bayplan.plugins.arguments import (
-    LEAST_ALLOCATED,
-    MOST_ALLOCATED,
-    ScoringStrategy,
-)
+from bayplan.plugins.arguments import LEAST_ALLOCATED, MOST_ALLOCATED, ScoringStrategy
 from bayplan.plugins.node_resources.shares import Amounts, ScoredResource
 
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A strategy in both forms: the scores, 0 to 100, of all nodes (and how many there are), or of one."""
+    """A strategy in both forms. Scores are from 0 to 100.
+
+    `of_all`: (resources, number of nodes) -> scores; `of_one`: resources of one node -> score.
+    """
 
     of_all: Callable[[Sequence[ScoredResource], int], Int64]
     of_one: Callable[[Sequence[Amounts]], int]
 
 
 def strategy_of(args: ScoringStrategy) -> Strategy:
-    """The strategy that the (valid) arguments ask for."""
+    """Return the strategy for validated arguments."""
     if args.type == LEAST_ALLOCATED:
         return Strategy(least_allocated, least_allocated_of_one)
     if args.type == MOST_ALLOCATED:
@@ -44,38 +42,38 @@ def strategy_of(args: ScoringStrategy) -> Strategy:
 
 
 def least_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
-    """The mean share that is left free; a resource that would be overcommitted scores 0."""
+    """Score by the mean free share. A resource that would be overcommitted scores 0."""
     scores = []
     for each in resources:
-        free = each.allocatable - each.taken
+        free = each.allocatable - each.requested
         scores.append(each.percent(np.maximum(free, 0, out=free)))
     return _weighted_mean(resources, scores, count)
 
 
 def least_allocated_of_one(resources: Sequence[Amounts]) -> int:
-    """The same for one node."""
-    free = ((max(each.allocatable - each.taken, 0), each) for each in resources)
+    """Score one node; see `least_allocated`."""
+    free = ((max(each.allocatable - each.requested, 0), each) for each in resources)
     return _mean_of_one([(MAX_NODE_SCORE * part // each.allocatable, each.weight) for part, each in free])
 
 
 def most_allocated(resources: Sequence[ScoredResource], count: int) -> Int64:
-    """The mean share that is taken; a resource that would be overcommitted scores 100."""
-    return _weighted_mean(resources, [_percent_taken(each) for each in resources], count)
+    """Score by the mean utilization. A resource that would be overcommitted scores 100."""
+    return _weighted_mean(resources, [_utilization(each) for each in resources], count)
 
 
 def most_allocated_of_one(resources: Sequence[Amounts]) -> int:
-    """The same for one node."""
-    return _mean_of_one([(_percent_taken_of_one(each), each.weight) for each in resources])
+    """Score one node; see `most_allocated`."""
+    return _mean_of_one([(_utilization_of_one(each), each.weight) for each in resources])
 
 
 def requested_to_capacity_ratio(curve: Int64, resources: Sequence[ScoredResource], count: int) -> Int64:
-    """The mean of a curve of the share that is taken, over the resources that score more than 0, rounded half up.
+    """Score by a function of the utilization: the mean over the resources that score more than 0, rounded half up.
 
-    `curve`: int64, shape (101,): the score at every percentage.
+    `curve`: int64, shape (101,); the score at each percentage.
     """
     total, weights = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     for each in resources:
-        scores = np.where(each.present, curve[_percent_taken(each)], 0)
+        scores = np.where(each.present, curve[_utilization(each)], 0)
         total += scores * each.weight
         weights += (scores > 0) * each.weight
     mean: Int64 = np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
@@ -83,26 +81,26 @@ def requested_to_capacity_ratio(curve: Int64, resources: Sequence[ScoredResource
 
 
 def requested_to_capacity_ratio_of_one(curve: Int64, resources: Sequence[Amounts]) -> int:
-    """The same for one node."""
-    scores = [(int(curve[_percent_taken_of_one(each)]), each.weight) for each in resources]
+    """Score one node; see `requested_to_capacity_ratio`."""
+    scores = [(int(curve[_utilization_of_one(each)]), each.weight) for each in resources]
     total, weights = sum(score * weight for score, weight in scores), sum(weight for score, weight in scores if score)
     return math.floor(total / max(weights, 1) + 0.5)
 
 
-def _percent_taken_of_one(each: Amounts) -> int:
-    return MAX_NODE_SCORE * min(each.taken, each.allocatable) // each.allocatable
+def _utilization_of_one(each: Amounts) -> int:
+    return MAX_NODE_SCORE * min(each.requested, each.allocatable) // each.allocatable
 
 
 def _mean_of_one(scores: Sequence[tuple[int, int]]) -> int:
     return sum(score * weight for score, weight in scores) // max(sum(weight for _, weight in scores), 1)
 
 
-def _percent_taken(each: ScoredResource) -> Int64:
-    return each.percent(np.minimum(each.taken, each.allocatable))
+def _utilization(each: ScoredResource) -> Int64:
+    return each.percent(np.minimum(each.requested, each.allocatable))
 
 
 def _weighted_mean(resources: Sequence[ScoredResource], scores: Sequence[Int64], count: int) -> Int64:
-    """Rounded down; a node without any of the resources scores 0."""
+    """Return the weighted mean, rounded down; 0 for a node without any of the resources."""
     total, weights = np.zeros(count, dtype=np.int64), 0
     if all(each.everywhere for each in resources):
         for each, score in zip(resources, scores, strict=True):

@@ -1,1 +1,1 @@
-"""PodTopologySpread: pods of a kind are spread over the domains of a topology."""
+"""PodTopologySpread: spreads pods over topology domains."""

@@ -1,4 +1,4 @@
-"""Spread constraints as values: a pod's own, or the default ones with a selector from what the pod belongs to.
+"""Spread constraints: a pod's own, or the defaults with a selector derived from the pod's services and controller.
 
 Mirrors plugins/podtopologyspread/common.go and plugins/helper/spread.go.
 """
@@ -17,7 +17,7 @@ from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector
+from bayplan.cluster.selector_groups import GroupKey, PodSelector, labels_key
 from bayplan.framework.handle import Handle
 
 HARD = "DoNotSchedule"
@@ -27,19 +27,19 @@ SYSTEM_DEFAULTS = (
     core_v1.TopologySpreadConstraint(maxSkew=3, topologyKey="kubernetes.io/hostname", whenUnsatisfiable=SOFT),
     core_v1.TopologySpreadConstraint(maxSkew=5, topologyKey="topology.kubernetes.io/zone", whenUnsatisfiable=SOFT),
 )
-"""What spreads pods that say nothing about it themselves."""
+"""The constraints for pods without constraints, if the arguments set `defaultingType: System`."""
 
 OWNERS: Mapping[tuple[str, str], Kind] = {
     (kind.api_version, kind.kind): kind for kind in (REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET)
 }
 SOURCES = (SERVICE, *OWNERS.values())
-"""The kinds that tell what a pod belongs to."""
-_REMEMBERED = 1024
+"""The kinds from which the selectors of default constraints are derived."""
+_CACHE_SIZE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One constraint. A selector of None picks nothing."""
+    """A parsed constraint. A selector of None matches nothing."""
 
     max_skew: int
     topology_key: str
@@ -49,35 +49,38 @@ class Constraint:
     honor_taints: bool
 
     def group(self, namespace: str) -> GroupKey:
-        """The pods that it is about. An empty selector counts none, though it matches every pod."""
+        """Return the selector group of the counted pods. As upstream, an empty selector counts none."""
         selector = self.selector if self.selector is not None and self.selector.requirements else None
         return (PodSelector(frozenset({namespace}), selector),)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels is one of them."""
+        """Return whether the selector matches the labels of a pod."""
         return self.selector is not None and self.selector.matches(labels)
 
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[Constraint, ...]:
-    """What the pod itself says for one value of `whenUnsatisfiable`. Raises InvalidSelector."""
+    """Return the pod's own constraints with one value of `whenUnsatisfiable`. Raises InvalidSelector."""
     key = (Constraint, action)
     found: tuple[Constraint, ...] | None = pod.cache.get(key)
     if found is None:
-        stated = encode(pod.spec.topologySpreadConstraints or ())
-        found = pod.cache[key] = _parse_stated(stated, tuple(sorted(pod.labels.items())), action)
+        constraints_json = encode(pod.spec.topologySpreadConstraints or ())
+        found = pod.cache[key] = _parse_json(constraints_json, tuple(sorted(pod.labels.items())), action)
     return found
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _parse_stated(stated: bytes, labels: tuple[tuple[str, str], ...], action: str) -> tuple[Constraint, ...]:
-    """`parse` for constraints as JSON, since pods of one workload state the same."""
-    return parse(decode(list[core_v1.TopologySpreadConstraint], stated), dict(labels), action)
+@lru_cache(maxsize=_CACHE_SIZE)
+def _parse_json(constraints_json: bytes, labels: tuple[tuple[str, str], ...], action: str) -> tuple[Constraint, ...]:
+    """Call `parse` with hashable arguments, so that pods of one workload share the result."""
+    return parse(decode(list[core_v1.TopologySpreadConstraint], constraints_json), dict(labels), action)
 
 
 def parse(
     constraints: Iterable[core_v1.TopologySpreadConstraint], labels: Mapping[str, str], action: str
 ) -> tuple[Constraint, ...]:
-    """The constraints with one value of `whenUnsatisfiable`, for a pod with these labels. Raises InvalidSelector."""
+    """Parse the constraints with one value of `whenUnsatisfiable`, for a pod with these labels.
+
+    Raises InvalidSelector.
+    """
     return tuple(
         Constraint(
             constraint.maxSkew,
@@ -93,7 +96,7 @@ def parse(
 
 
 class DefaultConstraints:
-    """The constraints of pods that have none of their own, as far as something is known that they belong to."""
+    """The constraints of pods that have none of their own, but match a service or have a known controller."""
 
     def __init__(self, constraints: Iterable[core_v1.TopologySpreadConstraint], handle: Handle) -> None:
         self._constraints = {action: parse(constraints, {}, action) for action in (HARD, SOFT)}
@@ -104,15 +107,15 @@ class DefaultConstraints:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """What the selectors rest on: the versions of the objects that they come from."""
+        """The versions of the stores from which the selectors are derived."""
         return tuple([store.version for store in self._stores.values()])
 
-    def concern(self, pod: PodInfo) -> bool:
-        """Whether a pod without constraints of its own is spread."""
+    def apply_to(self, pod: PodInfo) -> bool:
+        """Return whether there are default constraints for a pod without constraints of its own."""
         return any(self._constraints.values()) and self._selector(pod) is not None
 
     def of(self, pod: PodInfo, action: str) -> tuple[Constraint, ...]:
-        """The default constraints for a pod; none for one that belongs to nothing."""
+        """Return the default constraints for a pod with one value of `whenUnsatisfiable`."""
         constraints = self._constraints[action]
         if not constraints:
             return ()
@@ -125,13 +128,13 @@ class DefaultConstraints:
             self._version = version
             self._selectors.clear()
             self._services = self._services_by_namespace()
-        key = (pod.namespace, tuple(sorted(pod.labels.items())), _controller(pod))
+        key = (labels_key(pod), _controller(pod))
         if key not in self._selectors:
             self._selectors[key] = self._find(pod)
         return self._selectors[key]
 
     def _find(self, pod: PodInfo) -> LabelSelector | None:
-        """Every service's selector that picks the pod, and that of its controller, all together."""
+        """Combine the selectors of all services that match the pod, and of its controller. Mirrors DefaultSelector."""
         merged: dict[str, str] = {}
         for selector in self._services.get(pod.namespace, ()):
             if all(pod.labels.get(key) == value for key, value in selector.items()):
@@ -165,7 +168,7 @@ def _requirements(selector: Any) -> tuple[Requirement, ...]:
 
 
 def _controller(pod: PodInfo) -> tuple[str, str, str] | None:
-    """apiVersion, kind and name of the pod's controller."""
+    """Return (apiVersion, kind, name) of the pod's controller."""
     for owner in pod.metadata.ownerReferences or ():
         if owner.controller:
             return owner.apiVersion, owner.kind, owner.name
@@ -175,7 +178,7 @@ def _controller(pod: PodInfo) -> tuple[str, str, str] | None:
 def _with_match_labels(
     selector: LabelSelector | None, keys: Iterable[str], labels: Mapping[str, str]
 ) -> LabelSelector | None:
-    """The selector with the pod's own values of `matchLabelKeys` added, where the API server has not done so."""
+    """Add the pod's values of `matchLabelKeys` to the selector, if the API server has not done so."""
     more = tuple(Requirement(key, "=", frozenset((labels[key],))) for key in sorted(keys) if key in labels)
     if selector is None or not more:
         return selector

@@ -1,4 +1,4 @@
-"""Which nodes count for a spread constraint, and the domains that they make up.
+"""Finds the nodes that a spread constraint takes into account, and their domains.
 
 Mirrors matchNodeInclusionPolicies of plugins/podtopologyspread/common.go.
 """
@@ -20,15 +20,15 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.tally import Tally
 from bayplan.plugins.pod_topology_spread.constraints import Constraint
 
-_REMEMBERED = 64
+_CACHE_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
 class EligibleDomains:
-    """The domains of a topology key, as far as nodes count.
+    """The domains of a topology key, restricted to eligible nodes.
 
-    `codes`: one a row of the table: the row's domain, or `domains.count` for a row that does not count. `present`:
-    bool, one a domain: whether a row of it counts.
+    `codes`: intp, shape (table.size,); the domain of each row, or `domains.count` for a row that is not eligible.
+    `present`: bool, shape (domains.count,); whether a domain has an eligible row.
     """
 
     domains: Domains
@@ -36,12 +36,12 @@ class EligibleDomains:
     present: Bool
 
     def sum(self, tally: Tally) -> Int64:
-        """The sum over the rows of each domain that count. int64, one a domain."""
+        """Sum a tally over the eligible rows of each domain: int64, shape (domains.count,)."""
         return tally.sum_by(self.codes, self.domains.count + 1)[:-1]
 
 
 class Eligibility:
-    """Finds the eligible domains of constraints, and remembers them as long as no node changes."""
+    """Finds the eligible domains of constraints. Results are cached until a node changes."""
 
     def __init__(self) -> None:
         self._version: Hashable = None
@@ -50,14 +50,14 @@ class Eligibility:
     def of(
         self, constraints: Sequence[Constraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool
     ) -> list[EligibleDomains]:
-        """For each constraint, the domains of the nodes that count.
+        """Return the eligible domains of each constraint.
 
-        `all_keys`: only nodes that have the labels of all constraints count. Otherwise a node without the label counts
-        as if its value were empty.
+        `all_keys`: whether only nodes with the topology keys of all constraints are eligible. If not, a missing label
+        is treated like an empty value.
         """
         table = nodes.table
         version = (table.nodes_version, table.size)
-        if version != self._version or len(self._found) >= _REMEMBERED:
+        if version != self._version or len(self._found) >= _CACHE_SIZE:
             self._version = version
             self._found.clear()
         keys = frozenset(each.topology_key for each in constraints) if all_keys else frozenset()
@@ -68,7 +68,7 @@ class Eligibility:
             wanted = affinity if each.honor_affinity else RequiredNodeAffinity()
             tolerations = pod.tolerations if each.honor_taints else None
             key = (each.topology_key, keys, wanted, tolerations)
-            if wanted.selector is not None and wanted.selector.errors:  # which cannot be a key
+            if wanted.selector is not None and wanted.selector.errors:  # errors are not hashable
                 eligible.append(_eligible(each, keys, wanted, pod, everywhere))
                 continue
             if key not in self._found:
@@ -78,7 +78,7 @@ class Eligibility:
 
 
 def has_all(keys: Iterable[str], nodes: Nodes) -> Bool:
-    """Which nodes have all labels."""
+    """Return which nodes have all labels: bool, shape (len(nodes),)."""
     mask = np.ones(len(nodes), dtype=np.bool_)
     for key in keys:
         mask &= nodes.has_label(key)
@@ -92,13 +92,13 @@ def _eligible(
     if constraint.honor_taints:
         mask &= nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
     domains = Domains.of(constraint.topology_key, nodes)
-    values = domains.codes if keys else valued(domains, domains.codes)
+    values = domains.codes if keys else missing_as_empty(domains, domains.codes)
     codes = np.where(mask, values, domains.count)
     present = np.zeros(domains.count + 1, dtype=np.bool_)
     present[codes] = True
     return EligibleDomains(domains, codes, present[:-1])
 
 
-def valued(domains: Domains, codes: Rows) -> Rows:
-    """The codes, where to lack a label is the same as to have an empty value."""
+def missing_as_empty(domains: Domains, codes: Rows) -> Rows:
+    """Replace the code of a missing label by that of an empty value, if there is one."""
     return np.where(codes == 0, domains.empty, codes) if domains.empty > 0 else codes

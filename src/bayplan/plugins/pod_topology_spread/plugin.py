@@ -1,4 +1,4 @@
-"""PodTopologySpread: nodes are out where one more pod would make the domains too uneven; the others score by evenness.
+"""PodTopologySpread: filters out nodes on which the pod would exceed a maximum skew, and scores the others by skew.
 
 Mirrors plugins/podtopologyspread/{plugin,filtering,scoring}.go.
 """
@@ -19,9 +19,10 @@ from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import counting
+from bayplan.cluster.selector_groups import labels_key, pod_counter
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
+from bayplan.framework.hints import labels_of
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -34,7 +35,7 @@ from bayplan.plugins.pod_topology_spread.constraints import (
     DefaultConstraints,
     own_constraints,
 )
-from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all, valued
+from bayplan.plugins.pod_topology_spread.eligibility import Eligibility, EligibleDomains, has_all, missing_as_empty
 
 UNEVEN = Status.unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = Status.unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -42,51 +43,60 @@ HOSTNAME = "kubernetes.io/hostname"
 Float64 = NDArray[np.float64]
 
 _NO_OTHER = 2**62
-"""More pods than any domain has."""
+"""The minimum over no domain: more pods than any domain has."""
 
 _DEFAULT_ARGUMENTS = PodTopologySpreadArgs()
 
 
 @dataclass(frozen=True, slots=True)
 class HardSpread:
-    """A constraint that must hold, with how things are now. `matching`: pods by domain, int64, one a code."""
+    """A DoNotSchedule constraint, with the current counts.
+
+    Attributes:
+        constraint: the constraint.
+        eligible: the domains of the eligible nodes.
+        matching: the matching pods of each domain: int64, shape (domains.count,).
+        self_match: 1 if the pod matches the constraint's selector, else 0.
+        count: counts matching pods for what-ifs. As upstream, it includes pods that are being deleted.
+    """
 
     constraint: Constraint
     eligible: EligibleDomains
     matching: Int64
-    itself: int
-    """1 where the pod counts itself."""
+    self_match: int
     count: Count
-    """How many of some pods count that come or go in thought; those that are being deleted do, as upstream has it."""
 
     def verdicts(self, nodes: Nodes) -> Int32:
-        """The verdict of each node as it is: 0 for pass, 1 for uneven, 2 for one without the label."""
-        skew = self.matching + (self.itself - self._least())
+        """Return 0 for a feasible node, 1 if the skew is too large, 2 if the label is missing; without what-ifs.
+
+        int32, shape (len(nodes),).
+        """
+        skew = self.matching + (self.self_match - self._minimum())
         verdicts = (skew > self.constraint.max_skew).astype(np.int32)
         verdicts[0] = 2
         by_node: Int32 = verdicts[self.eligible.domains.at(nodes)]
         return by_node
 
     def verdicts_if(self, nodes: Nodes) -> Int32:
-        """The verdict of each node under its what-if."""
+        """Return what `verdicts` does, with the what-if of each node."""
         domain = self.eligible.domains.at(nodes)
         counted = self.eligible.codes[nodes.rows] == domain
         matching = self.matching[domain] + np.where(counted, nodes.counted(self.count), 0)
         lowest: Int64 | int = 0
         if not self._too_few_domains():
-            least, least_elsewhere, where = self._two_least()
-            lowest = np.where(domain == where, least_elsewhere, least)
-            lowest = np.where(counted, np.minimum(matching, lowest), least)
-        verdicts = (matching + self.itself - lowest > self.constraint.max_skew).astype(np.int32)
+            minimum, minimum_of_others, where = self._two_minima()
+            lowest = np.where(domain == where, minimum_of_others, minimum)
+            lowest = np.where(counted, np.minimum(matching, lowest), minimum)
+        verdicts = (matching + self.self_match - lowest > self.constraint.max_skew).astype(np.int32)
         verdicts[domain == 0] = 2
         return verdicts
 
-    def _least(self) -> int:
-        """The fewest pods in a domain."""
+    def _minimum(self) -> int:
+        """Return the lowest number of matching pods of a domain (the global minimum)."""
         return 0 if self._too_few_domains() else int(self.matching[self.eligible.present].min())
 
-    def _two_least(self) -> tuple[int, int, int]:
-        """The fewest pods in a domain, the fewest in any other, and which domain that one is."""
+    def _two_minima(self) -> tuple[int, int, int]:
+        """Return the global minimum, the minimum over all domains but one that has it, and the code of that domain."""
         present = np.flatnonzero(self.eligible.present)
         matching = self.matching[present]
         where = int(matching.argmin())
@@ -100,9 +110,10 @@ class HardSpread:
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """A constraint to be kept to as far as possible.
+    """A ScheduleAnyway constraint, with the current counts.
 
-    `pods`: those that count, int64, by domain or, where each node is one, by row; `weight` of each.
+    `pods`: the matching pods of each domain: int64, shape (domains.count,). For the topology key HOSTNAME: of each row,
+    shape (table.size,). `weight`: the topology's normalizing weight.
     """
 
     constraint: Constraint
@@ -111,7 +122,7 @@ class SoftSpread:
     weight: float
 
     def scores(self, nodes: Nodes) -> Float64:
-        """What the constraint adds to the score of each node: nothing where the label is missing."""
+        """Return the constraint's part of the score: float64, shape (len(nodes),); 0 if the label is missing."""
         here = self.domains.at(nodes)
         pods = self.pods[nodes.rows] if self.constraint.topology_key == HOSTNAME else self.pods[here]
         return np.where(here > 0, pods * self.weight + float(self.constraint.max_skew - 1), 0.0)
@@ -119,14 +130,14 @@ class SoftSpread:
 
 @dataclass(frozen=True, slots=True)
 class SoftSpreads:
-    """What PreScore found. Nodes that lack one of the `keys` are not scored."""
+    """The data that PreScore computes. Nodes that lack one of the `keys` are not scored."""
 
     spreads: Sequence[SoftSpread]
     keys: frozenset[str]
 
 
 class PodTopologySpread(Plugin):
-    """Spreads pods; those that say nothing about it by defaults, as far as they belong to something."""
+    """Spreads pods by their own constraints, or else by the default constraints."""
 
     name = "PodTopologySpread"
     arguments = PodTopologySpreadArgs
@@ -137,7 +148,7 @@ class PodTopologySpread(Plugin):
         self._eligibility = Eligibility()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Count matching pods by domain, over the nodes that the constraints want counted."""
+        """Count the matching pods on eligible nodes, by domain."""
         try:
             constraints = self._constraints(pod, HARD)
         except InvalidSelector as error:
@@ -149,7 +160,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Out is who lacks a label, or whose domain would have too many more than the one with the fewest."""
+        """Reject nodes that lack a topology key, or whose domain would exceed the maximum skew."""
         spreads: list[HardSpread] = cycle.data[self.name]
         index: Int32 = np.zeros(len(nodes), dtype=np.int32)
         for spread in spreads:
@@ -158,7 +169,7 @@ class PodTopologySpread(Plugin):
         return Rejections(index, (UNEVEN, NO_LABEL)) if index.any() else None
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Count matching pods by domain, as far as a node that is scored lies in it."""
+        """Count the matching pods by domain, and compute the weights from the nodes to be scored."""
         try:
             constraints = self._constraints(pod, SOFT)
         except InvalidSelector as error:
@@ -174,7 +185,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The pods in the node's domains, weighted so that many small domains do not drown few large ones."""
+        """Sum the weighted numbers of matching pods in the node's domains. Weights grow with the number of domains."""
         soft: SoftSpreads = cycle.data[self.name, "score"]
         total = np.zeros(len(nodes))
         for spread in soft.spreads:
@@ -183,7 +194,7 @@ class PodTopologySpread(Plugin):
         return np.floor(total + 0.5).astype(np.int64)
 
     def normalize_scores(self, cycle: CycleState, pod: PodInfo, scores: Int64, nodes: Nodes) -> Int64:
-        """The fewer the better; a node that lacks a label gets nothing."""
+        """Give the fewest pods the highest score. A node that lacks a topology key gets 0."""
         soft: SoftSpreads = cycle.data[self.name, "score"]
         has = has_all(soft.keys, nodes)
         scored = scores[has]
@@ -197,27 +208,27 @@ class PodTopologySpread(Plugin):
         return np.where(has, normalized, 0)
 
     def events(self) -> Iterable[EventHint]:
-        """Pods that count come, go or change; nodes come, go or change their domain."""
+        """Register changes of pods, and of the labels and taints of nodes."""
         pods = Action.ADD | Action.DELETE | Action.UPDATE_POD_LABEL | Action.UPDATE_POD_TOLERATION
         nodes = Action.ADD | Action.DELETE | Action.UPDATE_NODE_LABEL | Action.UPDATE_NODE_TAINT
         yield EventHint(ClusterEvent(POD, pods), self.after_pod_change)
         yield EventHint(ClusterEvent(NODE, nodes), self.after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What defaults rest on; pods with constraints of their own depend on where others are."""
+        """The inputs of default constraints. The results of a pod with constraints depend on all nodes."""
         if pod.spec.topologySpreadConstraints:
             return None
         owners = tuple((owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ())
-        return pod.namespace, tuple(sorted(pod.labels.items())), owners
+        return labels_key(pod), owners
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
-        """What pods belong to; nothing can be shared between pods that are spread."""
-        if pod.spec.topologySpreadConstraints or self._defaults.concern(pod):
+        """The objects from which defaults are derived. Results for pods with default constraints are not shared."""
+        if pod.spec.topologySpreadConstraints or self._defaults.apply_to(pod):
             return None
         return self._defaults.version
 
     def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
-        """A pod helps that counts for a constraint and came or went, or began or ceased to count."""
+        """Requeue for a matching pod that was added or deleted, or that starts or stops matching a constraint."""
         if any(other is not None and not _involved(other, pod) for other in (old, new)):
             return Hint.SKIP
         constraints = self._constraints(pod, HARD)
@@ -232,9 +243,9 @@ class PodTopologySpread(Plugin):
         return Hint.QUEUE if counts else Hint.SKIP
 
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
-        """A node helps that has the labels of all constraints and came, went, or moved to another domain."""
+        """Requeue for a node with all topology keys that was added or deleted, or whose domain or taints changed."""
         keys = {constraint.topology_key for constraint in self._constraints(pod, HARD)}
-        was, now = _labels(old), _labels(new)
+        was, now = labels_of(old), labels_of(new)
         had, has = old is not None and keys <= was.keys(), new is not None and keys <= now.keys()
         if old is None or new is None:
             return Hint.QUEUE if had or has else Hint.SKIP
@@ -249,33 +260,29 @@ class PodTopologySpread(Plugin):
 
 def _hard(constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, nodes: Nodes) -> HardSpread:
     active = nodes.table.group(constraint.group(pod.namespace)).active
-    count = counting(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
+    count = pod_counter(lambda other: other.namespace == pod.namespace and constraint.matches(other.labels))
     return HardSpread(constraint, eligible, eligible.sum(active), int(constraint.matches(pod.labels)), count)
 
 
 def _soft(
     constraint: Constraint, eligible: EligibleDomains, pod: PodInfo, scored: Nodes, *, all_keys: bool
 ) -> SoftSpread:
-    """`scored`: the nodes that get a score."""
+    """Count the pods for a soft constraint. `scored`: the nodes to be scored."""
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
         pods = active.rows[: scored.table.size].astype(np.int64)
         return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
-    here = domains.at(scored) if all_keys else valued(domains, domains.at(scored))
+    here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))
     number = int(np.count_nonzero(np.bincount(here, minlength=1)))
     return SoftSpread(constraint, domains, pods, math.log(number + 2))
 
 
 def _involved(other: PodInfo, pod: PodInfo) -> bool:
-    """Whether another pod, or an earlier self, can count for a pod's constraints."""
+    """Whether another pod, or another version of the same pod, may count for a pod's constraints."""
     if other.uid == pod.uid:
         return True
     return bool(other.node_name or other.nominated_node_name) and other.namespace == pod.namespace
-
-
-def _labels(node: Node | None) -> dict[str, str]:
-    return (node.metadata.labels if node is not None and node.metadata else None) or {}
 
 
 def _taints(node: Node) -> list[Any]:

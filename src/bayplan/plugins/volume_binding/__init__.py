@@ -1,1 +1,1 @@
-"""VolumeBinding: finds nodes where a pod's claims are met, and has the claims bound before the pod is."""
+"""VolumeBinding: finds nodes for a pod's persistent volume claims, and binds the claims before the pod."""

@@ -1,4 +1,4 @@
-"""Where a volume could be made: the topologies that its class allows, and the room that its driver tells of."""
+"""Where a volume can be provisioned: the allowed topologies of its class, and the storage capacity of its driver."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from bayplan.cluster.node_selection import match_labels
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
 
-NOT_ASKED = -1
-NOWHERE = -2
+NOT_TRACKED = -1
+"""The driver doesn't publish its capacity."""
+NO_CAPACITY = -2
+"""No published capacity is large enough."""
 
 
 def topology_allowed(storage_class: StorageClass, nodes: Nodes) -> Bool:
-    """On which nodes a class lets volumes be made. Mirrors MatchTopologySelectorTerms. Bool, one a node."""
+    """The nodes in the allowed topologies of a class (bool, one per node). Mirrors MatchTopologySelectorTerms."""
     terms = storage_class.allowedTopologies or ()
     allowed = np.full(len(nodes), not terms, dtype=np.bool_)
     for term in terms:
@@ -34,7 +36,7 @@ def topology_allowed(storage_class: StorageClass, nodes: Nodes) -> Bool:
 
 
 class Capacities:
-    """What CSI drivers tell of the room that they have. Mirrors hasEnoughCapacity."""
+    """The storage capacity that CSI drivers publish. Mirrors hasEnoughCapacity."""
 
     def __init__(self, drivers: ObjectStore, capacities: ObjectStore) -> None:
         self._drivers = drivers
@@ -43,42 +45,39 @@ class Capacities:
     def find(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, nodes: Nodes
     ) -> tuple[list[CSIStorageCapacity], Int32]:
-        """Capacities, and which of them has room for the claim on each node.
-
-        NOT_ASKED where the driver tells of none, NOWHERE where none has room.
-        """
+        """Sufficient capacities, and for each node (int32) the index of its capacity, NOT_TRACKED or NO_CAPACITY."""
         wanted = requested_storage(claim)
         driver = self._drivers.get(storage_class.provisioner)
         if wanted is None or driver is None or not driver.spec.storageCapacity:
-            return [], np.full(len(nodes), NOT_ASKED, dtype=np.int32)
+            return [], np.full(len(nodes), NOT_TRACKED, dtype=np.int32)
         name = storage_class.metadata.name if storage_class.metadata else None
         size = quantity.value(wanted)
-        roomy = [
+        sufficient = [
             each
             for _, each in sorted(self._capacities.items())
             if each.storageClassName == name and (limit := volume_limit(each)) is not None and limit >= size
         ]
-        source = np.full(len(nodes), NOWHERE, dtype=np.int32)
-        for index, each in enumerate(roomy):
-            source[(source == NOWHERE) & _reachable(each, nodes)] = index
-        return roomy, source
+        source = np.full(len(nodes), NO_CAPACITY, dtype=np.int32)
+        for index, each in enumerate(sufficient):
+            source[(source == NO_CAPACITY) & _accessible(each, nodes)] = index
+        return sufficient, source
 
 
 def volume_limit(capacity: CSIStorageCapacity) -> int | None:
-    """The size of the largest volume that can be made, in bytes: what the driver says of it, or else all it has."""
-    told = capacity.maximumVolumeSize if capacity.maximumVolumeSize is not None else capacity.capacity
-    return None if told is None else total_bytes(told)
+    """The maximum size of a new volume in bytes: `maximumVolumeSize`, or else `capacity`; None if neither is set."""
+    limit = capacity.maximumVolumeSize if capacity.maximumVolumeSize is not None else capacity.capacity
+    return None if limit is None else total_bytes(limit)
 
 
 def total_bytes(amount: str | None) -> int:
-    """Whole bytes, rounded up; 0 for what cannot be read."""
+    """Whole bytes, rounded up; 0 for a malformed quantity."""
     try:
         return quantity.value(quantity.parse(amount)) if amount is not None else 0
     except InvalidQuantity:
         return 0
 
 
-def _reachable(capacity: CSIStorageCapacity, nodes: Nodes) -> Bool:
+def _accessible(capacity: CSIStorageCapacity, nodes: Nodes) -> Bool:
     try:
         selector = label_selector(capacity.nodeTopology)
     except InvalidSelector:

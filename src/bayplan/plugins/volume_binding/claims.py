@@ -1,4 +1,4 @@
-"""What a pod's claims still need, told before any node is looked at."""
+"""Classifies a pod's claims, independently of nodes."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ UNBOUND = Status.unresolvable("pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """The claims of a pod, each as often as the pod names it.
+    """The claims of a pod, each as often as the pod refers to it.
 
-    `bound` have their volumes. `waiting` have none and wait for the pod; `candidates` are the volumes of their
-    classes, by class.
+    `bound` claims have a volume. `waiting` claims are bound when the pod is scheduled; `candidates` are the volumes of
+    their storage classes, by class.
     """
 
     bound: tuple[PersistentVolumeClaim, ...]
@@ -39,7 +39,7 @@ class PodClaims:
 def sort_claims(
     pod: PodInfo, claims: ObjectStore, volumes: ObjectStore, classes: ObjectStore
 ) -> PodClaims | Status | None:
-    """The claims of a pod; a Status where they keep it from every node, None where it has none.
+    """The claims of a pod. Returns a Status if they make the pod unschedulable, and None if it has no claims.
 
     Mirrors podHasPVCs and GetPodVolumeClaims.
     """
@@ -58,7 +58,7 @@ def sort_claims(
         waits = _waits_for_pod(claim, classes)
         if isinstance(waits, Status):
             return waits
-        # A claim that names its volume is for the controller to bind, whatever its class says.
+        # The volume controller binds a claim that names its volume, whatever the binding mode of its class.
         if waits and not volume_name(claim):
             waiting.append(claim)
         else:
@@ -101,7 +101,7 @@ def _named(pod: PodInfo, claims: ObjectStore) -> list[PersistentVolumeClaim] | S
 
 
 def _waits_for_pod(claim: PersistentVolumeClaim, classes: ObjectStore) -> bool | Status:
-    """Whether the class of a claim leaves its binding to the scheduler. Mirrors IsDelayBindingMode."""
+    """Whether a claim's class has the binding mode WaitForFirstConsumer. Mirrors IsDelayBindingMode."""
     name = class_of_claim(claim)
     found: Any = classes.get(name) if name else None
     if found is None:

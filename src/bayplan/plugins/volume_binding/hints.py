@@ -1,4 +1,4 @@
-"""Which changes may help a pod whose claims were not met. Mirrors EventsToRegister (volume_binding.go)."""
+"""The events that can make a rejected pod schedulable. Mirrors EventsToRegister (volume_binding.go)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayplan.plugins.volume_binding.capacity import volume_limit
 
 
 def volume_events() -> Iterable[EventHint]:
-    """Classes, claims, volumes, nodes, drivers and their room may come or change."""
+    """The events with their hints."""
     added_or_updated = Action.ADD | Action.UPDATE
     yield EventHint(ClusterEvent(STORAGE_CLASS.kind, added_or_updated), after_class_change)
     yield EventHint(ClusterEvent(PERSISTENT_VOLUME_CLAIM.kind, added_or_updated), after_claim_change)
@@ -35,12 +35,12 @@ def volume_events() -> Iterable[EventHint]:
 
 
 def after_class_change(pod: PodInfo, old: StorageClass | None, new: StorageClass) -> Hint:
-    """A class that is new, or allows other topologies, helps."""
+    """Requeue if a class was added or its allowed topologies changed."""
     return Hint.QUEUE if old is None or (old.allowedTopologies or []) != (new.allowedTopologies or []) else Hint.SKIP
 
 
 def after_claim_change(pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hint:
-    """A claim of the pod helps."""
+    """Requeue if a claim of the pod changed."""
     metadata = new.metadata
     if metadata is None or metadata.namespace != pod.namespace:
         return Hint.SKIP
@@ -48,14 +48,14 @@ def after_claim_change(pod: PodInfo, old: Any, new: PersistentVolumeClaim) -> Hi
 
 
 def after_csi_node_change(pod: PodInfo, old: CSINode | None, new: CSINode) -> Hint:
-    """A node on which drivers have taken over from other plugins helps."""
+    """Requeue if a CSINode was added or its migrated plugins changed."""
     if old is None or annotations_of(old).get(MIGRATED_PLUGINS, "") != annotations_of(new).get(MIGRATED_PLUGINS, ""):
         return Hint.QUEUE
     return Hint.SKIP
 
 
 def after_driver_update(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> Hint:
-    """A driver of one of the pod's own volumes that no longer tells of its room helps."""
+    """Requeue if a driver of the pod's inline volumes no longer publishes its capacity."""
     if not old.spec.storageCapacity or new.spec.storageCapacity:
         return Hint.SKIP
     name = new.metadata.name if new.metadata else None
@@ -64,7 +64,7 @@ def after_driver_update(pod: PodInfo, old: CSIDriver, new: CSIDriver) -> Hint:
 
 
 def after_capacity_change(pod: PodInfo, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> Hint:
-    """Room that is new, or takes larger volumes than before, helps."""
+    """Requeue if a capacity was added or its volume limit grew."""
     if old is None:
         return Hint.QUEUE
     before, after = volume_limit(old), volume_limit(new)

@@ -1,4 +1,4 @@
-"""Which volumes would do for a claim, whatever the node.
+"""Finds the volumes that match a claim, independently of nodes.
 
 Mirrors FindMatchingVolume (component-helpers' storage/volume/pv_helpers.go).
 """
@@ -15,31 +15,32 @@ from bayplan.api.volumes import capacity, is_bound_to, requested_storage
 _FILESYSTEM = "Filesystem"
 
 
-def fitting(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> list[tuple[PersistentVolume, bool]]:
-    """The volumes that would do, best first, each with whether it is set aside for the claim.
+def matching_volumes(
+    claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]
+) -> list[tuple[PersistentVolume, bool]]:
+    """The matching volumes, each with whether it is pre-bound to the claim.
 
-    Those that are set aside come first, then the smallest. Raises InvalidSelector for a claim whose selector cannot
-    be read.
+    Pre-bound volumes come first, then the others by size. Raises InvalidSelector for an invalid selector of the claim.
     """
     spec = claim.spec
     selector = label_selector(spec.selector) if spec is not None and spec.selector is not None else None
     wanted = requested_storage(claim) or 0
-    set_aside: list[tuple[PersistentVolume, bool]] = []
+    prebound: list[tuple[PersistentVolume, bool]] = []
     free: list[tuple[PersistentVolume, bool]] = []
     for volume in volumes:
-        if capacity(volume) < wanted or not _agree(claim, volume):
+        if capacity(volume) < wanted or not _compatible(claim, volume):
             continue
         if is_bound_to(volume, claim):
-            set_aside.append((volume, True))
+            prebound.append((volume, True))
         elif _is_free(volume) and _has_modes(claim, volume):
             labels = (volume.metadata.labels if volume.metadata else None) or {}
             if selector is None or selector.matches(labels):
                 free.append((volume, False))
-    return set_aside + sorted(free, key=lambda each: capacity(each[0]))
+    return prebound + sorted(free, key=lambda each: capacity(each[0]))
 
 
-def _agree(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether both mean the same kind of volume, and the volume is there to stay."""
+def _compatible(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Whether the volume modes and attributes classes match, and the volume isn't being deleted."""
     want, have = claim.spec, volume.spec
     if want is None or have is None or (volume.metadata and volume.metadata.deletionTimestamp is not None):
         return False

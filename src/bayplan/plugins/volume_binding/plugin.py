@@ -1,4 +1,4 @@
-"""VolumeBinding: the claims of a pod have to be met on its node, and are bound before the pod is."""
+"""VolumeBinding: a node must be able to access or provision a pod's volumes. PreBind binds the claims."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _NO_ARGUMENTS = VolumeBindingArgs()
 
 
 @dataclass(slots=True)
-class _Memory:
-    """What is remembered of a pod with claims: they, and what was set aside for them."""
+class _PodState:
+    """The plugin's state for a pod with claims."""
 
     claims: PodClaims
     reservation: Reservation | None = None
@@ -66,7 +66,7 @@ class VolumeBinding(Plugin):
         self._curve = utilization_curve(points) if points else None
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Turn down a pod whose claims have to be bound, or made, by somebody else first; skip one without claims."""
+        """Reject a pod with claims that must be created or bound first. Skip pods without claims."""
         if not pod.volumes:
             return SKIP
         claims = sort_claims(pod, self._claims, self._volumes, self._classes)
@@ -74,65 +74,65 @@ class VolumeBinding(Plugin):
             return SKIP
         if isinstance(claims, Status):
             return claims
-        cycle.data[self.name] = _Memory(claims)
+        cycle.data[self.name] = _PodState(claims)
         return None
 
     def filter_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Rejections | None:
-        """Turn down the nodes on which a claim is not met."""
+        """Reject the nodes that can't satisfy a claim."""
         return self._search.find(cycle.data[self.name].claims, nodes).rejections()
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Status | None:
-        """Skip, unless nodes are to be liked by how well they use their room."""
+        """Skip scoring unless a shape is configured."""
         return SKIP if self._curve is None or self.name not in cycle.data else None
 
     def score_nodes(self, cycle: CycleState, pod: PodInfo, nodes: Nodes) -> Int64:
-        """The score of the curve, where there is one."""
+        """Score the utilization of volumes with the configured shape."""
         scores = np.zeros(len(nodes), dtype=np.int64)
-        memory: _Memory | None = cycle.data.get(self.name)
-        if self._curve is not None and memory is not None:
-            found = self._search.find(memory.claims, nodes)
+        state: _PodState | None = cycle.data.get(self.name)
+        if self._curve is not None and state is not None:
+            found = self._search.find(state.claims, nodes)
             for position in range(len(nodes)):
                 scores[position] = score(found.at(position), self._curve)
         return scores
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Set volumes aside, and claims for having volumes made, in memory only."""
-        memory: _Memory | None = cycle.data.get(self.name)
-        if memory is None or not memory.claims.waiting:
+        """Reserve volumes and provisioning in memory, without writing to the API server."""
+        state: _PodState | None = cycle.data.get(self.name)
+        if state is None or not state.claims.waiting:
             return None
         nodes = self._handle.nodes
         position = nodes.position(node_name)
         if position is None:
             return Status.error(f'node "{node_name}" not found')
-        found = self._search.find(memory.claims, nodes.at(np.array([position])))
-        refused = found.rejections()
-        if refused is not None:
-            status: Status = refused.statuses[int(refused.index[0]) - 1]
+        found = self._search.find(state.claims, nodes.at(np.array([position])))
+        rejections = found.rejections()
+        if rejections is not None:
+            status: Status = rejections.statuses[int(rejections.index[0]) - 1]
             return status
-        memory.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes)
+        state.reservation = Reservation.make(found.at(0), node_name, self._claims, self._volumes)
         return None
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Give back what is set aside and not written yet."""
-        memory: _Memory | None = cycle.data.get(self.name)
-        if memory is not None and memory.reservation is not None:
-            memory.reservation.give_up()
+        """Release the unwritten parts of the reservation."""
+        state: _PodState | None = cycle.data.get(self.name)
+        if state is not None and state.reservation is not None:
+            state.reservation.release()
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Say whether there is anything to be bound."""
-        memory: _Memory | None = cycle.data.get(self.name)
-        return SKIP if memory is None or memory.reservation is None else None
+        """Skip PreBind without a reservation."""
+        state: _PodState | None = cycle.data.get(self.name)
+        return SKIP if state is None or state.reservation is None else None
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | None:
-        """Write what was set aside, and wait until the controller has bound it all."""
-        memory: _Memory | None = cycle.data.get(self.name)
-        if memory is None or memory.reservation is None:
+        """Write the reservation, then wait until the volume controller has bound all claims."""
+        state: _PodState | None = cycle.data.get(self.name)
+        if state is None or state.reservation is None:
             return None
         client = self._handle.client
         if client is None:
             return Status.error("binding volumes: there is no API server to write to")
-        await memory.reservation.write(client)
-        progress = Progress(memory.reservation, pod.key, node_name, self._handle, self._search)
+        await state.reservation.write(client)
+        progress = Progress(state.reservation, pod.key, node_name, self._handle, self._search)
         stores = (self._claims, self._volumes, self._pods, self._nodes)
         try:
             bound = await self._handle.until(lambda: progress.done(self._pods), stores, self._timeout)
@@ -141,9 +141,9 @@ class VolumeBinding(Plugin):
         return None if bound else Status.error("binding volumes: context deadline exceeded")
 
     def events(self) -> Iterable[EventHint]:
-        """Almost anything about volumes may help."""
+        """Most changes of volumes and related objects can help."""
         return volume_events()
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Claims and volumes change with every pod that is given some, so that pods with volumes stay apart."""
+        """No signature for pods with volumes: each placement changes the claims and volumes."""
         return None if pod.volumes else ()

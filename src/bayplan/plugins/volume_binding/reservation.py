@@ -1,4 +1,4 @@
-"""What was set aside for a pod, and how it is written: volumes for claims, and nodes for claims to have volumes made.
+"""Reserves volumes for a pod's claims and nodes for provisioning, and writes both to the API server.
 
 Mirrors AssumePodVolumes, RevertAssumedPodVolumes and BindPodVolumes (plugins/volumebinding/binder.go).
 """
@@ -31,14 +31,14 @@ from bayplan.plugins.volume_binding.search import PodVolumes, Search
 
 
 class BindingFailed(Exception):
-    """The claims of a pod cannot be bound as decided: it has to be decided anew. The text is upstream's."""
+    """The claims of a pod can't be bound as decided, so the attempt fails. The message is upstream's."""
 
 
 @dataclass(slots=True)
 class _Assumed:
-    """An object as it is to be, and the part of it that has to be written for that.
+    """An assumed object, and the patch that writes it (None if nothing changes).
 
-    `written`: the server has it; from then on it is the server's word that counts.
+    Once it is `written`, only the server's version counts.
     """
 
     kind: Kind
@@ -56,13 +56,13 @@ class _Assumed:
         if self.patch is not None:
             self.store.assume(self.key, self.obj)
 
-    def give_up(self) -> None:
-        """Readers see again what the server said. What was written or assumed by others since stays."""
+    def release(self) -> None:
+        """Restore the server's version, unless the object was written or assumed again since."""
         if self.patch is not None and not self.written and self.store.get(self.key) is self.obj:
             self.store.restore(self.key)
 
     async def write(self, client: ApiClient) -> None:
-        """Write it, if nobody has changed the object since it was decided on."""
+        """Write the patch. The server rejects it if the object has changed since the decision."""
         if self.patch is not None:
             metadata = self.obj.metadata
             self.obj = await client.patch(self.kind, metadata.name, self.patch, metadata.namespace)
@@ -71,14 +71,14 @@ class _Assumed:
 
 @dataclass(slots=True)
 class Reservation:
-    """What is set aside for one pod on its node. Nothing of it is written before `write`."""
+    """The reserved volumes and provisioning for one pod on its node. Nothing is written before `write`."""
 
     bindings: list[_Assumed] = field(default_factory=list)
     provisions: list[_Assumed] = field(default_factory=list)
 
     @classmethod
     def make(cls, found: PodVolumes, node_name: str, claims: ObjectStore, volumes: ObjectStore) -> Reservation:
-        """Set aside what was found, for all who read the stores."""
+        """Assume the volumes and claims in the object stores."""
         reservation = cls()
         for binding in found.bindings:
             volume, patch = _bound(binding.volume, binding.claim)
@@ -95,31 +95,31 @@ class Reservation:
         return reservation
 
     def all(self) -> list[_Assumed]:
-        """Everything that is set aside, in the order in which it is written."""
+        """All assumed objects, in the order in which they are written."""
         return self.bindings + self.provisions
 
-    def give_up(self) -> None:
-        """Give back what is not written. May be called again."""
+    def release(self) -> None:
+        """Release the unwritten objects. Can be called repeatedly."""
         for each in self.all():
-            each.give_up()
+            each.release()
 
     async def write(self, client: ApiClient) -> None:
-        """Write everything. Where that breaks, what is not written is given back, and what is written stays.
+        """Write all objects. After a failure, the unwritten ones are released, and the written ones stay.
 
-        The controller takes over from here: it binds volumes to claims, and has volumes made.
+        The volume controller then completes the bindings and the provisioning.
         """
         try:
             for each in self.all():
                 await each.write(client)
         except BaseException:
-            self.give_up()
+            self.release()
             raise
 
 
 class Progress:
-    """Whether the controller has bound what a pod needs. Mirrors checkBindings.
+    """Checks whether the volume controller has bound the claims of a pod. Mirrors checkBindings.
 
-    Looks at what the server says, for what is assumed may be assumed anew meanwhile.
+    It reads the server's versions, because assumed versions could be replaced while it waits.
     """
 
     def __init__(self, reservation: Reservation, pod_key: str, node_name: str, handle: Handle, search: Search) -> None:
@@ -132,7 +132,7 @@ class Progress:
         self._volumes = handle.objects(PERSISTENT_VOLUME)
 
     def done(self, pods: ObjectStore) -> bool:
-        """Whether all claims are bound. Raises BindingFailed where they will not be, as they were to be."""
+        """Whether all claims are bound. Raises BindingFailed if they can't be bound as decided any more."""
         node = self._node()
         if self._pod_key not in pods:
             name = self._pod_key.partition("/")[2]
@@ -155,8 +155,8 @@ class Progress:
         if claim is None:
             raise BindingFailed(f'failed to check binding: persistentvolumeclaims "{binding.claim_key}" not found')
         if version_of(binding.obj) > version_of(volume):
-            return False  # what was written has not come back yet
-        self._check_reach(volume, node, "failed to translate pv to csi: ")
+            return False  # the watch event of the write hasn't arrived yet
+        self._check_access(volume, node, "failed to translate pv to csi: ")
         reference = volume.spec.claimRef
         if reference is None or not reference.uid:
             raise BindingFailed(f'ClaimRef got reset for pv "{binding.key}"')
@@ -170,13 +170,13 @@ class Progress:
         if not annotations_of(claim):
             raise BindingFailed(f'selectedNode annotation reset for PVC "{claim.metadata.name}"')
         if annotations_of(claim).get(SELECTED_NODE) != self._node_name:
-            # A provisioner that fails takes the annotation away.
+            # A provisioner removes the annotation if it fails.
             raise BindingFailed(f'provisioning failed for PVC "{claim.metadata.name}"')
         if name := volume_name(claim):
             volume = self._volumes.known(name)
             if volume is None:
                 return False
-            self._check_reach(volume, node, "")
+            self._check_access(volume, node, "")
         return is_fully_bound(claim)
 
     def _known(self, assumed: _Assumed, problem: str) -> Any:
@@ -185,18 +185,18 @@ class Progress:
             raise BindingFailed(problem)
         return found
 
-    def _check_reach(self, volume: PersistentVolume, node: Nodes, failing: str) -> None:
+    def _check_access(self, volume: PersistentVolume, node: Nodes, prefix: str) -> None:
         try:
-            reachable = self._search.matches_node(volume, node).all()
+            accessible = self._search.matches_node(volume, node).all()
         except Untranslatable as error:
-            raise BindingFailed(f"{failing}could not translate pv: {error}") from None
-        if not reachable:
+            raise BindingFailed(f"{prefix}could not translate pv: {error}") from None
+        if not accessible:
             problem = f'node affinity doesn\'t match node "{self._node_name}": no matching NodeSelectorTerms'
             raise BindingFailed(f'pv "{full_name(volume)}" {problem}')
 
 
 def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[PersistentVolume, dict[str, Any] | None]:
-    """The volume as bound to a claim, and what differs (None: nothing). Mirrors GetBindVolumeToClaim."""
+    """The volume with a reference to the claim, and the patch (None for no change). Mirrors GetBindVolumeToClaim."""
     assert volume.spec is not None
     assert claim.metadata is not None
     patch: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def _bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Pers
 
 
 def _with_node(claim: PersistentVolumeClaim, node_name: str) -> tuple[PersistentVolumeClaim, dict[str, Any] | None]:
-    """The claim as told where its volume is wanted, and what differs."""
+    """The claim with its selected node, and the patch."""
     metadata = _annotated(claim.metadata or ObjectMeta(), SELECTED_NODE, node_name)
     patch: dict[str, Any] = {"metadata": {"annotations": {SELECTED_NODE: node_name}}}
     return msgspec.structs.replace(claim, metadata=metadata), _guarded(patch, metadata)
@@ -231,7 +231,7 @@ def _annotated(metadata: ObjectMeta, key: str, value: str) -> ObjectMeta:
 
 
 def _guarded(patch: dict[str, Any], metadata: ObjectMeta) -> dict[str, Any] | None:
-    """A patch that the server refuses if anybody has changed the object meanwhile; None for an empty one."""
+    """The patch with the object's version, so that the server rejects it after a change; None for an empty patch."""
     if not patch:
         return None
     patch.setdefault("metadata", {})["resourceVersion"] = metadata.resourceVersion

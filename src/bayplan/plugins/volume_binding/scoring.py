@@ -1,4 +1,4 @@
-"""How well volumes use the room that there is: nodes are liked by a curve of it. Mirrors volumebinding/scorer.go."""
+"""Scores nodes by the utilization of their volumes. Mirrors volumebinding/scorer.go."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from bayplan.plugins.volume_binding.search import PodVolumes
 
 
 def score(volumes: PodVolumes, curve: Int64) -> int:
-    """0 to 100: the mean, over storage classes, of the curve at the percentage of the room that would be used.
+    """The mean of the classes' scores, 0 to 100. `curve` (int64, shape (101,)) is the score by percent of utilization.
 
-    Volumes that are there go before those that would be made. `curve`: int64, shape (101,).
+    Provisioned volumes count only if no existing volume is bound.
     """
     used: dict[str, tuple[int, int]] = {}
     if volumes.bindings:
         for binding in volumes.bindings:
             spec = binding.volume.spec
             name = (spec.storageClassName if spec else None) or ""
-            requested, room = used.get(name, (0, 0))
+            requested, available = used.get(name, (0, 0))
             wanted = quantity.value(requested_storage(binding.claim) or 0)
-            used[name] = requested + wanted, room + quantity.value(capacity(binding.volume))
+            used[name] = requested + wanted, available + quantity.value(capacity(binding.volume))
     else:
         for provision in volumes.provisions:
             if provision.capacity is not None:
-                # Claims of one class share the room that it has.
+                # Claims of one class share its capacity.
                 name = class_of_claim(provision.claim)
                 wanted = quantity.value(requested_storage(provision.claim) or 0)
                 used[name] = used.get(name, (0, 0))[0] + wanted, total_bytes(provision.capacity.capacity)
-    return _mean([_at(curve, requested, room) for requested, room in used.values()])
+    return _mean([_at(curve, requested, available) for requested, available in used.values()])
 
 
-def _at(curve: Int64, requested: int, room: int) -> int:
-    return int(curve[100 if room == 0 or requested > room else requested * 100 // room])
+def _at(curve: Int64, requested: int, available: int) -> int:
+    return int(curve[100 if available == 0 or requested > available else requested * 100 // available])
 
 
 def _mean(scores: Sequence[int]) -> int:

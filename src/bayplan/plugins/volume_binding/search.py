@@ -1,4 +1,4 @@
-"""Which nodes meet a pod's claims, and how: by volumes that are there, or by volumes that can be made.
+"""Finds the nodes that satisfy a pod's claims, with existing volumes or by provisioning new ones.
 
 Mirrors FindPodVolumes (plugins/volumebinding/binder.go), for all nodes at once.
 """
@@ -30,9 +30,9 @@ from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.objects import ObjectStore
 from bayplan.framework.status import Status
 from bayplan.framework.verdicts import Rejections
-from bayplan.plugins.volume_binding.capacity import Capacities, topology_allowed
+from bayplan.plugins.volume_binding.capacity import NO_CAPACITY, Capacities, topology_allowed
 from bayplan.plugins.volume_binding.claims import PodClaims
-from bayplan.plugins.volume_binding.matching import fitting
+from bayplan.plugins.volume_binding.matching import matching_volumes
 
 NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
@@ -44,12 +44,12 @@ _STATUSES = tuple(
     Status.unresolvable(*(reason for bit, reason in enumerate(_REASONS) if bits & 1 << bit))
     for bits in range(1, 1 << len(_REASONS))
 )
-"""What is said of a node, by the bits of its reasons, from 1 on."""
+"""The statuses by the bits of their reasons, starting at 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A volume that a claim is to be bound to."""
+    """A claim and the existing volume to bind it to."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
@@ -57,7 +57,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """A claim that a volume is to be made for, and where there is room for it, where that is known."""
+    """A claim for which a volume must be provisioned, and the capacity for it if the driver publishes one."""
 
     claim: PersistentVolumeClaim
     capacity: CSIStorageCapacity | None = None
@@ -65,7 +65,7 @@ class Provision:
 
 @dataclass(frozen=True, slots=True)
 class PodVolumes:
-    """What becomes of a pod's claims on one node."""
+    """The volumes of a pod's claims on one node."""
 
     bindings: tuple[Binding, ...] = ()
     provisions: tuple[Provision, ...] = ()
@@ -73,37 +73,37 @@ class PodVolumes:
 
 @dataclass(slots=True)
 class Found:
-    """What was found, by position of the selection.
+    """The results of a search, by position of the node.
 
-    `reasons`: int32, bits of what keeps the pod from the node. `error`: int32, 0 or an index into `errors` plus one.
+    `reasons` (int32) are the bits of the rejection reasons. `error` (int32) is 0 or an index of `errors` plus one.
     """
 
     reasons: Int32
     error: Int32
     errors: list[Status] = field(default_factory=list)
     bindings: list[tuple[PersistentVolumeClaim, list[PersistentVolume], Int32]] = field(default_factory=list)
-    """A claim, volumes, and which of them it gets (-1: none)."""
+    """A claim, volumes, and the index of the chosen volume (-1 for none)."""
     provisions: list[tuple[PersistentVolumeClaim, Bool, list[CSIStorageCapacity], Int32]] = field(default_factory=list)
-    """A claim, whether a volume is made for it, and the capacity that it comes out of (-1: none is told)."""
+    """A claim, whether a volume is provisioned for it, and the index of the capacity (-1 if it isn't published)."""
 
     @classmethod
-    def nothing(cls, count: int) -> Found:
-        """Nothing is in the way of so many nodes."""
+    def all_feasible(cls, count: int) -> Found:
+        """No rejections for `count` nodes."""
         return cls(np.zeros(count, dtype=np.int32), np.zeros(count, dtype=np.int32))
 
     def fail(self, where: Bool, problem: str) -> None:
-        """Looking at these nodes failed; what failed first counts."""
+        """Add an error for these nodes. The first error of a node counts."""
         self.errors.append(Status.error(problem))
         self.error[where & (self.error == 0)] = len(self.errors)
 
     @property
-    def intact(self) -> Bool:
-        """Where nothing failed."""
-        intact: Bool = self.error == 0
-        return intact
+    def without_error(self) -> Bool:
+        """The nodes without an error."""
+        without_error: Bool = self.error == 0
+        return without_error
 
     def rejections(self) -> Rejections | None:
-        """A status for every node that does not do."""
+        """The rejected nodes; None if all are feasible."""
         index = self.reasons.copy()
         failed = self.error > 0
         index[failed] = len(_STATUSES) + self.error[failed]
@@ -112,7 +112,7 @@ class Found:
         return Rejections(index, (*_STATUSES, *self.errors))
 
     def at(self, position: int) -> PodVolumes:
-        """What becomes of the claims on a node that does."""
+        """The volumes on a feasible node."""
         bindings = [
             Binding(volumes[choice[position]], claim)
             for claim, volumes, choice in self.bindings
@@ -127,7 +127,7 @@ class Found:
 
 
 class Search:
-    """Looks for volumes, in the stores of what is known."""
+    """Searches for volumes in the object stores."""
 
     def __init__(
         self, volumes: ObjectStore, classes: ObjectStore, csi_nodes: ObjectStore, capacities: Capacities
@@ -138,101 +138,106 @@ class Search:
         self._capacities = capacities
 
     def find(self, claims: PodClaims, nodes: Nodes) -> Found:
-        """What each node does for the claims."""
-        found = Found.nothing(len(nodes))
-        self._look_at_bound(claims, nodes, found)
+        """Search on all nodes."""
+        found = Found.all_feasible(len(nodes))
+        self._check_bound(claims, nodes, found)
         if claims.waiting:
-            self._look_for_waiting(claims, nodes, found)
+            self._find_volumes(claims, nodes, found)
         return found
 
     def matches_node(self, volume: PersistentVolume, nodes: Nodes) -> Bool:
-        """Which nodes a volume can be had on. Raises Untranslatable for one of a former plugin that cannot be read."""
+        """The nodes that can access a volume. Raises Untranslatable for an invalid one of a former in-tree plugin."""
         required = _required(volume)
         plugin = in_tree_plugin(volume.spec)
         if plugin is None or not plugin.migrated:
             return _matches(required, nodes)
-        there = self._migrated_on(plugin, nodes)
-        if not there.any():
+        migrated = self._migrated_on(plugin, nodes)
+        if not migrated.any():
             return _matches(required, nodes)
         translated = _matches(translate(volume, plugin).required, nodes)
-        return np.where(there, translated, _matches(required, nodes))
+        return np.where(migrated, translated, _matches(required, nodes))
 
-    def _look_at_bound(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
-        """Volumes that claims have: the first that is missing or out of reach is what is said of a node."""
-        open_ = np.ones(len(nodes), dtype=np.bool_)
+    def _check_bound(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
+        """Check the volumes of bound claims. A node is rejected for the first missing or inaccessible volume."""
+        feasible = np.ones(len(nodes), dtype=np.bool_)
         for claim in claims.bound:
             volume = self._volumes.get(volume_name(claim))
             if volume is None:
-                found.reasons[open_] |= _MISSING
+                found.reasons[feasible] |= _MISSING
                 return
             try:
-                there = self.matches_node(volume, nodes)
+                accessible = self.matches_node(volume, nodes)
             except Untranslatable as error:
-                # Only nodes on which the driver took over have the volume translated.
+                # Volumes are translated only for nodes with a migrated plugin.
                 plugin = in_tree_plugin(volume.spec)
                 assert plugin is not None
                 migrated = self._migrated_on(plugin, nodes)
-                found.fail(open_ & migrated, f"could not translate pv: {error}")
-                there = migrated | _matches(_required(volume), nodes)
-                open_ &= ~migrated
-            found.reasons[open_ & ~there] |= _CONFLICT
-            open_ &= there
+                found.fail(feasible & migrated, f"could not translate pv: {error}")
+                accessible = migrated | _matches(_required(volume), nodes)
+                feasible &= ~migrated
+            found.reasons[feasible & ~accessible] |= _CONFLICT
+            feasible &= accessible
 
-    def _look_for_waiting(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
-        """Claims with a node have a volume made there, others get one that is there, or else have one made."""
-        open_ = found.intact
+    def _find_volumes(self, claims: PodClaims, nodes: Nodes, found: Found) -> None:
+        """Find volumes for waiting claims.
+
+        A claim with a selected node needs a new volume there. Other claims get an existing volume, or else a new one.
+        """
+        feasible = found.without_error
         selected = [claim for claim in claims.waiting if SELECTED_NODE in annotations_of(claim)]
         for claim in selected:
-            elsewhere = np.ones(len(nodes), dtype=np.bool_)
+            other_nodes = np.ones(len(nodes), dtype=np.bool_)
             position = nodes.position(annotations_of(claim)[SELECTED_NODE])
             if position is not None:
-                elsewhere[position] = False
-            found.reasons[open_ & elsewhere] |= _BIND
-            open_ &= ~elsewhere
-        to_make: list[tuple[PersistentVolumeClaim, Bool]] = [(claim, open_.copy()) for claim in selected]
+                other_nodes[position] = False
+            found.reasons[feasible & other_nodes] |= _BIND
+            feasible &= ~other_nodes
+        to_provision: list[tuple[PersistentVolumeClaim, Bool]] = [(claim, feasible.copy()) for claim in selected]
         unselected = [claim for claim in claims.waiting if SELECTED_NODE not in annotations_of(claim)]
         chosen: dict[str, Bool] = {}
         for claim in sorted(unselected, key=lambda claim: requested_storage(claim) or 0):
             try:
-                volumes = fitting(claim, claims.candidates[class_of_claim(claim)])
+                volumes = matching_volumes(claim, claims.candidates[class_of_claim(claim)])
             except InvalidSelector as error:
                 key = full_name(claim)
-                found.fail(open_, f"error creating internal label selector for claim: {key}: {error}")
+                found.fail(feasible, f"error creating internal label selector for claim: {key}: {error}")
                 return
-            choice = _choose(claim, volumes, nodes, open_, chosen)
+            choice = _choose(volumes, nodes, feasible, chosen)
             found.bindings.append((claim, [volume for volume, _ in volumes], choice))
-            missing = open_ & (choice < 0)
+            missing = feasible & (choice < 0)
             if missing.any():
-                to_make.append((claim, missing))
-        self._look_for_room(to_make, nodes, found)
+                to_provision.append((claim, missing))
+        self._check_provisioning(to_provision, nodes, found)
 
-    def _look_for_room(self, to_make: list[tuple[PersistentVolumeClaim, Bool]], nodes: Nodes, found: Found) -> None:
-        """Whether volumes can be made; the first claim for which none can settles what is said of a node."""
-        settled = np.zeros(len(nodes), dtype=np.bool_)
-        for claim, wanted in to_make:
-            where = wanted & ~settled
+    def _check_provisioning(
+        self, to_provision: list[tuple[PersistentVolumeClaim, Bool]], nodes: Nodes, found: Found
+    ) -> None:
+        """Check whether volumes can be provisioned. A node is rejected for the first claim that can't be."""
+        rejected = np.zeros(len(nodes), dtype=np.bool_)
+        for claim, wanted in to_provision:
+            where = wanted & ~rejected
             if not where.any():
                 continue
             class_name = class_of_claim(claim)
             storage_class: StorageClass | None = self._classes.get(class_name)
             if storage_class is None:
                 found.fail(where, f'failed to find storage class "{class_name}"')
-                settled |= where
+                rejected |= where
                 continue
             if storage_class.provisioner in {"", NO_PROVISIONER}:
                 impossible = where
             else:
                 impossible = where & ~topology_allowed(storage_class, nodes)
             found.reasons[impossible] |= _BIND
-            settled |= impossible
+            rejected |= impossible
             sources, source = self._capacities.find(claim, storage_class, nodes)
-            full = where & ~settled & (source < -1)
+            full = where & ~rejected & (source == NO_CAPACITY)
             found.reasons[full] |= _SPACE
-            settled |= full
-            found.provisions.append((claim, where & ~settled, sources, source))
+            rejected |= full
+            found.provisions.append((claim, where & ~rejected, sources, source))
 
     def _migrated_on(self, plugin: InTreePlugin, nodes: Nodes) -> Bool:
-        """On which nodes a CSI driver has taken over from a plugin, as their CSINodes tell."""
+        """The nodes whose CSINode lists a plugin as migrated to its CSI driver."""
         migrated = np.zeros(len(nodes), dtype=np.bool_)
         for name, csi_node in self._csi_nodes.items():
             if plugin.name in annotations_of(csi_node).get(MIGRATED_PLUGINS, "").split(","):
@@ -243,30 +248,27 @@ class Search:
 
 
 def _choose(
-    claim: PersistentVolumeClaim,
-    volumes: list[tuple[PersistentVolume, bool]],
-    nodes: Nodes,
-    open_: Bool,
-    chosen: dict[str, Bool],
+    volumes: list[tuple[PersistentVolume, bool]], nodes: Nodes, feasible: Bool, chosen: dict[str, Bool]
 ) -> Int32:
-    """Which of the volumes (best first, each with whether it is set aside for the claim) it gets on each node.
+    """The index of the first volume that a claim can use on each node; -1 for none.
 
-    `chosen`: by volume, where another claim of the pod has it already; brought up to date.
+    `volumes` are the matching volumes, each with whether it is pre-bound to the claim. `chosen` are, by volume, the
+    nodes on which another claim of the pod uses it; the choices are added to it.
     """
     choice = np.full(len(nodes), -1, dtype=np.int32)
-    open_ = open_.copy()
-    for index, (volume, set_aside) in enumerate(volumes):
-        if not open_.any():
+    pending = feasible.copy()
+    for index, (volume, prebound) in enumerate(volumes):
+        if not pending.any():
             break
         name = full_name(volume)
         taken = chosen.get(name)
-        free = open_ if taken is None else open_ & ~taken
-        there = free & _matches(_required(volume), nodes)
-        choice[there] = index
-        # A volume that was set aside for the claim is the only one, even where it is out of reach.
-        open_ &= ~(free if set_aside else there)
-        if there.any():
-            chosen[name] = there if taken is None else taken | there
+        free = pending if taken is None else pending & ~taken
+        usable = free & _matches(_required(volume), nodes)
+        choice[usable] = index
+        # A claim can use no other volume than a pre-bound one, even on nodes that can't access it.
+        pending &= ~(free if prebound else usable)
+        if usable.any():
+            chosen[name] = usable if taken is None else taken | usable
     return choice
 
 

@@ -12,20 +12,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 import msgspec
 
 from bayplan.api.objects import UndecodableObject
-from bayplan.client import ApiError, Client, ConfigError, TransportError
-from bayplan.cluster.state import ClusterState
+from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.log_fields import LogField, about_node, about_pod
-from bayplan.queue import SchedulingQueue
-from bayplan.service.clock import Clock
 from bayplan.service.debugging.comparison import Difference, differences, list_all
 from bayplan.service.debugging.dump import dump
-from bayplan.service.informers import LIVE_PODS, Intake
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.service.informers import LIVE_PODS
+from bayplan.service.runtime import Runtime
+from bayplan.turns import Turn
 
 log = logging.getLogger(__name__)
-
-LONGEST_TURN = 0.005
-"""Seconds of writing or comparing after which decisions get their turn."""
 
 SETTLE_SECONDS = 2.0
 """After so long the watch has told of what a list showed: what is still different then is a mistake."""
@@ -36,23 +31,13 @@ class CacheDebugger:
 
     def __init__(
         self,
-        client: Client,
-        state: ClusterState,
-        queue: SchedulingQueue,
-        waiting: WaitingPods,
-        intake: Intake,
-        clock: Clock,
+        runtime: Runtime,
         scheduler_names: Collection[str],
         synced: asyncio.Event,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._client = client
-        self._state = state
-        self._queue = queue
-        self._waiting = waiting
-        self._intake = intake
-        self._clock = clock
+        self._runtime = runtime
         self._scheduler_names = scheduler_names
         self._synced = synced
         self._sleep = sleep
@@ -70,7 +55,7 @@ class CacheDebugger:
 
     async def dump(self) -> None:
         """Write nodes, pods and the queue to the log."""
-        await self._in_turns(dump(self._state, self._queue, self._waiting, self._clock.monotonic()))
+        await self._in_turns(dump(self._runtime.state, self._runtime.queue, self._runtime.waiting, self._runtime.now()))
 
     async def compare(self) -> None:
         """Write to the log what the API server has otherwise, and goes on having otherwise for a while."""
@@ -91,20 +76,22 @@ class CacheDebugger:
 
     async def _differences(self) -> tuple[set[Difference], int, int]:
         """What is different now, and how many nodes and pods were listed."""
-        nodes, pods = await list_all(self._client, LIVE_PODS)
+        nodes, pods = await list_all(self._runtime.client, LIVE_PODS)
         found: set[Difference] = set()
-        await self._in_turns(differences(nodes, pods, self._state, self._queue, self._scheduler_names, found))
+        await self._in_turns(
+            differences(nodes, pods, self._runtime.state, self._runtime.queue, self._scheduler_names, found)
+        )
         return found, len(nodes), len(pods)
 
     async def _in_turns(self, steps: Iterator[None]) -> None:
         """Take all steps, some milliseconds of them at a time, and none while a cycle is open and thinks things out."""
-        while await self._intake.look(lambda: self._turn(steps)):  # noqa: ASYNC110 - others get their turn, no more
+        while await self._runtime.intake.look(lambda: self._take_turn(steps)):  # noqa: ASYNC110 - others get their turn, no more
             await asyncio.sleep(0)
 
-    def _turn(self, steps: Iterator[None]) -> bool:
+    def _take_turn(self, steps: Iterator[None]) -> bool:
         """Returns whether there may be more steps."""
-        began = self._clock.monotonic()
-        return any(self._clock.monotonic() - began > LONGEST_TURN for _ in steps)
+        turn = Turn(self._runtime.now)
+        return any(turn.is_over() for _ in steps)
 
 
 def _tell(found: Collection[Difference]) -> Iterator[None]:

@@ -9,19 +9,19 @@ import math
 import random
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from typing import TypeVar
 
 import numpy as np
 
+from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
 from bayplan.queue import QueuedPod
-from bayplan.scheduling import Decision
-from bayplan.service.clock import Clock, SystemClock
+from bayplan.scheduling import Decision, Plan
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
 from bayplan.service.metrics.of_plugins import PluginMeasurements
 from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
@@ -68,10 +68,7 @@ class Metrics:
         self._due = self._sampling(bool)
         """Whether to time a hint, or a call of PreEnqueue."""
         self.new_decisions: list[float] = []
-        """What decisions took since the last `fold`, to be appended by whoever makes one.
-
-        No method: beside what a decision leaves of the processor's caches, a call costs more than what it would do.
-        """
+        """Seconds of each decision since the last `fold`."""
         self._bound: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         """Of pods that were bound, by profile: seconds since the attempt began and since the first one did, attempts.
 
@@ -135,6 +132,18 @@ class Metrics:
         if self._sampled >= 1:
             return 0
         return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
+
+    def attempted(self, plan: Plan, taken: Mapping[str, QueuedPod], times: PluginTimes | None) -> None:
+        """Record an attempt. `taken`: the pods in flight, by uid; `times`: measures the plugins, for some pods."""
+        now = self.now()
+        for decision in plan.decisions:
+            self.new_decisions.append(now - taken[decision.pod.uid].popped_at)
+        if plan.unit.gang is None:
+            decision = plan.decisions[0]
+            if times is not None:
+                self.timed(taken[decision.pod.uid], decision, times)
+            if not decision.node:
+                self.not_placed(decision)
 
     def timed(self, queued: QueuedPod, decision: Decision, times: PluginTimes) -> None:
         """A decision was made about a pod, and `times` is its stopwatch."""

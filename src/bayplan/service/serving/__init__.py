@@ -1,3 +1,3 @@
-"""The endpoints that a scheduler serves over HTTPS, from a thread of its own so that they tell the truth while the
-scheduler is blocked: health, metrics, and what it runs with. Start reading at `endpoints.py`.
+"""The HTTPS endpoints of a scheduler: health, metrics, configuration and status. They run in their own thread, so they
+respond while the scheduler is blocked. Start reading at `endpoints.py`.
 """

@@ -1,4 +1,4 @@
-"""Who asks: a user that a front proxy names, the owner of a certificate or of a token, or somebody without a name.
+"""Finds the user of a request: named by a front proxy, by a client certificate or by a token, or anonymous.
 
 Mirrors k8s.io/apiserver's delegating authentication (pkg/authentication/authenticatorfactory/delegating.go).
 """
@@ -29,12 +29,16 @@ _CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _UID_OF_SUBJECT = "1.3.6.1.4.1.57683.2"
 
 
-class RefusedCredentialsError(Exception):
-    """Somebody has shown something, and it is no good. The message is for the log."""
+class InvalidCredentialsError(Exception):
+    """A request has credentials, but they are invalid. The message is for the log, not for the client."""
 
 
 class Authentication:
-    """Finds out who asks. `clients`, `proxies` and `headers` give what is to be believed at the moment."""
+    """Authenticates requests.
+
+    `clients` and `proxies` return the authorities currently trusted for client certificates and front proxies,
+    `headers` the headers of front proxies.
+    """
 
     def __init__(
         self,
@@ -43,53 +47,51 @@ class Authentication:
         clients: Callable[[], Authorities],
         proxies: Callable[[], Authorities],
         headers: Callable[[], ProxyHeaders],
-        now: Callable[[], float] = authorities.now,
     ) -> None:
         self._reviews = reviews
         self._clients = clients
         self._proxies = proxies
         self._headers = headers
-        self._now = now
         self._certificates = ClientCertificates()
 
     async def user_of(self, request: web.BaseRequest) -> User:
-        """Who asks: the first who is found. Raises RefusedCredentialsError where what was shown is no good.
+        """The user of a request; ANONYMOUS if it has no credentials. Raises InvalidCredentialsError.
 
-        Who shows nothing is anonymous.
+        The first valid credential decides: front proxy, client certificate, token.
         """
         connection: Any = None if request.transport is None else request.transport.get_extra_info("ssl_object")
         certificate = self._certificates.of(connection) if isinstance(connection, ssl.SSLObject) else None
         problems: list[str] = []
         user = None
         if certificate is not None:
-            user = self._named_by_proxy(request, certificate, problems) or self._owner_of(certificate, problems)
-        user = user or await self._owner_of_token(request, problems)
+            user = self._proxied_user(request, certificate, problems) or self._certified_user(certificate, problems)
+        user = user or await self._token_user(request, problems)
         if user is not None:
             return _with_group(user)
         if problems:
-            raise RefusedCredentialsError("; ".join(problems))
+            raise InvalidCredentialsError("; ".join(problems))
         return ANONYMOUS
 
-    def _named_by_proxy(
+    def _proxied_user(
         self, request: web.BaseRequest, certificate: ClientCertificate, problems: list[str]
     ) -> User | None:
-        believed, headers = self._proxies(), self._headers()
-        if not believed:
+        trusted, headers = self._proxies(), self._headers()
+        if not trusted:
             return None
-        if not certificate.rests_on(believed, self._now()):
-            problems.append(f"the certificate of {certificate.common_name!r} is no front proxy's")
+        if not certificate.is_signed_by(trusted, authorities.now()):
+            problems.append(f"the certificate of {certificate.common_name!r} is not a front proxy's")
         elif headers.allowed_names and certificate.common_name not in headers.allowed_names:
-            problems.append(f"{certificate.common_name!r} is not among the names of front proxies")
+            problems.append(f"{certificate.common_name!r} is not an allowed name of a front proxy")
         else:
             return user_of_headers(request, headers)
         return None
 
-    def _owner_of(self, certificate: ClientCertificate, problems: list[str]) -> User | None:
-        believed = self._clients()
-        if not believed:
+    def _certified_user(self, certificate: ClientCertificate, problems: list[str]) -> User | None:
+        trusted = self._clients()
+        if not trusted:
             return None
-        if not certificate.rests_on(believed, self._now()):
-            problems.append(f"the certificate of {certificate.common_name!r} is no client's, or has expired")
+        if not certificate.is_signed_by(trusted, authorities.now()):
+            problems.append(f"the certificate of {certificate.common_name!r} has expired or has no trusted authority")
             return None
         try:
             return user_of_certificate(certificate)
@@ -97,9 +99,9 @@ class Authentication:
             problems.append(str(error))
             return None
 
-    async def _owner_of_token(self, request: web.BaseRequest, problems: list[str]) -> User | None:
+    async def _token_user(self, request: web.BaseRequest, problems: list[str]) -> User | None:
         token = bearer_token(request.headers.get("Authorization", ""))
-        if not token or not self._reviews.can_ask:
+        if not token or not self._reviews.available:
             return None
         try:
             user = await self._reviews.user_of(token) if token.isascii() else None
@@ -112,7 +114,7 @@ class Authentication:
 
 
 def user_of_headers(request: web.BaseRequest, headers: ProxyHeaders) -> User | None:
-    """Whom a front proxy names; None if it names nobody."""
+    """The user that a front proxy names; None if it names none."""
 
     def values(names: Iterable[str]) -> list[str]:
         return [value for name in names for value in request.headers.getall(name, ()) if value]
@@ -129,18 +131,18 @@ def user_of_headers(request: web.BaseRequest, headers: ProxyHeaders) -> User | N
 
 
 def user_of_certificate(certificate: ClientCertificate) -> User | None:
-    """Who a certificate says that they are; None where it names nobody. Raises ValueError for a uid that is none."""
+    """The user that a certificate names; None without a common name. Raises ValueError for an invalid uid."""
     if not certificate.common_name:
         return None
-    uids = certificate.named(_UID_OF_SUBJECT)
+    uids = certificate.subject_values(_UID_OF_SUBJECT)
     if len(uids) > 1 or uids == [""]:
-        raise ValueError(f"the certificate of {certificate.common_name!r} has not one uid: {uids}")
+        raise ValueError(f"the certificate of {certificate.common_name!r} must have one uid at most: {uids}")
     extra = {_CREDENTIAL_ID: [f"X509SHA256={hashlib.sha256(certificate.der).hexdigest()}"]}
-    return User(certificate.common_name, tuple(certificate.named("organizationName")), "".join(uids), extra)
+    return User(certificate.common_name, tuple(certificate.subject_values("organizationName")), "".join(uids), extra)
 
 
 def bearer_token(header: str) -> str:
-    """The token of an Authorization header; "" where there is none."""
+    """The token of an Authorization header; "" if there is none."""
     parts = header.strip().split(" ", 2)
     return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 

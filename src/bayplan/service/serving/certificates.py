@@ -1,4 +1,4 @@
-"""The server's certificates, and whose client certificates are believed: from files that may change, or made in memory.
+"""The serving certificates, and the authorities trusted for clients. Files are read again when they change.
 
 Mirrors k8s.io/apiserver/pkg/server/dynamiccertificates.
 """
@@ -20,18 +20,18 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from bayplan.service.serving.authorities import Authorities
-from bayplan.service.serving.cluster_authentication import Believed
+from bayplan.service.serving.cluster_authentication import ClientTrust
 from bayplan.service.serving.options import ProxyHeaders, ServingError, ServingOptions
-from bayplan.service.serving.self_signed import pair_in, self_signed
+from bayplan.service.serving.self_signed import load_or_create, self_signed
 
 log = logging.getLogger(__name__)
 
 _VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
 
 _CIPHERS = {
-    f"TLS_ECDHE_{key}_WITH_{theirs}": f"ECDHE-{key}-{ours}"
+    f"TLS_ECDHE_{key}_WITH_{go_name}": f"ECDHE-{key}-{openssl_name}"
     for key in ("ECDSA", "RSA")
-    for theirs, ours in (
+    for go_name, openssl_name in (
         ("AES_128_GCM_SHA256", "AES128-GCM-SHA256"),
         ("AES_256_GCM_SHA384", "AES256-GCM-SHA384"),
         ("CHACHA20_POLY1305_SHA256", "CHACHA20-POLY1305"),
@@ -45,38 +45,39 @@ _CIPHERS_1_3 = ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA2
 _DOMAIN = re.compile(r"(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _ADDRESS = re.compile(r"[0-9]+(\.[0-9]+){3}")
 
-Seen = tuple[tuple[tuple[int, int, int] | None, ...], Believed]
+Version = tuple[tuple[tuple[int, int, int] | None, ...], ClientTrust]
+"""Each file's modification time, size and inode (None if it is missing), and the cluster's settings."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Serving:
-    """What connections are served with at one moment, and which client certificates are believed."""
+class _Loaded:
+    """The current certificates and trusted authorities."""
 
     default: ssl.SSLContext
     by_name: Mapping[str, ssl.SSLContext]
     clients: Authorities
     proxies: Authorities
 
-    def of(self, name: str) -> ssl.SSLContext:
-        """The certificate for a name: that of the name itself, that of its domain with a `*`, or the default one."""
+    def context_for(self, name: str) -> ssl.SSLContext:
+        """The context for a server name: an exact match, a wildcard match, or the default."""
         name = name.lower()
         wildcard = ".".join(("*", *name.split(".")[1:]))
         return self.by_name.get(name) or self.by_name.get(wildcard) or self.default
 
 
 class Certificates:
-    """`context` is what connections are accepted with: it hands each of them the certificates of the moment.
+    """The server's TLS context, which gives each new connection the current certificates.
 
-    `believed` tells what the cluster says of client certificates, where no file does. Raises ServingError for files
-    that are no good at the start; when they turn bad later, those from before stay.
+    `cluster_trust` returns the cluster's settings, used where `options` name no file. Raises ServingError for invalid
+    files. Files that become invalid later are logged, and the last valid certificates stay in use.
     """
 
-    def __init__(self, options: ServingOptions, believed: Callable[[], Believed] = Believed) -> None:
+    def __init__(self, options: ServingOptions, cluster_trust: Callable[[], ClientTrust] = ClientTrust) -> None:
         if options.tls_cert_file is None and options.tls_private_key_file is None and options.cert_dir is not None:
-            certificate, key = pair_in(options.cert_dir, options.bind_address)
+            certificate, key = load_or_create(options.cert_dir, options.bind_address)
             options = replace(options, tls_cert_file=certificate, tls_private_key_file=key)
         self._options = options
-        self._believed = believed
+        self._cluster_trust = cluster_trust
         if (options.tls_cert_file is None) is not (options.tls_private_key_file is None):
             raise ServingError("--tls-cert-file and --tls-private-key-file must be given together")
         if options.tls_min_version not in _VERSIONS:
@@ -90,63 +91,64 @@ class Certificates:
             *chain.from_iterable(pairs),
         )
         self._files = [file for file in files if file is not None]
-        self._seen = self._look()
+        self._version = self._current_version()
         self._self_signed = None if options.tls_cert_file else b"".join(self_signed(options.bind_address))
         self._current = self._load()
-        self.context = self._context(*self._believed_now())
-        self._load_own(self.context)
-        self.context.sni_callback = self._hand_over  # asked on every connection, with a server name or without
+        self.context = self._context(*self._trusted())
+        self._load_default_pair(self.context)
+        self.context.sni_callback = self._select  # called for every connection, even without a server name
 
     @property
     def clients(self) -> Authorities:
-        """Whose client certificates are believed."""
+        """The authorities trusted for client certificates."""
         return self._current.clients
 
     @property
     def proxies(self) -> Authorities:
-        """Whose front proxies are believed."""
+        """The authorities trusted for front proxies."""
         return self._current.proxies
 
     @property
     def headers(self) -> ProxyHeaders:
-        """In which headers front proxies say who asks."""
+        """The headers in which front proxies name the user."""
         options = self._options
-        return options.requestheader if options.requestheader_client_ca_file else self._believed().headers
+        return options.requestheader if options.requestheader_client_ca_file else self._cluster_trust().headers
 
     def refresh(self) -> None:
-        """Read the files again, and take what the cluster says now, if anything of it has changed."""
-        seen = self._look()
-        if seen == self._seen:
+        """Load the certificates again if a file or the cluster's settings have changed."""
+        version = self._current_version()
+        if version == self._version:
             return
-        self._seen = seen
+        self._version = version
         try:
             self._current = self._load()
         except ServingError as error:
-            log.warning("the certificates from before stay in use: %s", error)
+            log.warning("keeping the last valid certificates: %s", error)
         else:
-            log.info("read changed certificates: %s", ", ".join(map(str, self._files)) or "of clients")
-            # Whether a client is asked for a certificate is settled before it is handed over.
+            log.info("read changed certificates: %s", ", ".join(map(str, self._files)) or "CAs of clients")
+            # OpenSSL decides whether to ask for a client certificate before `_select` is called.
             self.context.verify_mode = self._current.default.verify_mode
 
-    def _hand_over(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
-        connection.context = self._current.of(name or self._options.bind_address)
+    def _select(self, connection: ssl.SSLObject, name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current.context_for(name or self._options.bind_address)
 
-    def _look(self) -> Seen:
-        return tuple(_version_of(file) for file in self._files), self._believed()
+    def _current_version(self) -> Version:
+        return tuple(_version_of(file) for file in self._files), self._cluster_trust()
 
-    def _believed_now(self) -> tuple[Authorities, Authorities]:
-        options, believed = self._options, self._believed()
-        clients, proxies = believed.clients, believed.proxies
+    def _trusted(self) -> tuple[Authorities, Authorities]:
+        """The authorities of clients and of front proxies."""
+        options, trust = self._options, self._cluster_trust()
+        clients, proxies = trust.clients, trust.proxies
         if options.client_ca_file is not None:
-            clients = _authorities("--client-ca-file", options.client_ca_file)
+            clients = _load_bundle("--client-ca-file", options.client_ca_file)
         if options.requestheader_client_ca_file is not None:
-            proxies = _authorities("--requestheader-client-ca-file", options.requestheader_client_ca_file)
+            proxies = _load_bundle("--requestheader-client-ca-file", options.requestheader_client_ca_file)
         return clients, proxies
 
-    def _load(self) -> _Serving:
-        clients, proxies = self._believed_now()
+    def _load(self) -> _Loaded:
+        clients, proxies = self._trusted()
         default = self._context(clients, proxies)
-        self._load_own(default)
+        self._load_default_pair(default)
         explicit: dict[str, ssl.SSLContext] = {}
         found: dict[str, ssl.SSLContext] = {}
         for pair in self._options.tls_sni_cert_keys:
@@ -155,7 +157,7 @@ class Certificates:
             names, into = (pair.names, explicit) if pair.names else (_names_in(pair.certificate), found)
             for name in names:
                 into.setdefault(name.lower(), context)
-        return _Serving(default, {**found, **explicit}, clients, proxies)
+        return _Loaded(default, {**found, **explicit}, clients, proxies)
 
     def _context(self, clients: Authorities, proxies: Authorities) -> ssl.SSLContext:
         options = self._options
@@ -166,14 +168,14 @@ class Certificates:
             context.set_ciphers(ciphers)
         if clients or proxies:
             context.load_verify_locations(cadata=clients.pem + proxies.pem)
-            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # who is in a bundle need not be a root
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # a trusted authority need not be a root
             context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
-    def _load_own(self, context: ssl.SSLContext) -> None:
+    def _load_default_pair(self, context: ssl.SSLContext) -> None:
         options = self._options
         if self._self_signed is not None:
-            with _as_file(self._self_signed) as path:
+            with _temporary_file(self._self_signed) as path:
                 context.load_cert_chain(path)
         else:
             assert options.tls_cert_file is not None
@@ -182,24 +184,24 @@ class Certificates:
             _load_pair(context, options.tls_cert_file, options.tls_private_key_file, both)
 
 
-def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path, called: str) -> None:
+def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path, flags: str) -> None:
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ValueError) as error:
-        raise ServingError(f"{called}: {_told(error)}") from error
+        raise ServingError(f"{flags}: {_reason(error)}") from error
 
 
-def _authorities(flag: str, file: Path) -> Authorities:
+def _load_bundle(flag: str, file: Path) -> Authorities:
     try:
-        return Authorities.of(file.read_bytes())
+        return Authorities.from_pem(file.read_bytes())
     except OSError as error:
-        raise ServingError(f"{flag} {file}: {_told(error)}") from error
+        raise ServingError(f"{flag} {file}: {_reason(error)}") from error
     except ValueError as error:
-        raise ServingError(f"{flag} {file}: is no good: no certificates in PEM") from error
+        raise ServingError(f"{flag} {file}: is invalid: it contains no PEM certificates") from error
 
 
 def _names_in(file: Path) -> list[str]:
-    """The names that a certificate is for. IP addresses are none: no client may ask for one as a server name.
+    """The DNS names of a certificate. IP addresses are left out: they are not allowed as server names (SNI).
 
     Mirrors getCertificateNames in k8s.io/apiserver/pkg/server/dynamiccertificates/named_certificates.go.
     """
@@ -214,10 +216,10 @@ def _names_in(file: Path) -> list[str]:
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """Content under a path, for that is all that the standard library reads certificates from.
+def _temporary_file(content: bytes) -> Iterator[str]:
+    """The path of a file with this content: the standard library loads certificates only from files.
 
-    In memory where the system can: a container may have no file system that can be written to.
+    Kept in memory if possible, since a container may have no writable file system.
     """
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("certificate"), "wb") as memory:
@@ -225,26 +227,26 @@ def _as_file(content: bytes) -> Iterator[str]:
             memory.flush()
             yield f"/proc/self/fd/{memory.fileno()}"
     else:
-        with tempfile.NamedTemporaryFile("wb") as file:  # which nobody else may read
+        with tempfile.NamedTemporaryFile("wb") as file:  # readable only by this user
             file.write(content)
             file.flush()
             yield file.name
 
 
 def _openssl_names(suites: Sequence[str]) -> Iterator[str]:
-    """What OpenSSL calls suites for TLS 1.2; TLS 1.3 has three, which are always on, as they are in Go."""
+    """OpenSSL's names of the TLS 1.2 suites. The three suites of TLS 1.3 are always enabled, as in Go."""
     for suite in suites:
         if suite in _CIPHERS_1_3:
             continue
         if suite not in _CIPHERS:
             known = ", ".join((*_CIPHERS, *_CIPHERS_1_3))
-            raise ServingError(f"--tls-cipher-suites: {suite!r} is none of {known}")
+            raise ServingError(f"--tls-cipher-suites: {suite!r} is not one of {known}")
         yield _CIPHERS[suite]
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"is no good: {error.reason or error}"
+        return f"is invalid: {error.reason or error}"
     return f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
 
 

@@ -1,4 +1,4 @@
-"""Whom the cluster says to believe: the ConfigMap that kube-apiserver writes for those that serve beside it.
+"""The cluster's authentication settings: the ConfigMap that kube-apiserver writes for other servers of the cluster.
 
 Mirrors the lookups of k8s.io/apiserver/pkg/server/options/authentication.go.
 """
@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 NAMESPACE, NAME = "kube-system", "extension-apiserver-authentication"
 _READER = "extension-apiserver-authentication-reader"
 _TIMEOUT = 10.0
-_LOOK_AGAIN_SECONDS = 60.0
+_RETRY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Believed:
-    """Whose certificates are believed as clients', and whose as front proxies', and what these say in which headers."""
+class ClientTrust:
+    """The authorities trusted for client certificates and for front proxies, and the headers of front proxies."""
 
     clients: Authorities = field(default_factory=Authorities)
     proxies: Authorities = field(default_factory=Authorities)
@@ -37,29 +37,29 @@ class Believed:
 
 
 class ClusterAuthentication:
-    """Keeps `believed` as the cluster says, and calls `changed` when that has changed.
+    """Keeps `trust` up to date with the cluster, and calls `changed` after each change.
 
-    What it says and cannot be read leaves what was said before.
+    Values that cannot be read keep their last state.
     """
 
     def __init__(self, client: Client, changed: Callable[[], None]) -> None:
-        self.believed = Believed()
+        self.trust = ClientTrust()
         self._client = client
         self._changed = changed
         self._found = False
 
-    async def look(self) -> None:
-        """Ask once. Raises ServingError where the cluster does not say; that there is nothing is an answer."""
+    async def read(self) -> None:
+        """Read the ConfigMap once; it need not exist. Raises ServingError if the API server cannot be asked."""
         try:
             async with asyncio.timeout(_TIMEOUT):
                 found = await self._client.get(CONFIG_MAP, NAME, NAMESPACE)
         except TimeoutError:
-            raise ServingError(f"{NAMESPACE}/{NAME}: no answer in {_TIMEOUT:g} s") from None
+            raise ServingError(f"{NAMESPACE}/{NAME}: no response within {_TIMEOUT:g} s") from None
         except ApiError as error:
             if error.status == 404:
                 self._found = True
                 return
-            hint = f" (its reader needs the role {_READER})" if error.status == 403 else ""
+            hint = f" (reading it requires the role {_READER})" if error.status == 403 else ""
             raise ServingError(f"{NAMESPACE}/{NAME} cannot be read: {error}{hint}") from error
         except (TransportError, ConfigError) as error:
             raise ServingError(f"{NAMESPACE}/{NAME} cannot be read: {error}") from error
@@ -67,63 +67,63 @@ class ClusterAuthentication:
         self._take(found)
 
     async def follow(self) -> NoReturn:
-        """Keep what is believed as the cluster says, until cancelled."""
+        """Keep `trust` up to date, until cancelled."""
         level = logging.WARNING
         while not self._found:
             try:
-                await self.look()
+                await self.read()
             except ServingError as error:
-                log.log(level, "%s: client certificates and front proxies are not believed meanwhile", error)
-                level = logging.DEBUG  # once is enough
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                log.log(level, "%s: not trusting the cluster's client CAs until it can be read", error)
+                level = logging.DEBUG  # warn only once
+                await asyncio.sleep(_RETRY_SECONDS)
         reflector = Reflector(
             self._client, CONFIG_MAP, self, namespace=NAMESPACE, field_selector=f"metadata.name={NAME}"
         )
         await reflector.run()
-        raise AssertionError("a reflector does not end")
+        raise AssertionError("a reflector never returns")
 
     def added(self, new: ConfigMap) -> None:
-        """The ConfigMap is there."""
+        """The ConfigMap exists."""
         self._take(new)
 
     def updated(self, _: ConfigMap, new: ConfigMap) -> None:
-        """It has changed."""
+        """The ConfigMap has changed."""
         self._take(new)
 
     def deleted(self, _: ConfigMap) -> None:
-        """It is gone, which takes nothing back."""
-        log.warning("%s/%s is gone: whom it said to believe is believed still", NAMESPACE, NAME)
+        """The ConfigMap is gone. As upstream, its last values stay in use."""
+        log.warning("%s/%s was deleted: keeping the last trusted CAs", NAMESPACE, NAME)
 
     def undecodable(self, raw: bytes, error: Exception) -> None:
-        """It cannot be read at all."""
-        log.warning("%s/%s cannot be read (%d bytes): %s", NAMESPACE, NAME, len(raw), error)
+        """The ConfigMap cannot be decoded."""
+        log.warning("%s/%s cannot be decoded (%d bytes): %s", NAMESPACE, NAME, len(raw), error)
 
     def _take(self, found: ConfigMap) -> None:
-        believed = _believed(found.data or {}, self.believed)
-        if believed != self.believed:
-            self.believed = believed
-            log.info("whom to believe was read from %s/%s", NAMESPACE, NAME)
+        trust = _parse(found.data or {}, self.trust)
+        if trust != self.trust:
+            self.trust = trust
+            log.info("read trusted CAs from %s/%s", NAMESPACE, NAME)
             self._changed()
 
 
-def _believed(data: Mapping[str, str], before: Believed) -> Believed:
-    def read(key: str, reader: Callable[[str], Any], otherwise: Any) -> Any:
+def _parse(data: Mapping[str, str], before: ClientTrust) -> ClientTrust:
+    def parse(key: str, parser: Callable[[str], Any], otherwise: Any) -> Any:
         try:
-            return reader(data[key]) if data.get(key) else None
+            return parser(data[key]) if data.get(key) else None
         except (ValueError, msgspec.DecodeError) as error:
-            log.warning("%s/%s: %s stays as it was: %s", NAMESPACE, NAME, key, error)
+            log.warning("%s/%s: keeping the last value of %s: %s", NAMESPACE, NAME, key, error)
             return otherwise
 
     def bundle(key: str, otherwise: Authorities) -> Authorities:
-        found: Authorities | None = read(key, lambda text: Authorities.of(text.encode()), otherwise)
-        return otherwise if found is None else found  # what is missing leaves what was there, as upstream
+        found: Authorities | None = parse(key, lambda text: Authorities.from_pem(text.encode()), otherwise)
+        return otherwise if found is None else found  # as upstream, a missing key keeps its last value
 
     def names(key: str, otherwise: tuple[str, ...]) -> tuple[str, ...]:
-        found = read(key, lambda text: msgspec.json.decode(text, type=tuple[str, ...]), otherwise)
+        found = parse(key, lambda text: msgspec.json.decode(text, type=tuple[str, ...]), otherwise)
         return () if found is None else tuple(found)
 
     headers = before.headers
-    return Believed(
+    return ClientTrust(
         bundle("client-ca-file", before.clients),
         bundle("requestheader-client-ca-file", before.proxies),
         ProxyHeaders(

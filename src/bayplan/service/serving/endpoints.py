@@ -1,4 +1,4 @@
-"""The endpoints of a scheduler: which paths there are, and what of the scheduler is behind them."""
+"""The endpoints of a scheduler: their paths, health checks and metrics."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from bayplan.service.serving.server import Connect, EndpointServer, Page
 
 
 class Endpoints:
-    """Serves a scheduler's endpoints while it is entered: before the scheduler runs, until after it has ended.
+    """A context manager that serves a scheduler's endpoints. Enter it before the scheduler runs.
 
-    `connect` opens an API client in the endpoints' own thread; with it tokens and access are reviewed, unless there
-    are clients for just that. `configuration` and `flags` are shown to whoever may see them, and of metrics what
-    `selection` leaves. Entering raises ServingError or ConfigError.
+    `connect` opens an API client in the endpoints' own thread, for token and access reviews; `connect_authorization`
+    replaces it for access reviews. `configuration` and `flags` are shown to authorized clients. `selection` filters the
+    metrics. Entering raises ServingError or ConfigError.
     """
 
     def __init__(
@@ -42,24 +42,24 @@ class Endpoints:
         configuration: Callable[[], Any] = dict,
         flags: Mapping[str, str] | None = None,
         leadership: Leadership | None = None,
-        selection: Selection = Selection(),  # noqa: B008 - it cannot be changed
+        selection: Selection = Selection(),  # noqa: B008 - immutable
     ) -> None:
         self._options = options
         self._scheduler = scheduler
         self._latest: Snapshot | None = None
         self.health = HealthChecks()
-        """Named checks; more may be added before the endpoints are entered."""
-        self.health.add("scheduling-loop", self._blocked, HEALTHZ, LIVEZ)
+        """Named checks. You can add more before you enter the endpoints."""
+        self.health.add("scheduling-loop", self._check_loop, HEALTHZ, LIVEZ)
         self.health.add("shutdown", lambda: "process is shutting down" if scheduler.stopping else "", READYZ)
-        self.health.add("sched-handler-sync", self._unsynchronised, READYZ)
+        self.health.add("sched-handler-sync", self._check_sync, READYZ)
         if leadership is not None:
-            self.health.add("leaderElection", lambda: _lost(leadership), HEALTHZ, READYZ)
+            self.health.add("leaderElection", lambda: _check_lease(leadership), HEALTHZ, READYZ)
         self.registry = build_registry(scheduler.metrics, self._snapshot, scheduler.watchdog)
-        """What /metrics tells, before anything is left out."""
+        """All metrics of /metrics, before `selection`."""
         started = datetime.now(UTC)
         self._pages: dict[str, Page] = {
             "/metrics": metrics_page(selection.of(self.registry)),
-            "/metrics/resources": metrics_page(selection.of(self._resources()), hidden=self._follows),
+            "/metrics/resources": metrics_page(selection.of(self._resources()), hidden=self._is_follower),
             "/metrics/slis": metrics_page(selection.of(_registry_of(self.health))),
             "/configz": configz_page(configuration),
             "/flagz": flagz_page(flags or {}),
@@ -69,12 +69,12 @@ class Endpoints:
 
     @property
     def paths(self) -> list[str]:
-        """Every path that is served."""
+        """All paths, sorted."""
         return sorted((*self._pages, *self.health.paths))
 
     @property
     def port(self) -> int:
-        """The port that is served, once they are entered."""
+        """The port, once entered."""
         return self._server.port
 
     def __enter__(self) -> Self:
@@ -87,8 +87,8 @@ class Endpoints:
         self._server.stop()
 
     def _snapshot(self) -> Snapshot | None:
-        """The scheduler's state: as it is now, or, while it is blocked or ends, as it was seen last."""
-        with suppress(LoopUnavailableError):  # the last one is better than none, and who blocks is a metric of its own
+        """The scheduler's current state, or the last known one if the scheduler is blocked or has ended."""
+        with suppress(LoopUnavailableError):  # WatchdogCollector reports the blocked loop
             self._latest = self._scheduler.reader.read(self._scheduler.snapshot, self._options.scrape_timeout)
         return self._latest
 
@@ -101,25 +101,25 @@ class Endpoints:
 
         return _registry_of(PodResourcesCollector(pods))
 
-    def _follows(self) -> bool:
-        """Whether another process leads, which tells of all pods already."""
+    def _is_follower(self) -> bool:
+        """Whether another process leads, which already reports all pods."""
         return not all(leads() for leads in self._scheduler.metrics.leading.values())
 
-    def _blocked(self) -> str:
+    def _check_loop(self) -> str:
         watchdog = self._scheduler.watchdog
         seconds = watchdog.blocked_seconds
         if seconds < self._options.blocked_limit:
             return ""
         return f"{watchdog.blocked_by} has been blocking the event loop for {seconds:.0f} s"
 
-    def _unsynchronised(self) -> str:
+    def _check_sync(self) -> str:
         if self._scheduler.synced.is_set():
             return ""
         return ": ".join(filter(None, ("handlers are not fully synchronized", self._scheduler.not_synced_because)))
 
 
-def _lost(leadership: Leadership) -> str:
-    """Whoever waits for the lease is well; who had it and has it no more is about to end, or cannot."""
+def _check_lease(leadership: Leadership) -> str:
+    """Waiting for the lease is healthy. After losing it the process must exit, so the check fails if it doesn't."""
     return "the lease was lost" if leadership.acquired.is_set() and not leadership.leads() else ""
 
 

@@ -1,4 +1,4 @@
-"""Named health checks, answered in Kubernetes' forms. Mirrors k8s.io/apiserver/pkg/server/healthz."""
+"""Named health checks, with responses in Kubernetes' format. Mirrors k8s.io/apiserver/pkg/server/healthz."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str]
-"""Says what is wrong; "" if nothing is. Called in the thread of the endpoints, and must not wait."""
+"""Returns the problem; "" if there is none. Called in the endpoints' thread. It must not block."""
 
 HEALTHZ, LIVEZ, READYZ = "healthz", "livez", "readyz"
 
 
-class HealthAnswer(NamedTuple):
-    """What a health endpoint says."""
+class HealthResult(NamedTuple):
+    """The response of a health endpoint."""
 
     healthy: bool
     text: str
 
 
 class HealthChecks:
-    """The checks of each endpoint, in the order in which they were added. All endpoints have the check `ping`."""
+    """The checks of each endpoint, in the order they were added. Every endpoint has the check `ping`."""
 
     def __init__(self) -> None:
         self._checks: dict[str, dict[str, Check]] = {name: {"ping": lambda: ""} for name in (HEALTHZ, LIVEZ, READYZ)}
@@ -33,69 +33,69 @@ class HealthChecks:
         self._counts: Counter[tuple[str, str, bool]] = Counter()
 
     def add(self, name: str, check: Check, *endpoints: str) -> None:
-        """Add a check to endpoints: HEALTHZ, LIVEZ, READYZ. Raises ValueError for a name that is taken."""
+        """Add a check to endpoints: HEALTHZ, LIVEZ, READYZ. Raises ValueError if the name is taken."""
         for endpoint in endpoints:
             checks = self._checks[endpoint]
             if name in checks:
-                raise ValueError(f"/{endpoint} has a check {name!r} already")
+                raise ValueError(f"/{endpoint} already has a check {name!r}")
             checks[name] = check
 
     @property
     def paths(self) -> list[str]:
-        """Every path, those of single checks too."""
+        """All paths, including those of single checks."""
         return [
             f"/{name}{check}" for name, checks in self._checks.items() for check in ("", *(f"/{c}" for c in checks))
         ]
 
     def find(self, path: str) -> tuple[str, str] | None:
-        """Endpoint and check ("" for all) of a path; None for any other path."""
+        """The endpoint and the check ("" for all checks) of a path; None if it isn't a health path."""
         endpoint, _, check = path.removeprefix("/").partition("/")
         checks = self._checks.get(endpoint, {})
         return (endpoint, check) if checks and (check in checks or not check) else None
 
-    def answer(self, endpoint: str, check: str, *, verbose: bool, exclude: Collection[str]) -> HealthAnswer:
-        """The answer of a whole endpoint, or of one of its checks.
+    def check(self, endpoint: str, name: str, *, verbose: bool, exclude: Collection[str]) -> HealthResult:
+        """Run all checks of an endpoint, or only the check `name`.
 
-        What is wrong is told by single checks only, and in the log: whole endpoints are open to anybody.
+        Problems are shown only for single checks and in the log, since the summary is open to everyone.
         """
-        if check:
-            problem = self._ask(endpoint, check)
-            return HealthAnswer(False, f"internal server error: {problem}\n") if problem else HealthAnswer(True, "ok")
+        if name:
+            problem = self._run(endpoint, name)
+            return HealthResult(False, f"internal server error: {problem}\n") if problem else HealthResult(True, "ok")
         lines, problems = [], []
-        for name in self._checks[endpoint]:
-            if name in exclude:
-                lines.append(f"[+]{name} excluded: ok\n")
-            elif problem := self._ask(endpoint, name):
-                lines.append(f"[-]{name} failed: reason withheld\n")
-                problems.append(f"{name}: {problem}")
+        for each in self._checks[endpoint]:
+            if each in exclude:
+                lines.append(f"[+]{each} excluded: ok\n")
+            elif problem := self._run(endpoint, each):
+                lines.append(f"[-]{each} failed: reason withheld\n")
+                problems.append(f"{each}: {problem}")
             else:
-                lines.append(f"[+]{name} ok\n")
+                lines.append(f"[+]{each} ok\n")
         unknown = sorted(set(exclude) - self._checks[endpoint].keys())
         if unknown:
-            quoted = ",".join(f'"{name}"' for name in unknown)
+            quoted = ",".join(f'"{each}"' for each in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}\n")
         if problems:
             log.warning("%s check failed: %s", endpoint, "; ".join(problems))
-            return HealthAnswer(False, f"{''.join(lines)}{endpoint} check failed\n")
-        return HealthAnswer(True, f"{''.join(lines)}{endpoint} check passed\n" if verbose else "ok")
+            return HealthResult(False, f"{''.join(lines)}{endpoint} check failed\n")
+        return HealthResult(True, f"{''.join(lines)}{endpoint} check passed\n" if verbose else "ok")
 
-    def _ask(self, endpoint: str, name: str) -> str:
+    def _run(self, endpoint: str, name: str) -> str:
         try:
             problem = self._checks[endpoint][name]()
         except Exception as error:
-            log.exception("the health check %s broke", name)
-            problem = f"the check itself broke: {error}"
+            log.exception("health check %s raised an exception", name)
+            problem = f"the check raised an exception: {error}"
         self._results[name, endpoint] = not problem
         self._counts[name, endpoint, not problem] += 1
         return problem
 
     def collect(self) -> Iterator[Metric]:
-        """What checks said so far, for /metrics/slis. Mirrors component-base's SLI metrics."""
-        latest = GaugeMetricFamily("kubernetes_healthcheck", "The last answer of a check.", labels=("name", "type"))
+        """The results of the checks so far, for /metrics/slis. Mirrors component-base's SLI metrics."""
+        latest = GaugeMetricFamily("kubernetes_healthcheck", "The latest result of a check.", labels=("name", "type"))
         for (name, endpoint), healthy in self._results.items():
             latest.add_metric((name, endpoint), float(healthy))
         yield latest
-        counts = CounterMetricFamily("kubernetes_healthchecks", "Answers of checks.", labels=("name", "type", "status"))
+        counts = CounterMetricFamily("kubernetes_healthchecks", "Results of checks.", labels=("name", "type", "status"))
         for (name, endpoint, healthy), number in self._counts.items():
             counts.add_metric((name, endpoint, "success" if healthy else "error"), number)
         yield counts

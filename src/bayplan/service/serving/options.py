@@ -1,4 +1,4 @@
-"""How the endpoints are served."""
+"""The options of the endpoints."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 class ServingError(Exception):
-    """The endpoints cannot be served as asked for. The message says what is wrong, and with which option or file."""
+    """The endpoints cannot be served with these options. The message names the option or file."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamedCertificate:
-    """One `--tls-sni-cert-key`: a certificate, its key, and the names that it is for; none: those that stand in it."""
+    """One `--tls-sni-cert-key`: a certificate, its key, and the server names it is for. Default: its own names."""
 
     certificate: Path
     key: Path
@@ -21,7 +21,7 @@ class NamedCertificate:
 
 @dataclass(frozen=True, slots=True)
 class ProxyHeaders:
-    """In which headers a front proxy says who asks, and which proxies may (none named: all that are vouched for)."""
+    """The headers in which a front proxy names the user. `allowed_names`: the proxies' common names; empty: any."""
 
     username: tuple[str, ...] = ()
     uid: tuple[str, ...] = ()
@@ -32,42 +32,42 @@ class ProxyHeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingOptions:
-    """The secure-serving, authentication and authorization flags of kube-scheduler, under their names. Seconds."""
+    """kube-scheduler's flags for secure serving, authentication and authorization, under their names. In seconds."""
 
     port: int = 10259
-    """`--secure-port`; 0 takes a free one. Who wants nothing to be served makes no endpoints."""
-    bind_address: str = "0.0.0.0"  # noqa: S104 - the default of the flag: kubelets and Prometheus come from outside
+    """`--secure-port`. Here, 0 means any free port."""
+    bind_address: str = "0.0.0.0"  # noqa: S104 - the flag's default: kubelets and Prometheus connect from outside
     tls_cert_file: Path | None = None
-    """With the key file: both are read again when they change. Without: self-signed, in memory only."""
+    """Requires the key file. Both files are read again when they change. Default: self-signed, in memory only."""
     tls_private_key_file: Path | None = None
     cert_dir: Path | None = None
-    """Without these two: the folder in which one of our own making is kept."""
+    """Without these two files: the directory in which a self-signed certificate is stored."""
     tls_sni_cert_keys: tuple[NamedCertificate, ...] = ()
-    """Served to clients that ask for their names; read again when they change. The first goes before the others."""
+    """Served to clients that ask for their names. Read again when they change. Earlier ones take precedence."""
     tls_min_version: str = "VersionTLS12"
     tls_cipher_suites: tuple[str, ...] = ()
-    """For TLS 1.2, by their names in Go; none: those that the TLS library has of itself."""
+    """For TLS 1.2, by their names in Go. Default: those of the TLS library."""
     client_ca_file: Path | None = None
-    """Whose client certificates are believed: their common name is the user, their organizations the groups.
+    """Authorities of client certificates. The common name is the user, the organizations are the groups.
 
-    Without a file, the cluster says whose.
+    Default: read from the cluster.
     """
     requestheader_client_ca_file: Path | None = None
-    """Whose front proxies are believed. Without, the cluster says it, and in which headers."""
+    """Authorities of front proxies. Default: read from the cluster, with the headers."""
     requestheader: ProxyHeaders = ProxyHeaders(("x-remote-user",), (), ("x-remote-group",), ("x-remote-extra-",))
-    """With `requestheader_client_ca_file` only."""
+    """Used only with `requestheader_client_ca_file`."""
     skip_lookup: bool = False
-    """Do not ask the cluster for what is missing of these."""
+    """Don't read missing settings from the cluster."""
     tolerate_lookup_failure: bool = True
-    """Serve, too, when the cluster does not say."""
+    """Start even if the settings cannot be read from the cluster."""
     permit_port_sharing: bool = False
     token_cache_ttl: float = 10.0
     """`--authentication-token-webhook-cache-ttl`."""
     authorized_cache_ttl: float = 10.0
     unauthorized_cache_ttl: float = 10.0
     always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
-    """Served to anybody; a trailing `*` stands for any rest."""
+    """Open to everyone. A trailing `*` matches any suffix."""
     blocked_limit: float = 30.0
-    """For how long the scheduler's event loop may be blocked before /livez fails."""
+    """How long the scheduler's event loop may be blocked before /livez fails."""
     scrape_timeout: float = 1.0
-    """How long a scrape waits for the scheduler; then it gets what was seen last."""
+    """How long a scrape waits for the scheduler before it returns the last known state."""

@@ -1,4 +1,4 @@
-"""The pages: metrics, and what the scheduler runs with.
+"""The pages: metrics, configuration, flags and status.
 
 Mirrors newEndpointsHandler of cmd/kube-scheduler/app/server.go, and k8s.io/apiserver/pkg/server/{flagz,statusz}.
 """
@@ -16,8 +16,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from bayplan.api.times import rfc3339
 from bayplan.service.metrics.process import KUBERNETES
-from bayplan.service.serving.answers import answer, json_answer, wants_json
+from bayplan.service.serving.responses import accepts_json, respond, respond_json
 from bayplan.service.serving.server import Page
 
 COMPONENT = "bayplan"
@@ -30,13 +31,13 @@ _WARNING = (
 
 
 def metrics_page(registry: CollectorRegistry, *, hidden: Callable[[], bool] = lambda: False) -> Page:
-    """The metrics of a registry, in the form that the client asks for; nothing while they are `hidden`."""
+    """The metrics of a registry, in the format that the client accepts; empty while `hidden` returns true."""
 
     async def page(request: web.BaseRequest) -> web.Response:
         encoder, content_type = choose_encoder(request.headers.get("Accept", ""))
-        # Not in this loop: collecting may wait for the scheduler, and take time where there are many pods.
+        # In a thread: collecting may wait for the scheduler, and takes time if there are many pods.
         body = b"" if hidden() else await asyncio.to_thread(encoder, registry)
-        response = answer(body, content_type)
+        response = respond(body, content_type)
         response.enable_compression()
         return response
 
@@ -47,38 +48,38 @@ def configz_page(configuration: Callable[[], Any]) -> Page:
     """The configuration in effect."""
 
     async def page(_: web.BaseRequest) -> web.Response:
-        return json_answer({"componentconfig": configuration()})
+        return respond_json({"componentconfig": configuration()})
 
     return page
 
 
 def flagz_page(flags: Mapping[str, str]) -> Page:
-    """The command line's flags in effect."""
+    """The command-line flags in effect."""
 
     async def page(request: web.BaseRequest) -> web.Response:
-        if wants_json(request):
-            return json_answer(_zpage("Flagz", {"flags": dict(flags)}))
+        if accepts_json(request):
+            return respond_json(_zpage("Flagz", {"flags": dict(flags)}))
         lines = "".join(f"{name}={value}\n" for name, value in sorted(flags.items()))
-        return answer(f"\n{COMPONENT} flagz\n{_WARNING}\n{lines}")
+        return respond(f"\n{COMPONENT} flagz\n{_WARNING}\n{lines}")
 
     return page
 
 
 def statusz_page(started: datetime, paths: Callable[[], Sequence[str]], now: Callable[[], datetime]) -> Page:
-    """What runs here, since when."""
-    ours, emulated = version("bayplan"), ".".join(KUBERNETES)
+    """Versions, start time and paths of this process."""
+    binary, emulated = version("bayplan"), ".".join(KUBERNETES)
 
     async def page(request: web.BaseRequest) -> web.Response:
         seconds = int((now() - started).total_seconds())
-        if wants_json(request):
-            return json_answer(
+        if accepts_json(request):
+            return respond_json(
                 _zpage(
                     "Statusz",
                     {
-                        "startTime": started.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                        "startTime": rfc3339(started),
                         "uptimeSeconds": seconds,
                         "goVersion": "",
-                        "binaryVersion": ours,
+                        "binaryVersion": binary,
                         "emulationVersion": emulated,
                         "paths": list(paths()),
                     },
@@ -88,11 +89,11 @@ def statusz_page(started: datetime, paths: Callable[[], Sequence[str]], now: Cal
             f"Started: {started.astimezone(UTC).strftime('%a %b %e %H:%M:%S UTC %Y')}",
             f"Up: {seconds // 3600} hr {seconds // 60 % 60:02} min {seconds % 60:02} sec",
             f"Python version: {platform.python_version()}",
-            f"Binary version: {ours}",
+            f"Binary version: {binary}",
             f"Emulation version: {emulated}",
             f"Paths: {' '.join(paths())}",
         )
-        return answer("\n".join((f"\n{COMPONENT} statusz\n{_WARNING}\n", *lines, "")))
+        return respond("\n".join((f"\n{COMPONENT} statusz\n{_WARNING}\n", *lines, "")))
 
     return page
 

@@ -1,4 +1,4 @@
-"""Who asks, and may they? Both are the API server's to say: TokenReview, SubjectAccessReview, remembered for a while.
+"""Token reviews and access reviews by the API server (TokenReview, SubjectAccessReview), cached for a while.
 
 Mirrors k8s.io/apiserver's delegating authentication and authorization (pkg/server/options).
 """
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-_REMEMBERED = 4096
+_CACHED_REVIEWS = 4096
 _TIMEOUT = 10.0
 
 PRIVILEGED = "system:masters"
-"""The group that may do everything, and need not be asked about."""
+"""The group with access to everything, without a review."""
 
 
 class ReviewFailedError(Exception):
-    """The API server did not say, or could not be asked."""
+    """The API server did not return a review."""
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody whose word has been taken for who they are."""
+    """An authenticated user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class User:
 
 
 class Reviews:
-    """Asks the API server, and remembers its answers for so many seconds. `client` None: nobody can be asked."""
+    """Reviews by the API server, cached for the given seconds. Without a client there are no reviews."""
 
     def __init__(
         self,
@@ -58,19 +58,19 @@ class Reviews:
         self._token_ttl = token_ttl
         self._allowed_ttl = allowed_ttl
         self._denied_ttl = denied_ttl
-        self._users: Remembered[User | None] = Remembered(now)
-        self._verdicts: Remembered[tuple[bool, str]] = Remembered(now)
+        self._users: ReviewCache[User | None] = ReviewCache(now)
+        self._decisions: ReviewCache[tuple[bool, str]] = ReviewCache(now)
 
     @property
-    def can_ask(self) -> bool:
-        """Whether there is an API server to ask."""
+    def available(self) -> bool:
+        """Whether there is an API server for reviews."""
         return self._client is not None
 
     async def user_of(self, token: str) -> User | None:
-        """Whose token it is; None for nobody's. Raises ReviewFailedError."""
+        """The user of a token; None for an invalid token. Raises ReviewFailedError."""
         key = hashlib.sha256(token.encode()).digest()
 
-        async def ask() -> tuple[User | None, float]:
+        async def review() -> tuple[User | None, float]:
             status = await self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
             user = status.get("user") or {}
             if not status.get("authenticated") or not user.get("username"):
@@ -78,10 +78,10 @@ class Reviews:
             groups = tuple(user.get("groups") or ())
             return User(user["username"], groups, user.get("uid", ""), user.get("extra") or {}), self._token_ttl
 
-        return await self._users.get(key, ask)
+        return await self._users.get(key, review)
 
-    async def may(self, user: User, verb: str, path: str) -> tuple[bool, str]:
-        """Whether a user may do something with a path, and why not, if that was said. Raises ReviewFailedError."""
+    async def authorize(self, user: User, verb: str, path: str) -> tuple[bool, str]:
+        """Whether a user may access a path, and the reason if not ("" if unknown). Raises ReviewFailedError."""
         spec: dict[str, Any] = {
             "user": user.name,
             "groups": list(user.groups),
@@ -92,57 +92,57 @@ class Reviews:
         if user.extra:
             spec["extra"] = {key: list(values) for key, values in user.extra.items()}
 
-        async def ask() -> tuple[tuple[bool, str], float]:
+        async def review() -> tuple[tuple[bool, str], float]:
             status = await self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", "SubjectAccessReview", spec)
             allowed = bool(status.get("allowed"))
             return (allowed, str(status.get("reason") or "")), self._allowed_ttl if allowed else self._denied_ttl
 
-        return await self._verdicts.get(msgspec.json.encode(spec), ask)
+        return await self._decisions.get(msgspec.json.encode(spec), review)
 
     async def _post(self, path: str, version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
         """The status of a review."""
         if self._client is None:
-            raise ReviewFailedError(f"there is no API server to ask for a {kind}")
+            raise ReviewFailedError(f"there is no API server for a {kind}")
         body = msgspec.json.encode({"apiVersion": version, "kind": kind, "spec": spec})
         try:
             async with asyncio.timeout(_TIMEOUT):
-                answer = msgspec.json.decode(await self._client.request("POST", path, body=body))
+                reply = msgspec.json.decode(await self._client.request("POST", path, body=body))
         except TimeoutError:
-            raise ReviewFailedError(f"the API server did not answer a {kind} in {_TIMEOUT:g} s") from None
+            raise ReviewFailedError(f"the API server did not answer a {kind} within {_TIMEOUT:g} s") from None
         except (ApiError, TransportError, ConfigError, msgspec.DecodeError) as error:
             raise ReviewFailedError(f"the API server did not answer a {kind}: {error}") from error
-        status = answer.get("status") if isinstance(answer, dict) else None
+        status = reply.get("status") if isinstance(reply, dict) else None
         return status if isinstance(status, dict) else {}
 
 
-class Remembered(Generic[T]):
-    """Answers by key, each for its time. Whoever asks while an answer is under way waits for the same one."""
+class ReviewCache(Generic[T]):
+    """Reviews by key, each with a lifetime of its own. Concurrent callers share one request."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
-        self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
-        self._asking: dict[Hashable, asyncio.Task[T]] = {}
+        self._reviews: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+        self._requests: dict[Hashable, asyncio.Task[T]] = {}
 
-    async def get(self, key: Hashable, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        """The answer to `key`: the remembered one, or what `ask` answers now, with the seconds that it holds."""
-        known = self._answers.get(key)
-        if known is not None and self._now() < known[0]:
-            return known[1]
-        task = self._asking.get(key)
+    async def get(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
+        """The cached review, or what `review` returns now, with its lifetime in seconds."""
+        cached = self._reviews.get(key)
+        if cached is not None and self._now() < cached[0]:
+            return cached[1]
+        task = self._requests.get(key)
         if task is None:
-            task = self._asking[key] = asyncio.create_task(self._ask(key, ask), name="review")
-            task.add_done_callback(lambda done: self._asked(key, done))
+            task = self._requests[key] = asyncio.create_task(self._review(key, review), name="review")
+            task.add_done_callback(lambda done: self._finished(key, done))
         return await asyncio.shield(task)
 
-    def _asked(self, key: Hashable, task: asyncio.Task[T]) -> None:
-        del self._asking[key]
+    def _finished(self, key: Hashable, task: asyncio.Task[T]) -> None:
+        del self._requests[key]
         if not task.cancelled():
-            task.exception()  # whoever asked may have hung up, and then nobody else looks at it
+            task.exception()  # mark it as retrieved: the caller may be gone, and asyncio would log the exception
 
-    async def _ask(self, key: Hashable, ask: Callable[[], Awaitable[tuple[T, float]]]) -> T:
-        answer, seconds = await ask()
-        self._answers[key] = self._now() + seconds, answer
-        self._answers.move_to_end(key)
-        if len(self._answers) > _REMEMBERED:
-            self._answers.popitem(last=False)
-        return answer
+    async def _review(self, key: Hashable, review: Callable[[], Awaitable[tuple[T, float]]]) -> T:
+        result, seconds = await review()
+        self._reviews[key] = self._now() + seconds, result
+        self._reviews.move_to_end(key)
+        if len(self._reviews) > _CACHED_REVIEWS:
+            self._reviews.popitem(last=False)
+        return result

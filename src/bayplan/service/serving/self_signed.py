@@ -1,4 +1,4 @@
-"""A certificate of our own making, for who has none: in memory, or in a folder where the next start finds it."""
+"""The self-signed serving certificate: in memory, or stored in a directory for the next start."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from bayplan.service.serving.options import ServingError
 
 PAIR_NAME = "kube-scheduler"
-"""What the files in `--cert-dir` are called, as kube-scheduler calls them."""
+"""The name of the files in `--cert-dir`, as in kube-scheduler."""
 _LIFETIME = timedelta(days=365)
 
 
-def pair_in(folder: Path, address: str) -> tuple[Path, Path]:
-    """The certificate and the key in a folder, made there if they are not there yet. Raises ServingError.
+def load_or_create(folder: Path, address: str) -> tuple[Path, Path]:
+    """The paths of the certificate and the key in a directory, created if missing. Raises ServingError.
 
     Mirrors MaybeDefaultWithSelfSignedCerts of k8s.io/apiserver/pkg/server/options/serving.go.
     """
     certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
     if certificate.exists() is not key.exists():
-        there, missing = (certificate, key) if certificate.exists() else (key, certificate)
-        raise ServingError(f"--cert-dir {folder}: there is {there.name}, but no {missing.name}")
+        present, missing = (certificate, key) if certificate.exists() else (key, certificate)
+        raise ServingError(f"--cert-dir {folder}: there is {present.name}, but no {missing.name}")
     if not certificate.exists():
-        private, public = self_signed(address)
+        key_pem, certificate_pem = self_signed(address)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             key.touch(mode=0o600)
-            key.write_bytes(private)
-            certificate.write_bytes(public)
+            key.write_bytes(key_pem)
+            certificate.write_bytes(certificate_pem)
         except OSError as error:
             raise ServingError(f"--cert-dir {folder} cannot be written to: {error.strerror}") from error
     return certificate, key
 
 
 def self_signed(address: str) -> tuple[bytes, bytes]:
-    """A key and a certificate for this machine that is reached under an address, as PEM; good for a year from now."""
+    """A key and a certificate for this host and an address, as PEM, valid for one year."""
     now = datetime.now(UTC)
     key = ec.generate_private_key(ec.SECP256R1())
     host = socket.gethostname()
@@ -49,6 +49,8 @@ def self_signed(address: str) -> tuple[bytes, bytes]:
     addresses = {ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address(address)}
     names: list[x509.GeneralName] = [x509.DNSName(host), x509.DNSName("localhost")]
     names += [x509.IPAddress(each) for each in addresses if not each.is_unspecified]
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -60,6 +62,8 @@ def self_signed(address: str) -> tuple[bytes, bytes]:
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(identifier, critical=False)
+        .add_extension(issuer, critical=False)
         .sign(key, hashes.SHA256())
     )
     pem = serialization.Encoding.PEM

@@ -1,4 +1,4 @@
-"""The server: a thread with an event loop, sockets and an API client of its own; who is let in, and to what.
+"""The HTTPS server: its thread, event loop and API clients, and the authorization of requests.
 
 Mirrors buildHandlerChain of cmd/kube-scheduler/app/server.go.
 """
@@ -15,29 +15,29 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from aiohttp import web
 
 from bayplan.client import Client, ConfigError
-from bayplan.service.serving.answers import answer, forbidden, internal_error, refusal
-from bayplan.service.serving.authentication import Authentication, RefusedCredentialsError
+from bayplan.service.serving.authentication import Authentication, InvalidCredentialsError
 from bayplan.service.serving.certificates import Certificates
-from bayplan.service.serving.cluster_authentication import Believed, ClusterAuthentication
+from bayplan.service.serving.cluster_authentication import ClientTrust, ClusterAuthentication
 from bayplan.service.serving.health import HealthChecks
 from bayplan.service.serving.options import ServingError, ServingOptions
+from bayplan.service.serving.responses import failure, forbidden, internal_error, respond
 from bayplan.service.serving.reviews import PRIVILEGED, ReviewFailedError, Reviews
 
 log = logging.getLogger(__name__)
 
 Page = Callable[[web.BaseRequest], Awaitable[web.Response]]
 Connect = Callable[[], AbstractAsyncContextManager[Client]]
-"""Opens a client for the loop that it is called in. Raises ConfigError."""
+"""Opens a client for the event loop it is called in. Raises ConfigError."""
 
-_LOOK_AT_FILES_SECONDS = 5.0
+_REFRESH_SECONDS = 5.0
 _GRACE_SECONDS = 1.0
 
 
 class EndpointServer:
     """Serves pages and health checks over HTTPS between `start` and `stop`.
 
-    `connect_authentication` and `connect_authorization` open the clients that tokens and access are reviewed with;
-    None: tokens say nothing, and nobody is let in to what is not open.
+    `connect_authentication` and `connect_authorization` open the clients for token reviews and access reviews. If they
+    are None, tokens are ignored, and only open paths can be accessed.
     """
 
     def __init__(
@@ -55,43 +55,43 @@ class EndpointServer:
         self._connect_authorization = connect_authorization
         self._open_paths = [path.lstrip("/") for path in options.always_allow_paths]
         self._cluster: ClusterAuthentication | None = None
-        self._certificates = Certificates(options, self._believed)
+        self._certificates = Certificates(options, self._cluster_trust)
         self._started = threading.Event()
-        self._problem: Exception | None = None
+        self._error: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="endpoints", daemon=True)
         self.port = 0
-        """Where it serves, once it has started."""
+        """The port, after `start`."""
 
     def start(self) -> None:
-        """Begin to serve. Returns when the socket is open. Raises ServingError or ConfigError."""
+        """Start the thread. Returns when the socket is open. Raises ServingError or ConfigError."""
         self._thread.start()
         self._started.wait()
-        if self._problem is not None:
-            raise self._problem
+        if self._error is not None:
+            raise self._error
 
     def stop(self) -> None:
-        """Serve no more. Answers that are under way get a moment."""
+        """Stop the thread. Requests in progress get a second to finish."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             try:
                 loop.call_soon_threadsafe(self._stop.set)
-            except RuntimeError:  # it has just ended by itself
-                log.debug("the endpoints had ended already")
+            except RuntimeError:  # the loop is closed
+                log.debug("the endpoints have already stopped")
             self._thread.join()
 
-    def _believed(self) -> Believed:
-        return Believed() if self._cluster is None else self._cluster.believed
+    def _cluster_trust(self) -> ClientTrust:
+        return ClientTrust() if self._cluster is None else self._cluster.trust
 
     def _run(self) -> None:
         try:
             asyncio.run(self._serve())
         except (ServingError, ConfigError) as error:
-            self._problem = error
+            self._error = error
         except Exception as error:
-            log.exception("the endpoints are not served any more")
-            self._problem = error
+            log.exception("the endpoints have stopped unexpectedly")
+            self._error = error
         finally:
             self._started.set()
 
@@ -102,8 +102,8 @@ class EndpointServer:
                 None if connect is None else await stack.enter_async_context(connect())
                 for connect in (self._connect_authentication, self._connect_authorization)
             ]
-            if authenticating is not None and self._looks_up:
-                await stack.enter_async_context(self._looking_up(authenticating))
+            if authenticating is not None and self._needs_lookup:
+                await stack.enter_async_context(self._follow_cluster(authenticating))
             certificates = self._certificates
             authentication = Authentication(
                 self._reviews(authenticating),
@@ -111,8 +111,8 @@ class EndpointServer:
                 proxies=lambda: certificates.proxies,
                 headers=lambda: certificates.headers,
             )
-            door = _Door(self._open_paths, self._pages, self._health, authentication, self._reviews(authorizing))
-            server = web.Server(door.serve, access_log=None)
+            handler = _Handler(self._open_paths, self._pages, self._health, authentication, self._reviews(authorizing))
+            server = web.Server(handler.handle, access_log=None)
             runner = web.ServerRunner(server, shutdown_timeout=_GRACE_SECONDS)
             await runner.setup()
             stack.push_async_callback(_close, runner, server)
@@ -122,7 +122,7 @@ class EndpointServer:
             while not self._stop.is_set():
                 self._certificates.refresh()
                 try:
-                    async with asyncio.timeout(_LOOK_AT_FILES_SECONDS):
+                    async with asyncio.timeout(_REFRESH_SECONDS):
                         await self._stop.wait()
                 except TimeoutError:
                     continue
@@ -137,24 +137,25 @@ class EndpointServer:
         )
 
     @property
-    def _looks_up(self) -> bool:
+    def _needs_lookup(self) -> bool:
         options = self._options
         complete = options.client_ca_file is not None and options.requestheader_client_ca_file is not None
         return not options.skip_lookup and not complete
 
     @asynccontextmanager
-    async def _looking_up(self, client: Client) -> AsyncIterator[None]:
-        """Keep known whom the cluster says to believe. Raises ServingError where it has to say so first, and does not.
+    async def _follow_cluster(self, client: Client) -> AsyncIterator[None]:
+        """Follow the cluster's authentication settings.
 
-        Otherwise nobody waits for it: health is to be served, whatever the cluster does.
+        Raises ServingError if they cannot be read, unless that is tolerated. In that case the server doesn't wait for
+        them: health checks must respond even if the API server doesn't.
         """
         self._cluster = cluster = ClusterAuthentication(client, self._certificates.refresh)
         if not self._options.tolerate_lookup_failure:
             try:
-                await cluster.look()
+                await cluster.read()
             except ServingError as error:
                 raise ServingError(f"{error}; see --authentication-tolerate-lookup-failure") from error
-        task = asyncio.create_task(cluster.follow(), name="whom to believe")
+        task = asyncio.create_task(cluster.follow(), name="cluster authentication")
         try:
             yield
         finally:
@@ -172,9 +173,9 @@ class EndpointServer:
             listener.bind((options.bind_address, options.port))
         except OSError as error:
             listener.close()
-            where = f"{options.bind_address}, port {options.port}"
+            address = f"{options.bind_address}, port {options.port}"
             raise ServingError(
-                f"cannot serve on {where}: {error.strerror or error}; choose with --bind-address and --secure-port "
+                f"cannot serve on {address}: {error.strerror or error}; choose with --bind-address and --secure-port "
                 "(0: serve nothing)"
             ) from error
         listener.setblocking(False)
@@ -182,17 +183,17 @@ class EndpointServer:
 
 
 async def _close(runner: web.ServerRunner, server: web.Server) -> None:
-    """Let answers that are under way go out, and leave no connection open: clients keep theirs for the next scrape."""
+    """Finish requests in progress, then close all connections: clients keep idle ones open for the next scrape."""
     transports = [connection.transport for connection in server.connections]
     await runner.cleanup()
     for transport in transports:
         if transport is not None:
             transport.abort()
-    await asyncio.sleep(0)  # so that the transports have gone when the loop goes
+    await asyncio.sleep(0)  # let the transports close before the loop does
 
 
-class _Door:
-    """Lets requests in, or says why not."""
+class _Handler:
+    """Authorizes requests and dispatches them to pages and health checks."""
 
     def __init__(
         self,
@@ -209,44 +210,44 @@ class _Door:
         self._authentication = authentication
         self._authorization = authorization
 
-    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One request."""
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Handle one request."""
         try:
-            return await self._refused(request) or await self._answer(request)
-        except RefusedCredentialsError as error:
-            log.warning("%s %s from somebody unknown: %s", request.method, request.path, error)
-            return refusal(401, "Unauthorized", "Unauthorized")
+            return await self._denial(request) or await self._dispatch(request)
+        except InvalidCredentialsError as error:
+            log.warning("%s %s has invalid credentials: %s", request.method, request.path, error)
+            return failure(401, "Unauthorized", "Unauthorized")
         except ReviewFailedError as error:
-            log.warning("%s %s was refused: %s", request.method, request.path, error)
+            log.warning("%s %s could not be authorized: %s", request.method, request.path, error)
             return internal_error(request.path_qs, str(error))
         except Exception:
             log.exception("%s %s failed", request.method, request.path)
-            return refusal(500, "InternalError", "Internal error occurred: see the scheduler's log")
+            return failure(500, "InternalError", "Internal error occurred: see the scheduler's log")
 
-    async def _refused(self, request: web.BaseRequest) -> web.Response | None:
-        """None for whoever may have what they ask for. Raises RefusedCredentialsError and ReviewFailedError."""
+    async def _denial(self, request: web.BaseRequest) -> web.Response | None:
+        """A 403, or None if the request is allowed. Raises InvalidCredentialsError or ReviewFailedError."""
         user = await self._authentication.user_of(request)
         if PRIVILEGED in user.groups or self._is_open(request.path):
             return None
-        if not self._authorization.can_ask:
+        if not self._authorization.available:
             return forbidden(user.name, request.method, request.path, "")
-        allowed, reason = await self._authorization.may(user, request.method.lower(), request.path)
+        allowed, reason = await self._authorization.authorize(user, request.method.lower(), request.path)
         return None if allowed else forbidden(user.name, request.method, request.path, reason)
 
     def _is_open(self, path: str) -> bool:
         path = path.removeprefix("/")
         return path in self._open_paths or path.startswith(self._open_prefixes)
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _dispatch(self, request: web.BaseRequest) -> web.Response:
         health, page = self._health.find(request.path), self._pages.get(request.path)
         if health is None and page is None:
-            return answer("404 page not found\n", status=404)
+            return respond("404 page not found\n", status=404)
         if request.method not in {"GET", "HEAD"}:
-            return refusal(405, "MethodNotAllowed", "only GET and HEAD are allowed")
+            return failure(405, "MethodNotAllowed", "only GET and HEAD are allowed")
         if page is not None:
             return await page(request)
         assert health is not None
-        said = self._health.answer(
+        result = self._health.check(
             *health, verbose="verbose" in request.query, exclude=request.query.getall("exclude", [])
         )
-        return answer(said.text, status=200 if said.healthy else 500)
+        return respond(result.text, status=200 if result.healthy else 500)

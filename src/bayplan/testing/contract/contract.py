@@ -122,7 +122,7 @@ def check_contract(
     promises = [each for each in (*_PROMISES, exercise.promise) if each.name in chosen and each.concerns(subject)]
     drawn = random_examples(
         Documents((*words, *words_of(plugin, arguments))),
-        [document_of(each) for each in objects],
+        tuple(document_of(each) for each in objects),
         [document for _, document in map(document_of, pods)],
     )
     failed: list[tuple[Promise, Breach, Example]] = []
@@ -150,9 +150,9 @@ def check_contract(
 
 def _run(drawn: Any, test: Callable[[Example], None], examples: int, seed: str) -> None:
     """Let Hypothesis try some examples, and shrink one that fails. Its current profile says whether it shrinks."""
-    limits = settings(
+    limits: Callable[[Any], Any] = settings(
         max_examples=examples,
-        phases=[phase for phase in settings.default.phases if phase in {Phase.generate, Phase.shrink}],
+        phases=[phase for phase in settings().phases if phase in {Phase.generate, Phase.shrink}],
         report_multiple_bugs=False,
         database=None,
         deadline=None,

@@ -14,8 +14,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from lightkube.models.core_v1 import Node
 from lightkube.models.meta_v1 import ObjectMeta
 
-from bayplan.api.custom_objects import kind_of
-from bayplan.api.kinds import NODE, POD, Kind
+from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
@@ -89,6 +88,12 @@ class Change:
         if self.kind is NODE:
             return {each["metadata"]["name"] for each in documents}
         return {each["spec"]["nodeName"] for each in documents if self.kind is POD}
+
+    @property
+    def pod(self) -> PodInfo:
+        """The changed pod."""
+        assert self.after is not None
+        return pod_info(self.after)
 
     def make(self, state: ClusterState) -> None:
         """Make the change."""

@@ -12,7 +12,7 @@ from bayplan.framework.events import Action, ClusterEvent, Hint
 from bayplan.framework.profile import REJECTING
 from bayplan.queue import QueuedPod, QueueProfile
 from bayplan.queue.hints import Hints, Requeue
-from bayplan.testing.contract.examples import Change, Example, pod_info
+from bayplan.testing.contract.examples import Change, Example
 from bayplan.testing.contract.promise import Breach, promise
 from bayplan.testing.contract.subject import SCHEDULER, Answers, Subject, alone, ask
 from bayplan.testing.documents import typed
@@ -81,8 +81,7 @@ def events(subject: Subject, example: Example) -> None:
                 feasible = ask(plugin, world).feasible
             check(change, world.pod, feasible)
     for change in example.updates:
-        pod = pod_info(change.after)
-        check(change, pod, ask(plugin, world, pod).feasible)
+        check(change, change.pod, ask(plugin, world, change.pod).feasible)
 
 
 def _without_feasible_nodes(subject: Subject, example: Example) -> tuple[Example, str] | None:

@@ -26,10 +26,9 @@ def signature(subject: Subject, example: Example) -> None:
         return
     first = ask(plugin, world).texts(shared=True)
     for variant in example.variants:
-        pod = pod_info(variant.after)
-        if _cache_key(plugin, pod, world) != key:
+        if _cache_key(plugin, variant.pod, world) != key:
             continue
-        second = ask(plugin, world, pod).texts(shared=True)
+        second = ask(plugin, world, variant.pod).texts(shared=True)
         if found := difference(first, second, "for the first pod", "for the second"):
             raise Breach(
                 f"two pods that differ only in {variant.path} ({at(variant.before, variant.path)} and "

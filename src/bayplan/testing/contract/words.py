@@ -60,4 +60,5 @@ def _constants(code: CodeType, known: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _package(value: Any) -> str:
-    return value.__module__.rpartition(".")[0] or value.__module__
+    module = str(value.__module__)
+    return module.rpartition(".")[0] or module

@@ -21,10 +21,10 @@ from lightkube.models import core_v1
 from bayplan.api import durations, kinds
 from bayplan.api.objects import UndecodableObject, convert, encode
 from bayplan.api.quantity import InvalidQuantity
-from bayplan.cluster.claim_allocations import allocation_of
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
 from bayplan.config import KubeSchedulerProfile, build_profile, load_configuration
+from bayplan.devices.claims import allocation_of
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve

@@ -1,4 +1,4 @@
-"""Who asks, and whether they may: authentication, RBAC, and the roles that every cluster has.
+"""Authentication and authorization: users, RBAC, and the default roles.
 
-`access.py` is what the server asks; `rbac.py` decides.
+The server calls `access.py`; `rbac.py` makes the decisions.
 """

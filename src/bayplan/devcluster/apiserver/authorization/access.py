@@ -1,4 +1,4 @@
-"""Who sends a request, and whether it may be carried out: what the server and its reviews ask."""
+"""Authenticates and authorizes requests. The server and its reviews call this module."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 from urllib.parse import unquote
 
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.attributes import (
     Attributes,
     Verdict,
@@ -25,38 +26,37 @@ from bayplan.devcluster.apiserver.authorization.users import (
     service_account_groups,
     service_account_of,
 )
-from bayplan.devcluster.apiserver.clock import Clock
-from bayplan.devcluster.apiserver.requests import RequestInfo
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.status import bad_request, unauthorized
-from bayplan.devcluster.apiserver.store import Store
+from bayplan.devcluster.apiserver.storage.store import Store
 
 Audit = Callable[[User, Attributes, Verdict], None]
-"""Told of every request: who wanted what, and what was decided."""
+"""Called for every authorized request with the user, the attributes of the request, and the verdict."""
 
 _AUTHENTICATION = "authentication.k8s.io"
 
 
 Headers = Iterable[tuple[str, str]]
-"""Names, in any case, and values."""
+"""Pairs of a name, in any case, and a value."""
 
 
 class Authorizer(Protocol):
     """Decides what users may do."""
 
-    def authorize(self, user: User, asked: Attributes) -> Verdict:
+    def authorize(self, user: User, attributes: Attributes) -> Verdict:
         """Whether a user may do something."""
         ...
 
     def rules(self, user: User, namespace: str) -> tuple[Sequence[Rule], str]:
-        """What a user may do in a namespace, and what kept it from being known in full."""
+        """What a user may do in a namespace, and the errors that kept the list from being complete."""
         ...
 
 
 class Access:
     """Authentication and authorization of one server.
 
-    `users` are those of static bearer tokens. With `rbac`, roles decide, and whoever shows no credentials is anonymous.
-    Without, whoever the server knows may do everything; and if it knows nobody, everybody may.
+    `users` maps static bearer tokens to users. With `rbac`, roles decide, and requests without
+    credentials are anonymous. Without it, all known users may do everything; if there are no users, everyone may.
     """
 
     def __init__(self, store: Store, clock: Clock, users: Mapping[str, User], *, rbac: bool) -> None:
@@ -64,10 +64,10 @@ class Access:
         self.audit: list[Audit] = []
         self.rbac = Rbac(store) if rbac else None
         self._users = users
-        self._authorizer: Authorizer = self.rbac or _Everybody({user.name for user in users.values()})
+        self._authorizer: Authorizer = self.rbac or _AllowKnownUsers({user.name for user in users.values()})
 
     def authenticate(self, authorization: str) -> User:
-        """Whose request it is, by its Authorization header. Raises 401."""
+        """The user that an Authorization header identifies. Raises 401."""
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and token.strip():
             try:
@@ -82,12 +82,12 @@ class Access:
         return ADMIN
 
     def user_of_token(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
-        """Whose a bearer token is, and for which audiences, if it is for any. Raises InvalidTokenError."""
+        """The user of a bearer token, and the audiences that it is valid for, if any. Raises InvalidTokenError."""
         known = self._users.get(token)
         return (known, []) if known is not None else self.tokens.user_of(token, audiences)
 
     def admit(self, user: User, info: RequestInfo, parameters: Mapping[str, str], headers: Headers) -> User:
-        """On whose behalf a request is carried out: the user, or whom they impersonate. Raises 403."""
+        """Authorizes a request. Returns its effective user: the given one, or the one they impersonate. Raises 403."""
         if self.rbac is None and not self.audit:
             return user
         if self.rbac is not None:
@@ -95,26 +95,26 @@ class Access:
         self.check(user, attributes_of(info, parameters))
         return user
 
-    def check(self, user: User, asked: Attributes) -> None:
+    def check(self, user: User, attributes: Attributes) -> None:
         """Raises 403 if a user may not do something."""
-        verdict = self._authorizer.authorize(user, asked)
-        for told in self.audit:
-            told(user, asked, verdict)
+        verdict = self._authorizer.authorize(user, attributes)
+        for callback in self.audit:
+            callback(user, attributes, verdict)
         if not verdict.allowed:
-            raise forbidden_request(user, asked, verdict.reason)
+            raise forbidden_request(user, attributes, verdict.reason)
 
-    def authorize(self, user: User, asked: Attributes) -> Verdict:
-        """Whether a user may do something; nobody is told that it was asked."""
-        return self._authorizer.authorize(user, asked)
+    def authorize(self, user: User, attributes: Attributes) -> Verdict:
+        """Whether a user may do something. The audit callbacks are not called."""
+        return self._authorizer.authorize(user, attributes)
 
     def rules(self, user: User, namespace: str) -> tuple[Sequence[Rule], str]:
-        """What a user may do in a namespace, and what kept it from being known in full."""
+        """What a user may do in a namespace, and the errors that kept the list from being complete."""
         return self._authorizer.rules(user, namespace)
 
     def _impersonated(self, user: User, headers: Headers) -> User:
         """Mirrors apiserver's pkg/endpoints/filters/impersonation."""
-        asked, extra = _impersonation(headers)
-        name, groups, uid = "".join(asked["user"][:1]), tuple(asked["group"]), "".join(asked["uid"][:1])
+        requested, extra = _impersonation(headers)
+        name, groups, uid = "".join(requested["user"][:1]), tuple(requested["group"]), "".join(requested["uid"][:1])
         if not name:
             if groups or extra or uid:
                 raise bad_request("requested groups, extra or uid without impersonating a user")
@@ -142,34 +142,34 @@ class Access:
 
 
 def _impersonation(headers: Headers) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """The values of the Impersonate headers: `user`, `group` and `uid`, and the extra ones by their key."""
-    asked: dict[str, list[str]] = {"user": [], "group": [], "uid": []}
+    """The values of the Impersonate headers: `user`, `group` and `uid`, and those of Impersonate-Extra by key."""
+    requested: dict[str, list[str]] = {"user": [], "group": [], "uid": []}
     extra: dict[str, list[str]] = {}
     for header, value in headers:
         prefix, _, what = header.lower().partition("-")
         if prefix != "impersonate":
             continue
-        if what in asked:
-            asked[what].append(value)
+        if what in requested:
+            requested[what].append(value)
         elif what.startswith("extra-"):
             extra.setdefault(unquote(what.removeprefix("extra-")), []).append(value)
-    return asked, extra
+    return requested, extra
 
 
 def _completed(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    """The groups of somebody impersonated, with the one that everybody is in."""
+    """The groups of an impersonated user, with `system:authenticated` or `system:unauthenticated`."""
     if name == ANONYMOUS_NAME:
         return groups if UNAUTHENTICATED in groups else (*groups, UNAUTHENTICATED)
     return groups if {AUTHENTICATED, UNAUTHENTICATED} & set(groups) else (*groups, AUTHENTICATED)
 
 
-class _Everybody:
-    """Allows everything to those whom the server knows: by name, or all if it knows nobody."""
+class _AllowKnownUsers:
+    """Allows everything to users and groups by name, or to everyone if there are no names."""
 
     def __init__(self, names: set[str]) -> None:
         self._names = names
 
-    def authorize(self, user: User, asked: Attributes) -> Verdict:
+    def authorize(self, user: User, attributes: Attributes) -> Verdict:
         known = user.is_master or service_account_of(user.name) is not None
         return Verdict(known or not self._names or any(name in self._names for name in (user.name, *user.groups)))
 

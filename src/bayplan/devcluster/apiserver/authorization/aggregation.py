@@ -1,4 +1,4 @@
-"""Cluster roles that are made of others, by labels. Mirrors pkg/controller/clusterroleaggregation, but at once."""
+"""Aggregates cluster roles by label selectors. Mirrors pkg/controller/clusterroleaggregation, but synchronously."""
 
 from __future__ import annotations
 
@@ -6,34 +6,36 @@ from typing import TYPE_CHECKING
 
 from bayplan.api.kinds import CLUSTER_ROLE
 from bayplan.api.labels import LabelSelector
+from bayplan.devcluster.apiserver.label_selectors import label_selector
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.selectors import label_selector
 
 if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver.registry import Registry
-    from bayplan.devcluster.apiserver.resources import Resource
-    from bayplan.devcluster.apiserver.store import Entry
+    from bayplan.devcluster.apiserver.storage.resource import Resource
+    from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+    from bayplan.devcluster.apiserver.storage.store import Entry
 
 
-def aggregate(registry: Registry, resource: Resource, _: Entry) -> None:
-    """Brings the rules of all aggregated roles up to date, now that a cluster role is written or gone."""
-    for entry in registry.store.collection(CLUSTER_ROLE.resource).select():
+def aggregate(storage: RestStorage, resource: Resource, _: Entry) -> None:
+    """Updates the rules of all aggregated roles after a cluster role was written or deleted."""
+    for entry in storage.store.collection(CLUSTER_ROLE.resource).select():
         role = entry.load()
         selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
         if not selectors:
             continue
         wanted = [label_selector(selector) for selector in selectors]
-        rules = _rules(registry, wanted, entry)
+        rules = _rules(storage, wanted, entry)
         if rules != (role.get("rules") or []):
-            registry.write(resource, {**role, "rules": rules})  # which comes back here for the roles made of this one
+            storage.write(
+                resource, {**role, "rules": rules}
+            )  # calls this function again for roles that aggregate this one
             return
 
 
-def _rules(registry: Registry, wanted: list[LabelSelector], of: Entry) -> list[Object]:
-    """The rules of all other roles that one of the selectors selects, each once."""
+def _rules(storage: RestStorage, wanted: list[LabelSelector], of: Entry) -> list[Object]:
+    """The distinct rules of all other roles that match one of the selectors."""
     found: list[Object] = []
     for selector in wanted:
-        for entry in registry.store.collection(CLUSTER_ROLE.resource).select():
+        for entry in storage.store.collection(CLUSTER_ROLE.resource).select():
             if entry.key != of.key and selector.matches(entry.labels):
                 found += [rule for rule in entry.load().get("rules") or () if rule not in found]
     return found

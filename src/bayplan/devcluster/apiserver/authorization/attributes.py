@@ -1,4 +1,4 @@
-"""What a decision is about: who wants to do what, and how a refusal tells it.
+"""The attributes of a request that authorization depends on, and the error for a rejected one.
 
 Mirrors apiserver's pkg/authorization/authorizer and pkg/endpoints/handlers/responsewriters/errors.go.
 """
@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api.field_errors import quoted
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.requests import RequestInfo
-from bayplan.devcluster.apiserver.status import StatusError, quoted
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
+from bayplan.devcluster.apiserver.status import StatusError
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _SELECTS_NAME = ("metadata.name==", "metadata.name=")
@@ -19,7 +20,7 @@ _SELECTS_NAME = ("metadata.name==", "metadata.name=")
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What somebody wants to do: a verb on a resource, or on a path if `resource` is ""."""
+    """A verb on a resource, or on a path if `resource` is ""."""
 
     verb: str
     group: str = ""
@@ -31,22 +32,22 @@ class Attributes:
 
     @property
     def combined(self) -> str:
-        """The resource as rules name it: `pods`, `pods/binding`."""
+        """The resource as in rules: `pods`, `pods/binding`."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether it may be done, and why, or what kept the authorizer from knowing."""
+    """Whether a request is allowed, with the reason or the errors of the authorizer."""
 
     allowed: bool
     reason: str = ""
 
 
 def attributes_of(info: RequestInfo, parameters: Mapping[str, str]) -> Attributes:
-    """What a request wants to do.
+    """The attributes of a request.
 
-    A namespace lies in itself, and a list or watch of one name (by a field selector) is of that name.
+    The namespace of a Namespace is its own name. A list or watch with a field selector for one name has that name.
     """
     if not info.resource:
         return Attributes(info.verb, path=info.path)
@@ -64,7 +65,7 @@ def attributes_of(info: RequestInfo, parameters: Mapping[str, str]) -> Attribute
 
 
 def _selected_name(selector: str) -> str:
-    """The one name that a field selector lets through, "" if there may be others."""
+    """The only name that a field selector matches, "" if it may match several."""
     for term in selector.split(","):
         for prefix in _SELECTS_NAME:
             if term.startswith(prefix):
@@ -73,19 +74,21 @@ def _selected_name(selector: str) -> str:
     return ""
 
 
-def forbidden_request(user: User, asked: Attributes, reason: str) -> StatusError:
-    """403 for somebody who may not."""
-    told = f"User {quoted(user.name)} cannot {asked.verb} "
-    if not asked.resource:
-        told += f"path {quoted(asked.path)}"
+def forbidden_request(user: User, attributes: Attributes, reason: str) -> StatusError:
+    """The 403 error for a user who is not authorized."""
+    message = f"User {quoted(user.name)} cannot {attributes.verb} "
+    if not attributes.resource:
+        message += f"path {quoted(attributes.path)}"
     else:
-        told += f"resource {quoted(asked.combined)} in API group {quoted(asked.group)} "
-        told += f"in the namespace {quoted(asked.namespace)}" if asked.namespace else "at the cluster scope"
-    told = told.translate(_HTML) + (f": {reason}" if reason else "")
-    if not asked.resource:
-        return StatusError(403, "Forbidden", f"forbidden: {told}", {})
-    qualified = f"{asked.resource}.{asked.group}" if asked.group else asked.resource
-    subject = f"{qualified} {quoted(asked.name)}" if asked.name else qualified
-    details: dict[str, Any] = {"name": asked.name, "group": asked.group, "kind": asked.resource}
+        message += f"resource {quoted(attributes.combined)} in API group {quoted(attributes.group)} "
+        message += (
+            f"in the namespace {quoted(attributes.namespace)}" if attributes.namespace else "at the cluster scope"
+        )
+    message = message.translate(_HTML) + (f": {reason}" if reason else "")
+    if not attributes.resource:
+        return StatusError(403, "Forbidden", f"forbidden: {message}", {})
+    qualified = f"{attributes.resource}.{attributes.group}" if attributes.group else attributes.resource
+    subject = f"{qualified} {quoted(attributes.name)}" if attributes.name else qualified
+    details: dict[str, Any] = {"name": attributes.name, "group": attributes.group, "kind": attributes.resource}
     details = {key: value for key, value in details.items() if value}
-    return StatusError(403, "Forbidden", f"{subject} is forbidden: {told}", details)
+    return StatusError(403, "Forbidden", f"{subject} is forbidden: {message}", details)

@@ -1,5 +1,5 @@
-"""The roles and bindings that every cluster has. Mirrors plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes,
-but for the roles of controllers, who are administrators here.
+"""The default roles and bindings of a cluster. Mirrors plugin/pkg/auth/authorizer/rbac/bootstrappolicy of Kubernetes,
+without the roles of controllers, which are administrators here.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SYSTEM = "kube-system"
 
 
 def _rule(verbs: str, groups: str, resources: str, names: str = "") -> Object:
-    """A rule; several of a kind are separated by spaces."""
+    """A rule. Each argument is a list, separated by spaces."""
     rule: Object = {"verbs": verbs.split(), "apiGroups": groups.split(" "), "resources": resources.split()}
     return rule | ({"resourceNames": names.split()} if names else {})
 
@@ -263,10 +263,10 @@ CLUSTER_ROLES: dict[str, tuple[Object, ...]] = {
         _rule(READ_UPDATE, CORE, "persistentvolumeclaims"),
     ),
 }
-"""Their rules, by name."""
+"""The rules of each default cluster role, by name."""
 
 AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
-"""Cluster roles that are made of those that are labelled so, and which one each is labelled to be a part of."""
+"""The cluster roles that aggregate others, and the role that each of them is itself aggregated to."""
 _LABELLED = {f"system:aggregate-to-{role}": role for role in AGGREGATED} | AGGREGATED
 
 CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, ...]] = {
@@ -283,7 +283,7 @@ CLUSTER_ROLE_BINDINGS: dict[str, tuple[str, ...]] = {
     "system:service-account-issuer-discovery": ("Group system:serviceaccounts",),
     "system:volume-scheduler": ("User system:kube-scheduler",),
 }
-"""Who has a cluster role from the start: the bindings are called like their roles."""
+"""The groups and users that default cluster roles are bound to. Each binding has the name of its role."""
 
 _LEASES = (
     _rule("get list watch create update", COORDINATION, "leases"),
@@ -307,7 +307,7 @@ ROLES: dict[str, tuple[tuple[Object, ...], tuple[str, ...]]] = {
         ("User system:kube-scheduler", "ServiceAccount kube-scheduler"),
     ),
 }
-"""Roles of kube-system: their rules, and who has them. The bindings are called like their roles, after `system::`."""
+"""Roles of kube-system: their rules and subjects. A binding is named after its role, with the prefix `system::`."""
 
 
 ALPHA_RULES: dict[str, tuple[Object, ...]] = {
@@ -318,11 +318,11 @@ ALPHA_RULES: dict[str, tuple[Object, ...]] = {
         _rule("patch update", SCHEDULING, "podgroups/status"),
     ),
 }
-"""What cluster roles say too where the feature gate GenericWorkload is on, by name."""
+"""The rules that the feature gate GenericWorkload adds to cluster roles, by name of the role."""
 
 
 def bootstrap_policy(*, alpha: bool = False) -> Iterator[Object]:
-    """All of it, as objects to create. `alpha`: with the rules for the kinds that a server has by feature gates."""
+    """The default roles and bindings as objects to create. `alpha`: with the rules for kinds behind feature gates."""
     for name, rules in CLUSTER_ROLES.items():
         more = ALPHA_RULES.get(name, ()) if alpha else ()
         yield {**_head(CLUSTER_ROLE, name), "rules": [*rules, *more]}

@@ -1,6 +1,6 @@
-"""Rights to parts of a ResourceClaim's status, beside that to the whole: whoever binds claims writes what they were
-allocated and for whom they are reserved, and each driver writes about its own devices. What the rights are to,
-`resourceclaims/binding` and `resourceclaims/driver`, are no subresources that are served.
+"""Permissions for parts of a ResourceClaim's status, in addition to that for `resourceclaims/status`: a scheduler needs
+`resourceclaims/binding` for allocations and reservations, and a driver needs `resourceclaims/driver` for the status of
+its own devices. The server has no subresources of these names.
 
 Mirrors AuthorizedForBinding and AuthorizedForDeviceStatus in pkg/registry/resource/utils.go of Kubernetes.
 """
@@ -9,24 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, forbidden_request
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_of
-from bayplan.devcluster.apiserver.requests import RequestInfo
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, StatusError, forbidden_field, invalid
+from bayplan.devcluster.apiserver.status import StatusError, invalid
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 ASSOCIATED_NODE, ARBITRARY_NODE = "associated-node:", "arbitrary-node:"
-"""What a driver's verbs begin with: one that runs on the node of the claim may have a right to no other."""
+"""Prefixes of the verbs of drivers: a driver on the node of the claim may be restricted to claims of that node."""
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 def check_claim_status(
     access: Access, user: User, info: RequestInfo, resource: Resource, new: Object, old: Object
 ) -> None:
-    """Raises 422 if a new status of a claim changes what the user may not."""
+    """Raises 422 if an update of a claim's status changes fields that the user has no permission for."""
     if access.rbac is None or info.subresource != "status" or resource.kind.resource != RESOURCE_CLAIM.resource:
         return
     before, after = old.get("status") or {}, new.get("status") or {}
@@ -45,29 +47,31 @@ def _binding_errors(
     except StatusError as refused:
         needed = f'resource="{info.resource}/binding", verb="{info.verb}" permission'
         why = f"changing status.allocation or status.reservedFor requires {needed}: {refused.message}"
-        yield forbidden_field("status.allocation", why)
+        yield field_errors.forbidden("status.allocation", why)
 
 
 def _driver_errors(
     access: Access, user: User, info: RequestInfo, before: Object, after: Object
 ) -> Iterator[FieldError]:
-    """A claim without an allocation has no devices: what was said of them goes with it, and that needs no right."""
+    """Removing an allocation removes the status of its devices, which needs no permission."""
     if not after.get("allocation"):
         return
     node = _node_of(after["allocation"])
-    is_there = service_account_of(user.name) is not None and list(user.extra.get(_NODE_NAME, ())) == [node]
-    verbs = [prefix + info.verb for prefix in (*([ASSOCIATED_NODE] if is_there else []), ARBITRARY_NODE)]
+    on_node = service_account_of(user.name) is not None and list(user.extra.get(_NODE_NAME, ())) == [node]
+    verbs = [prefix + info.verb for prefix in (*([ASSOCIATED_NODE] if on_node else []), ARBITRARY_NODE)]
     for driver in sorted(_changed_drivers(before, after)):
-        asked = [Attributes(verb, info.group, info.resource, "driver", info.namespace, driver) for verb in verbs]
-        verdicts = [access.authorize(user, each) for each in asked]
+        attributes = [Attributes(verb, info.group, info.resource, "driver", info.namespace, driver) for verb in verbs]
+        verdicts = [access.authorize(user, each) for each in attributes]
         if not any(verdict.allowed for verdict in verdicts):
-            refused = forbidden_request(user, asked[0], verdicts[0].reason)
+            refused = forbidden_request(user, attributes[0], verdicts[0].reason)
             needed = f'resource="{info.resource}/driver", verb="[{" ".join(verbs)}]" permission'
-            yield forbidden_field("status.devices", f"changing status.devices requires {needed}: {refused.message}")
+            yield field_errors.forbidden(
+                "status.devices", f"changing status.devices requires {needed}: {refused.message}"
+            )
 
 
 def _changed_drivers(before: Object, after: Object) -> set[str]:
-    """The drivers of devices of which something else is said than before, or nothing any more."""
+    """The drivers of the devices whose status was changed, added or removed."""
     old, new = ({_device(each): each for each in status.get("devices") or ()} for status in (before, after))
     return {key[0] for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
 
@@ -77,7 +81,7 @@ def _device(status: Object) -> tuple[str, ...]:
 
 
 def _node_of(allocation: Object) -> str:
-    """The one node that an allocation is good for; "" if there may be others."""
+    """The only node that an allocation is available on, "" if there may be several."""
     match (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms"):
         case [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}], **others}]:
             return "" if others.get("matchExpressions") else str(name)

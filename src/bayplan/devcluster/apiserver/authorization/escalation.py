@@ -1,4 +1,4 @@
-"""Who writes a role or a binding cannot grant more than they have, unless they may `escalate` or `bind`.
+"""Users cannot grant permissions that they do not have, unless they may `escalate` a role or `bind` it.
 
 Mirrors pkg/registry/rbac of Kubernetes.
 """
@@ -7,26 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bayplan.api.field_errors import quoted
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from bayplan.devcluster.apiserver.authorization.access import Access
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
 from bayplan.devcluster.apiserver.authorization.rules import Rule, not_covered
 from bayplan.devcluster.apiserver.authorization.users import User
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import forbidden, quoted
+from bayplan.devcluster.apiserver.status import forbidden
+from bayplan.devcluster.apiserver.storage.resource import Resource
 
 _EVERYTHING = (Rule(("*",), ("*",), ("*",)), Rule(("*",), urls=("*",)))
 _ROLES, _BINDINGS = (ROLE, CLUSTER_ROLE), (ROLE_BINDING, CLUSTER_ROLE_BINDING)
 GROUP = ROLE.group
-_COLLECTED_BY = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
+_OWNERSHIP = frozenset({"ownerReferences", "finalizers", "managedFields", "resourceVersion"})
 
 
 def check_escalation(
     access: Access, user: User, resource: Resource, namespace: str, new: Object, old: Object | None = None
 ) -> None:
-    """Raises 403 if a new state of a role or binding would grant what the user has not."""
-    if access.rbac is None or user.is_master or (old is not None and _beside_owners(new) == _beside_owners(old)):
+    """Raises 403 if a new state of a role or binding would grant permissions that the user does not have."""
+    if (
+        access.rbac is None
+        or user.is_master
+        or (old is not None and _without_ownership(new) == _without_ownership(old))
+    ):
         return
     if resource.kind in _ROLES:
         _check_role(access, user, resource, namespace, new, old)
@@ -34,9 +39,9 @@ def check_escalation(
         _check_binding(access, user, resource, namespace, new)
 
 
-def _beside_owners(obj: Object) -> Object:
-    """An object without what is changed to have it collected, which needs no right to what it grants."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key not in _COLLECTED_BY}
+def _without_ownership(obj: Object) -> Object:
+    """An object without the fields that garbage collection changes, which needs no further permission."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key not in _OWNERSHIP}
     return {**obj, "metadata": metadata}
 
 
@@ -44,8 +49,8 @@ def _check_role(
     access: Access, user: User, resource: Resource, namespace: str, new: Object, old: Object | None
 ) -> None:
     name = new["metadata"].get("name", "")
-    asked = Attributes("escalate", GROUP, resource.kind.plural, "", namespace, name if old is not None else "")
-    if access.authorize(user, asked).allowed:
+    attributes = Attributes("escalate", GROUP, resource.kind.plural, "", namespace, name if old is not None else "")
+    if access.authorize(user, attributes).allowed:
         return
     _confirm(access, user, resource, namespace, name, [Rule.of(rule) for rule in new.get("rules") or ()])
     if new.get("aggregationRule") or (old or {}).get("aggregationRule"):
@@ -55,11 +60,11 @@ def _check_role(
 
 
 def _check_binding(access: Access, user: User, resource: Resource, namespace: str, new: Object) -> None:
-    assert access.rbac is not None  # the caller has looked
+    assert access.rbac is not None  # the caller checked
     ref = new.get("roleRef") or {}
     plural = {kind.kind: kind.plural for kind in _ROLES}.get(ref.get("kind", ""))
     if plural is None:
-        return  # invalid, and validation says so
+        return  # validation rejects it
     if access.authorize(user, Attributes("bind", GROUP, plural, "", namespace, ref["name"])).allowed:
         return
     name = new["metadata"].get("name", "")
@@ -71,6 +76,6 @@ def _confirm(access: Access, user: User, resource: Resource, namespace: str, nam
     missing = not_covered(owned, wanted)
     if missing:
         groups = "[" + " ".join(map(quoted, user.groups)) + "]"
-        told = "\n".join(sorted(map(str, missing)))
+        rules = "\n".join(sorted(map(str, missing)))
         why = f"user {quoted(user.name)} (groups={groups}) is attempting to grant RBAC permissions not currently held:"
-        raise forbidden(resource.kind, name, f"{why}\n{told}" + (f"; resolution errors: {problem}" if problem else ""))
+        raise forbidden(resource.kind, name, f"{why}\n{rules}" + (f"; resolution errors: {problem}" if problem else ""))

@@ -1,4 +1,4 @@
-"""RBAC: what roles and their bindings, as they are stored at the moment, allow.
+"""The RBAC authorizer, which reads roles and bindings from the store.
 
 Mirrors plugin/pkg/auth/authorizer/rbac and pkg/registry/rbac/validation of Kubernetes.
 """
@@ -9,43 +9,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from bayplan.api.field_errors import quoted
 from bayplan.api.kinds import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes, Verdict
 from bayplan.devcluster.apiserver.authorization.rules import Rule
 from bayplan.devcluster.apiserver.authorization.users import User, service_account_name
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError, quoted
-from bayplan.devcluster.apiserver.store import Entry, Store
+from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.devcluster.apiserver.storage.store import Entry, Store
 
 T = TypeVar("T")
 
 
 class Rbac:
-    """Decides by the roles and bindings of a store."""
+    """Authorizes by the roles and bindings of a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._roles: _Read[tuple[Rule, ...]] = _Read(_rules_of)
-        self._bindings: _Read[_Binding] = _Read(_Binding.of)
+        self._roles: _Parsed[tuple[Rule, ...]] = _Parsed(_rules_of)
+        self._bindings: _Parsed[_Binding] = _Parsed(_Binding.of)
 
-    def authorize(self, user: User, asked: Attributes) -> Verdict:
-        """Whether any rule that applies to the user allows it."""
+    def authorize(self, user: User, attributes: Attributes) -> Verdict:
+        """Whether a rule that applies to the user allows the request."""
         if user.is_master:
             return Verdict(allowed=True)
         problems: list[str] = []
-        for source, rules in self._granted(user, asked.namespace, problems):
-            if any(rule.allows(asked) for rule in rules):
+        for source, rules in self._granted(user, attributes.namespace, problems):
+            if any(rule.allows(attributes) for rule in rules):
                 return Verdict(allowed=True, reason=f"RBAC: allowed by {source}")
         return Verdict(allowed=False, reason=f"RBAC: {_joined(problems)}" if problems else "")
 
     def rules(self, user: User, namespace: str) -> tuple[list[Rule], str]:
-        """The rules that apply to a user in a namespace, and what kept others from being found."""
+        """The rules that apply to a user in a namespace, and the errors of bindings to missing roles."""
         problems: list[str] = []
         found = [rule for _, rules in self._granted(user, namespace, problems) for rule in rules]
         return found, _joined(problems)
 
     def role_rules(self, ref: Mapping[str, str], namespace: str) -> Sequence[Rule]:
-        """The rules of a role that a binding in a namespace names. Raises 404."""
+        """The rules of the role that a binding in a namespace refers to. Raises 404."""
         kind = CLUSTER_ROLE if ref["kind"] == CLUSTER_ROLE.kind else ROLE
         key = ref["name"] if kind is CLUSTER_ROLE else f"{namespace}/{ref['name']}"
         entry = self._store.collection(kind.resource).objects.get(key)
@@ -56,7 +57,7 @@ class Rbac:
         return self._roles.of(kind.resource, entry)
 
     def _granted(self, user: User, namespace: str, problems: list[str]) -> Iterator[tuple[str, Sequence[Rule]]]:
-        """What grants the user something, and the rules that it grants; first across the cluster."""
+        """The bindings that apply to a user, with the rules that they grant; cluster role bindings come first."""
         everywhere = [(CLUSTER_ROLE_BINDING, "")]
         for kind, place in [*everywhere, (ROLE_BINDING, namespace)] if namespace else everywhere:
             for entry in self._store.collection(kind.resource).select(place):
@@ -65,13 +66,13 @@ class Rbac:
                 if subject is None:
                     continue
                 try:
-                    yield binding.told(kind.kind, subject), self.role_rules(binding.role, place)
+                    yield binding.describe(kind.kind, subject), self.role_rules(binding.role, place)
                 except StatusError as error:
                     problems.append(error.message)
 
 
-class _Read(Generic[T]):
-    """What entries of the store mean, read once for each version."""
+class _Parsed(Generic[T]):
+    """Parsed entries of the store; each version is parsed once."""
 
     def __init__(self, read: Callable[[Object], T]) -> None:
         self._read = read
@@ -92,7 +93,7 @@ def _rules_of(role: Object) -> tuple[Rule, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    """A binding. `names` are subjects by the user name or group that they stand for."""
+    """A role binding or cluster role binding."""
 
     name: str
     namespace: str
@@ -106,11 +107,11 @@ class _Binding:
         return cls(metadata["name"], metadata.get("namespace", ""), binding["roleRef"], subjects)
 
     def subject_of(self, user: User, namespace: str) -> Mapping[str, Any] | None:
-        """The first subject that the user is."""
-        return next((subject for subject in self.subjects if _is(user, subject, namespace)), None)
+        """The first subject that matches the user."""
+        return next((subject for subject in self.subjects if _matches(user, subject, namespace)), None)
 
-    def told(self, kind: str, subject: Mapping[str, Any]) -> str:
-        """The binding as reasons name it."""
+    def describe(self, kind: str, subject: Mapping[str, Any]) -> str:
+        """The binding in the words of an authorizer's reason."""
         name = f"{self.name}/{self.namespace}" if self.namespace else self.name
         who = subject["name"]
         if subject["kind"] == "ServiceAccount":
@@ -119,7 +120,7 @@ class _Binding:
         return f"{kind} {quoted(name)} of {role} to {subject['kind']} {quoted(who)}"
 
 
-def _is(user: User, subject: Mapping[str, Any], namespace: str) -> bool:
+def _matches(user: User, subject: Mapping[str, Any], namespace: str) -> bool:
     match subject["kind"]:
         case "User":
             return bool(user.name == subject["name"])

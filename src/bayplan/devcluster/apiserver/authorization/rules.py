@@ -1,4 +1,4 @@
-"""Rules of roles: what they allow, and whether some rules amount to others.
+"""The rules of roles: what they allow, and whether one set of rules covers another.
 
 Mirrors pkg/apis/rbac/v1/evaluation_helpers.go and k8s.io/component-helpers' auth/rbac/validation.
 """
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from bayplan.api.field_errors import quoted
 from bayplan.devcluster.apiserver.authorization.attributes import Attributes
-from bayplan.devcluster.apiserver.status import quoted
 
 ALL = "*"
 
@@ -28,31 +28,31 @@ class Rule:
 
     @classmethod
     def of(cls, rule: Mapping[str, Sequence[str]]) -> Rule:
-        """A rule as the API has it."""
+        """Reads a rule of an API object."""
         fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
         return cls(*(tuple(rule.get(name) or ()) for name in fields))
 
-    def allows(self, asked: Attributes) -> bool:
-        """Whether the rule is enough."""
-        if ALL not in self.verbs and asked.verb not in self.verbs:
+    def allows(self, attributes: Attributes) -> bool:
+        """Whether the rule allows a request."""
+        if ALL not in self.verbs and attributes.verb not in self.verbs:
             return False
-        if not asked.resource:
-            return any(_covers_url(url, asked.path) for url in self.urls)
+        if not attributes.resource:
+            return any(_covers_url(url, attributes.path) for url in self.urls)
         return (
-            (ALL in self.groups or asked.group in self.groups)
-            and _has_resource(self.resources, asked.combined)
-            and (not self.names or asked.name in self.names)
+            (ALL in self.groups or attributes.group in self.groups)
+            and _has_resource(self.resources, attributes.combined)
+            and (not self.names or attributes.name in self.names)
         )
 
-    def broken_down(self) -> Iterator[Rule]:
-        """Rules of one verb and one resource (and name) or path each that together are this one."""
+    def breakdown(self) -> Iterator[Rule]:
+        """Splits the rule into rules with one verb and one resource (and name) or one path each."""
         for group, resource, verb, name in product(self.groups, self.resources, self.verbs, self.names or (None,)):
             yield Rule((verb,), (group,), (resource,), () if name is None else (name,))
         for url, verb in product(self.urls, self.verbs):
             yield Rule((verb,), urls=(url,))
 
     def covers(self, single: Rule) -> bool:
-        """Whether the rule allows all that a broken down one does."""
+        """Whether the rule allows everything that a rule of `breakdown` allows."""
         return (
             (ALL in self.verbs or set(single.verbs) <= set(self.verbs))
             and (ALL in self.groups or set(single.groups) <= set(self.groups))
@@ -62,23 +62,23 @@ class Rule:
         )
 
     def __str__(self) -> str:
-        told = {
+        parts = {
             "APIGroups": self.groups,
             "Resources": self.resources,
             "NonResourceURLs": self.urls,
             "ResourceNames": self.names,
             "Verbs": self.verbs,
         }
-        return "{" + ", ".join(f"{key}:{_listed(values)}" for key, values in told.items() if values) + "}"
+        return "{" + ", ".join(f"{key}:{_listed(values)}" for key, values in parts.items() if values) + "}"
 
     def as_resource_rule(self) -> dict[str, Any]:
-        """The rule as SelfSubjectRulesReviews tell it, if it is of resources."""
+        """The rule in a SelfSubjectRulesReview, for a rule about resources."""
         found = {"verbs": self.verbs, "apiGroups": self.groups, "resources": self.resources}
-        told = {key: list(values) for key, values in found.items()}
-        return told | ({"resourceNames": list(self.names)} if self.names else {})
+        rule = {key: list(values) for key, values in found.items()}
+        return rule | ({"resourceNames": list(self.names)} if self.names else {})
 
     def as_path_rule(self) -> dict[str, Any]:
-        """The rule as SelfSubjectRulesReviews tell it, if it is of paths."""
+        """The rule in a SelfSubjectRulesReview, for a rule about paths."""
         return {"verbs": list(self.verbs), "nonResourceURLs": list(self.urls)}
 
 
@@ -86,10 +86,10 @@ def _listed(values: Iterable[str]) -> str:
     return "[" + " ".join(map(quoted, values)) + "]"
 
 
-def _has_resource(resources: tuple[str, ...], asked: str) -> bool:
-    if ALL in resources or asked in resources:
+def _has_resource(resources: tuple[str, ...], resource: str) -> bool:
+    if ALL in resources or resource in resources:
         return True
-    _, slash, subresource = asked.partition("/")
+    _, slash, subresource = resource.partition("/")
     return bool(slash) and f"*/{subresource}" in resources
 
 
@@ -98,10 +98,10 @@ def _covers_url(url: str, path: str) -> bool:
 
 
 def not_covered(owned: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """What of some rules others do not allow, with the verbs of a resource together."""
+    """The parts of the wanted rules that the owned rules do not cover, with one rule for all verbs of a resource."""
     missing: dict[tuple[Any, ...], list[str]] = {}
     for rule in wanted:
-        for single in rule.broken_down():
+        for single in rule.breakdown():
             if not any(own.covers(single) for own in owned):
                 what = (single.groups, single.resources, single.names, single.urls)
                 missing.setdefault(what, []).extend(single.verbs)

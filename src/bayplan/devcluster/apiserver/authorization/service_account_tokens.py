@@ -1,6 +1,6 @@
-"""Tokens of service accounts: made on request, and checked when somebody shows one.
+"""Issues and verifies the tokens of service accounts.
 
-JSON Web Tokens with the claims of Kubernetes' pkg/serviceaccount/claims.go, signed with a key of this server's own.
+They are JSON Web Tokens with the claims of Kubernetes' pkg/serviceaccount/claims.go, signed with this server's own key.
 """
 
 from __future__ import annotations
@@ -17,30 +17,25 @@ from typing import Any
 
 import msgspec
 
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError
 from bayplan.api.kinds import NODE, POD, SECRET, SERVICE_ACCOUNT, Kind
+from bayplan.api.times import rfc3339
+from bayplan.clock import Clock
 from bayplan.devcluster.apiserver.authorization.users import (
     AUTHENTICATED,
     User,
     service_account_groups,
     service_account_name,
 )
-from bayplan.devcluster.apiserver.clock import Clock, timestamp
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    StatusError,
-    bad_request,
-    conflict,
-    invalid,
-    invalid_value,
-    not_found,
-)
-from bayplan.devcluster.apiserver.store import Entry, Store, key_of
+from bayplan.devcluster.apiserver.status import StatusError, bad_request, conflict, invalid, not_found
+from bayplan.devcluster.apiserver.storage.store import Entry, Store, key_of
 
 AUDIENCE = "https://kubernetes.default.svc.cluster.local"
-"""The issuer, and for whom tokens are that do not say."""
-SHORTEST, LONGEST, USUAL = 600, 1 << 32, 3600
-"""Seconds that a token may hold, and that it holds if nobody says."""
+"""The issuer, and the default audience."""
+MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 600, 1 << 32, 3600
+"""The bounds of a token's lifetime, and its default."""
 
 TOKEN_REQUEST = Kind(
     "authentication.k8s.io",
@@ -57,11 +52,11 @@ _BINDABLE = {kind.kind: kind for kind in (POD, SECRET, NODE)}
 
 
 class InvalidTokenError(Exception):
-    """A token that is nobody's, or nobody's any more. The message says why."""
+    """A token that is not valid, or no longer valid; the message says why."""
 
 
 class ServiceAccountTokens:
-    """Makes and checks tokens. A token is good until it expires, or its account or what it is bound to is deleted."""
+    """Issues and verifies tokens. A token is valid until it expires, or its account or bound object is deleted."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
@@ -69,13 +64,13 @@ class ServiceAccountTokens:
         self._key = secrets.token_bytes(32)
 
     def create(self, namespace: str, name: str, request: Object) -> Object:
-        """Answers a TokenRequest. Raises StatusError."""
+        """The reply to a TokenRequest. Raises StatusError."""
         metadata, spec = request.get("metadata") or {}, request.get("spec") or {}
         errors: list[FieldError] = []
         for field, wanted in (("name", name), ("namespace", namespace)):
             if (metadata.get(field) or wanted) != wanted:
                 what = f"must match the service account {field} if specified"
-                errors.append(invalid_value(f"metadata.{field}", metadata[field], what))
+                errors.append(field_errors.invalid(f"metadata.{field}", metadata[field], what))
         if errors:
             raise invalid(TOKEN_REQUEST, name, errors)
         account = self._find(SERVICE_ACCOUNT, namespace, name)
@@ -85,10 +80,10 @@ class ServiceAccountTokens:
                 f"({account.uid})"
             )
             raise conflict(TOKEN_REQUEST, name, why)
-        seconds = spec.get("expirationSeconds") or USUAL
-        if seconds < SHORTEST:
+        seconds = spec.get("expirationSeconds") or DEFAULT_SECONDS
+        if seconds < MIN_SECONDS:
             errors.append(_bad_duration(seconds, "may not specify a duration less than 10 minutes"))
-        if seconds > LONGEST:
+        if seconds > MAX_SECONDS:
             errors.append(_bad_duration(seconds, "may not specify a duration larger than 2^32 seconds"))
         if errors:
             raise invalid(TOKEN_REQUEST, "", errors)
@@ -103,14 +98,16 @@ class ServiceAccountTokens:
                 "name": name,
                 "namespace": namespace,
                 "uid": account.uid,
-                "creationTimestamp": timestamp(now),
+                "creationTimestamp": rfc3339(now),
             },
             "spec": {**spec, "audiences": audiences, "expirationSeconds": seconds},
-            "status": {"token": token, "expirationTimestamp": timestamp(now + timedelta(seconds=seconds))},
+            "status": {"token": token, "expirationTimestamp": rfc3339(now + timedelta(seconds=seconds))},
         }
 
     def user_of(self, token: str, audiences: Sequence[str] = ()) -> tuple[User, list[str]]:
-        """Whose token it is, and for which of the audiences (by default the server's). Raises InvalidTokenError."""
+        """The user of a token, and the given audiences that it is valid for (default: the server's). Raises
+        InvalidTokenError.
+        """
         claims = self._verified(token)
         now = self._clock.now().timestamp()
         if now >= claims["exp"]:
@@ -138,16 +135,16 @@ class ServiceAccountTokens:
         return found
 
     def _check(self, kind: Kind, namespace: str, named: Object) -> None:
-        """Raises InvalidTokenError for an object that has gone since."""
+        """Raises InvalidTokenError if an object was deleted."""
         try:
             entry = self._find(kind, namespace, named["name"])
         except StatusError as error:
             raise InvalidTokenError(error.message) from None
         if entry.uid != named["uid"]:
-            raise InvalidTokenError(f"the {kind.singular} {named['name']} is another one than that of the token")
+            raise InvalidTokenError(f"the {kind.singular} {named['name']} has another UID than in the token")
 
     def _bound_to(self, namespace: str, account: str, ref: Object) -> dict[str, Object]:
-        """The claims of the object that a token is to be bound to. Raises StatusError."""
+        """The claims for the object that a token is bound to. Raises StatusError."""
         if not ref:
             return {}
         kind = _BINDABLE.get(ref.get("kind", "")) if ref.get("apiVersion", "") == "v1" else None
@@ -200,7 +197,7 @@ class ServiceAccountTokens:
 
 
 def _bad_duration(seconds: int, why: str) -> FieldError:
-    return invalid_value("spec.expirationSeconds", seconds, why)
+    return field_errors.invalid("spec.expirationSeconds", seconds, why)
 
 
 def _packed(document: Any) -> str:

@@ -1,4 +1,4 @@
-"""Users, as authentication finds them. Mirrors apiserver's pkg/authentication/user and serviceaccount."""
+"""Authenticated users. Mirrors apiserver's pkg/authentication/user and serviceaccount."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 MASTERS = "system:masters"
-"""The group that may do everything, whatever roles say."""
+"""The group that may do everything, regardless of roles."""
 AUTHENTICATED = "system:authenticated"
 UNAUTHENTICATED = "system:unauthenticated"
 ADMIN_NAME = "system:admin"
@@ -17,7 +17,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who asks. `groups` are all groups, those that everybody is in as well."""
+    """The sender of a request. `groups` includes `system:authenticated` or `system:unauthenticated`."""
 
     name: str
     groups: tuple[str, ...] = (AUTHENTICATED,)
@@ -26,11 +26,11 @@ class User:
 
     @property
     def is_master(self) -> bool:
-        """Whether roles do not matter."""
+        """Whether the user may do everything, regardless of roles."""
         return MASTERS in self.groups
 
     def info(self) -> dict[str, object]:
-        """As a UserInfo of the API."""
+        """The user as a UserInfo of the API."""
         found: dict[str, object] = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         if self.extra:
             found["extra"] = {key: list(values) for key, values in self.extra.items()}
@@ -52,6 +52,6 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
 
 
 def service_account_of(user: str) -> tuple[str, str] | None:
-    """The (namespace, name) that a user name stands for; None if it is no service account's."""
+    """The (namespace, name) of the service account with a user name, None if it is not a service account's."""
     namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
     return (namespace, name) if user.startswith(_SERVICE_ACCOUNT) and namespace and name and ":" not in name else None

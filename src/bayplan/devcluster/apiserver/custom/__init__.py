@@ -1,5 +1,5 @@
 """Custom resources: CustomResourceDefinitions, and the resources that they define.
 
-`definitions` is what happens to a definition, `resource` makes of one the resources that are served; the rest is what
-those consist of. Mirrors apiextensions-apiserver.
+`definitions` handles the lifecycle of definitions, and `resource` builds the resources that they define from the other
+modules. Mirrors apiextensions-apiserver.
 """

@@ -1,54 +1,47 @@
-"""Server-side apply of custom resources: what a configuration says, merged by the list types of the schema.
-
-As for the built-in kinds, no ownership of fields is kept. Mirrors structured-merge-diff's typed merge.
-"""
+"""Server-side apply of custom resources, by the list types of their schemas."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
+from bayplan.devcluster.apiserver.api_types import METADATA
+from bayplan.devcluster.apiserver.applying import apply_configuration, merge
 from bayplan.devcluster.apiserver.custom.structures import identity
-from bayplan.devcluster.apiserver.patch import merge_metadata
 from bayplan.devcluster.apiserver.schema import Object
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaStructure:
+    """The structure of a value that an OpenAPI schema describes."""
+
+    schema: Object
+
+    @property
+    def merge(self) -> str:
+        """By the extensions of OpenAPI; lists are atomic unless their schemas say otherwise."""
+        found: str = self.schema.get("x-kubernetes-list-type") or self.schema.get("x-kubernetes-map-type", "")
+        return found
+
+    def identity(self, element: Any) -> Any:
+        """With the schema's defaults for missing keys."""
+        return identity(self.schema, element)
+
+    def element(self) -> SchemaStructure:
+        """By the schema of the elements."""
+        return SchemaStructure(self.schema.get("items", {}))
+
+    def member(self, key: str) -> SchemaStructure:
+        """By the schema of the property, or that of additional ones."""
+        inner = self.schema.get("properties", {}).get(key, self.schema.get("additionalProperties"))
+        return SchemaStructure(inner if isinstance(inner, dict) else {})
 
 
 def apply(schema: Object, obj: Object, configuration: Object) -> Object:
     """The object with the configuration merged into it."""
     plain = {key: value for key, value in configuration.items() if key != "metadata"}
-    merged: Object = _merge(schema, obj, plain)
+    merged: Object = merge(SchemaStructure(schema), obj, plain)
     metadata = configuration.get("metadata") or {}
-    if isinstance(metadata, dict):  # anything else is refused when the result is read
-        metadata = merge_metadata(obj.get("metadata") or {}, metadata)
+    if isinstance(metadata, dict):  # anything else is rejected when the result is read
+        metadata = apply_configuration(METADATA, obj.get("metadata") or {}, metadata)
     return {**merged, "metadata": metadata}
-
-
-def _merge(schema: Object, value: Any, change: Any) -> Any:
-    if isinstance(change, dict) and isinstance(value, dict) and schema.get("x-kubernetes-map-type") != "atomic":
-        properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
-        merged = dict(value)
-        for key, item in change.items():
-            inner = properties.get(key, additional)
-            if item is None:
-                merged.pop(key, None)
-            else:
-                merged[key] = _merge(inner if isinstance(inner, dict) else {}, merged.get(key), item)
-        return merged
-    if isinstance(change, list) and isinstance(value, list):
-        kind = schema.get("x-kubernetes-list-type", "atomic")
-        if kind == "set":
-            return value + [item for item in change if item not in value]
-        if kind == "map":
-            return _merge_elements(schema, value, change)
-    return change
-
-
-def _merge_elements(schema: Object, value: list[Any], change: list[Any]) -> list[Any]:
-    merged = list(value)
-    for item in change:
-        same = identity(schema, item)
-        place = next((index for index, one in enumerate(merged) if identity(schema, one) == same), None)
-        if place is None:
-            merged.append(item)
-        else:
-            merged[place] = _merge(schema.get("items", {}), merged[place], item)
-    return merged

@@ -1,4 +1,4 @@
-"""The tables of custom resources, as their definitions describe them.
+"""The tables of custom resources, from the printer columns of their definitions.
 
 Mirrors apiextensions-apiserver's pkg/registry/customresource/tableconvertor.
 """
@@ -11,28 +11,29 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from bayplan.devcluster.apiserver.api_types import METADATA
 from bayplan.devcluster.apiserver.custom.jsonpath import Find, InvalidPath, compile_path
 from bayplan.devcluster.apiserver.custom.values import go_float
 from bayplan.devcluster.apiserver.documentation import describe
-from bayplan.devcluster.apiserver.schema import Object, metadata_model
+from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import NAME, Table, since
 
 AGE_ALONE: Object = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
-"""The column of a definition that names none."""
+"""The column of definitions without printer columns."""
 
 _Cell = Callable[[Any, datetime], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A column as a definition describes it, and how its cells are found and shown."""
+    """A printer column of a definition, with functions that find and format its cells."""
 
     described: Object
     find: Find
     cell: _Cell
 
     def definition(self) -> Object:
-        """As a Table carries it."""
+        """The column definition in a Table."""
         path = self.described["jsonPath"]
         return {
             "name": self.described["name"],
@@ -45,11 +46,12 @@ class PrinterColumn:
 
 
 def table_of(columns: Sequence[Object]) -> Table:
-    """The table of a version with these additionalPrinterColumns. From one whose path cannot be read on, they go
-    missing, as upstream does it.
+    """The table of a version with these additionalPrinterColumns.
+
+    Like upstream, a column with an unsupported path ends the list: it and the columns after it are left out.
     """
     shown: list[PrinterColumn] = []
-    for column in columns or [{**AGE_ALONE, "description": describe(metadata_model(), "creationTimestamp")}]:
+    for column in columns or [{**AGE_ALONE, "description": describe(METADATA, "creationTimestamp")}]:
         try:
             find = compile_path(column["jsonPath"])
         except InvalidPath:
@@ -91,7 +93,7 @@ def _date(value: Any, now: datetime) -> Any:
         return None
     try:
         return since(value, now)
-    except (ValueError, TypeError):  # no date, or one without a time zone
+    except (ValueError, TypeError):  # not a date, or one without a time zone
         return "<invalid>"
 
 

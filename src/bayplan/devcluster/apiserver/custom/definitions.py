@@ -1,7 +1,7 @@
-"""What happens to a CustomResourceDefinition: its names are accepted, its resources served, its objects removed.
+"""The lifecycle of a CustomResourceDefinition: accepts its names, serves its resources, and removes its objects.
 
-Mirrors apiextensions-apiserver's controllers naming, establish and finalizer, and its registry. What they do a moment
-later, happens here with the write that it follows.
+Mirrors apiextensions-apiserver's naming, establish and finalizer controllers, and its registry. The work of those
+controllers is done here within the write that triggers it.
 """
 
 from __future__ import annotations
@@ -9,25 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from bayplan.api.kinds import CUSTOM_RESOURCE_DEFINITION
 from bayplan.devcluster.apiserver.custom.conditions import is_true, set_condition
 from bayplan.devcluster.apiserver.custom.resource import resources_of
-from bayplan.devcluster.apiserver.custom.validation import validate_definition, validate_definition_update
-from bayplan.devcluster.apiserver.deletion import DeleteOptions, delete
-from bayplan.devcluster.apiserver.registry import Registry
-from bayplan.devcluster.apiserver.resources import Resource
+from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.store import Entry, encode
-from bayplan.devcluster.apiserver.tables.columns import NAME, Column
+from bayplan.devcluster.apiserver.storage.deletion import DeleteOptions, delete
+from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
+from bayplan.devcluster.apiserver.storage.store import Entry
 
 CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-COLLECTION = CUSTOM_RESOURCE_DEFINITION.resource
 DELETED_AT_ONCE = 50
-"""How many objects of a definition that is being deleted go before requests get their turn again."""
+"""How many objects of a terminating definition are deleted before the server handles other requests."""
 
 
 def default_definition(definition: Object) -> None:
-    """Names that follow from others, and no conversion."""
+    """Fills in the names that are derived from others, and no conversion."""
     spec = definition["spec"]
     names = spec["names"]
     if names.get("kind"):
@@ -37,13 +34,13 @@ def default_definition(definition: Object) -> None:
 
 
 def prepare_definition(definition: Object) -> None:
-    """A new definition has stored nothing but in its storage version."""
+    """Sets the initial status, with the storage version as the only stored version."""
     definition["status"] = {"acceptedNames": {"kind": "", "plural": ""}, "conditions": None, "storedVersions": None}
     _note_storage(definition)
 
 
 def prepare_definition_update(new: Object, _old: Object) -> None:
-    """From now on, objects may be stored in the storage version."""
+    """Adds the storage version to the stored versions."""
     _note_storage(new)
 
 
@@ -53,40 +50,40 @@ def _note_storage(definition: Object) -> None:
     definition["status"] = {**definition["status"], "storedVersions": stored + [v for v in storage if v not in stored]}
 
 
-def follow_definition(registry: Registry, resource: Resource, entry: Entry) -> None:
-    """Brings the names of a group, and what is served, in line with a definition that was written or removed."""
-    current = registry.collection(resource).objects.get(entry.key)
+def follow_definition(storage: RestStorage, resource: Resource, entry: Entry) -> None:
+    """Updates accepted names and served resources after a definition was written or removed."""
+    current = storage.collection(resource).objects.get(entry.key)
     if current is None:
-        registry.served.withdraw(entry.name)
-        registry.store.collection(entry.name).wake()
-        _reconsider(registry, resource, entry)
+        storage.served.withdraw(entry.name)
+        storage.store.collection(entry.name).wake()
+        _recheck_names(storage, resource, entry)
         return
     if current.version != entry.version:
         return
     definition = current.load()
-    if _accept_names(registry, resource, definition):
-        registry.write(resource, definition)  # and is followed in turn
-        _reconsider(registry, resource, entry)
+    if _accept_names(storage, resource, definition):
+        storage.write(resource, definition)  # calls this function again
+        _recheck_names(storage, resource, entry)
     elif is_true(definition, "Established"):
-        _serve(registry, definition)
+        _serve(storage, definition)
 
 
-def _reconsider(registry: Registry, resource: Resource, changed: Entry) -> None:
-    """The other definitions of a group, once names may have become free."""
+def _recheck_names(storage: RestStorage, resource: Resource, changed: Entry) -> None:
+    """Checks the names of the other definitions of a group again, because names may have become free."""
     group = changed.load()["spec"]["group"]
-    for entry in list(registry.collection(resource).objects.values()):
+    for entry in list(storage.collection(resource).objects.values()):
         if entry.name != changed.name and entry.name.endswith(f".{group}"):
             definition = entry.load()
-            if _accept_names(registry, resource, definition):
-                registry.write(resource, definition)
+            if _accept_names(storage, resource, definition):
+                storage.write(resource, definition)
 
 
-def _accept_names(registry: Registry, resource: Resource, definition: Object) -> bool:
-    """Writes the names that a definition may have, and its conditions; whether anything has changed."""
+def _accept_names(storage: RestStorage, resource: Resource, definition: Object) -> bool:
+    """Updates the accepted names and the conditions of a definition. Returns whether they changed."""
     wanted, accepted = definition["spec"]["names"], definition["status"].get("acceptedNames") or {}
     if wanted == accepted:
         return False
-    resources, kinds = _taken(registry, resource, definition)
+    resources, kinds = _taken(storage, resource, definition)
     names, reason, message = dict(accepted), "NoConflicts", "no conflicts found"
     for field, taken, conflict in (
         ("plural", resources, "PluralConflict"),
@@ -103,14 +100,14 @@ def _accept_names(registry: Registry, resource: Resource, definition: Object) ->
             _set(names, field, wanted.get(field))
     _set(names, "categories", wanted.get("categories"))
     before = {**definition["status"], "conditions": [*(definition["status"].get("conditions") or ())]}
-    now = registry.clock.now()
+    now = storage.clock.now()
     definition["status"]["acceptedNames"] = names
-    agreed = reason == "NoConflicts"
-    set_condition(definition, now, "NamesAccepted", agreed, reason, message)
+    no_conflicts = reason == "NoConflicts"
+    set_condition(definition, now, "NamesAccepted", no_conflicts, reason, message)
     if not is_true(definition, "Established"):
-        if agreed:
-            told = "the initial names have been accepted"
-            set_condition(definition, now, "Established", True, "InitialNamesAccepted", told)
+        if no_conflicts:
+            message = "the initial names have been accepted"
+            set_condition(definition, now, "Established", True, "InitialNamesAccepted", message)
         else:
             set_condition(definition, now, "Established", False, "NotAccepted", "not all names are accepted")
     return bool(definition["status"] != before)
@@ -124,18 +121,18 @@ def _set(names: Object, field: str, value: object) -> None:
 
 
 def _new_names(wanted: str | list[str] | None, accepted: str | list[str] | None) -> Iterator[str]:
-    """The names that a definition asks for and does not have yet."""
+    """The names that a definition requests and does not have yet."""
     had = [accepted] if isinstance(accepted, str) else accepted or []
     for name in [wanted] if isinstance(wanted, str) else wanted or []:
         if name not in had:
             yield name
 
 
-def _taken(registry: Registry, resource: Resource, definition: Object) -> tuple[set[str], set[str]]:
-    """The names of resources and of kinds that the other definitions of the group have."""
+def _taken(storage: RestStorage, resource: Resource, definition: Object) -> tuple[set[str], set[str]]:
+    """The resource names and the kind names that other definitions of the group use."""
     resources: set[str] = set()
     kinds: set[str] = set()
-    for entry in registry.collection(resource).objects.values():
+    for entry in storage.collection(resource).objects.values():
         other = entry.load()
         same = entry.name == definition["metadata"]["name"]
         if same or other["spec"]["group"] != definition["spec"]["group"]:
@@ -146,84 +143,62 @@ def _taken(registry: Registry, resource: Resource, definition: Object) -> tuple[
     return resources - {""}, kinds - {""}
 
 
-def _serve(registry: Registry, definition: Object) -> None:
-    """Serves what a definition defines now, unless it is served like that already."""
+def _serve(storage: RestStorage, definition: Object) -> None:
+    """Serves the resources of a definition, unless they are served already and have not changed."""
     name = definition["metadata"]["name"]
     source = encode([definition["spec"], definition["status"]["acceptedNames"]])
-    if registry.served.source(name) == source:
+    if storage.served.source(name) == source:
         return
     served, stored = resources_of(definition)
-    registry.served.define(served, stored, source)
-    collection = registry.store.collection(name)
+    storage.served.define(served, stored, source)
+    collection = storage.store.collection(name)
     for entry in collection.objects.values():
-        entry.fields = stored.read_fields(entry.load())
-    collection.wake()  # watches of what was served before have to end
+        entry.fields = stored.fields.read(entry.load())
+    collection.wake()  # watches of the previous resources have to end
 
 
 # Removal
 
 
-def mark_definition_deleted(registry: Registry, definition: Object) -> None:
-    """A definition that is deleted waits for its objects to go."""
+def mark_definition_deleted(definition: Object, now: datetime) -> None:
+    """Adds the finalizer that keeps a deleted definition until its objects are deleted."""
     metadata = definition["metadata"]
     if CLEANUP not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), CLEANUP]
     message = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-    set_condition(definition, registry.clock.now(), "Terminating", True, "InstanceDeletionPending", message)
+    set_condition(definition, now, "Terminating", True, "InstanceDeletionPending", message)
 
 
-def finish_definition(registry: Registry, resource: Resource, definition: Object) -> None:
-    """Deletes some of the objects of a definition that is being deleted; when they are gone, lets it go."""
+def finish_definition(storage: RestStorage, resource: Resource, definition: Object) -> None:
+    """Deletes some objects of a terminating definition; once there are none, removes the finalizer."""
     metadata = definition["metadata"]
     name = metadata["name"]
     if CLEANUP not in metadata.get("finalizers", ()):
         return
-    now = registry.clock.now()
-    stored = registry.served.stored(name) if registry.served.source(name) is not None else None
-    left = list(registry.store.collection(name).objects.values()) if stored is not None else []
+    now = storage.clock.now()
+    stored = storage.served.stored(name) if storage.served.source(name) is not None else None
+    left = list(storage.store.collection(name).objects.values()) if stored is not None else []
     if stored is not None and left:
         waiting = [entry for entry in left if not entry.terminating]
-        told = "CustomResource deletion is in progress"
-        set_condition(definition, now, "Terminating", True, "InstanceDeletionInProgress", told)
-        if definition != registry.load(resource, "", name):
-            registry.write(resource, definition)
+        message = "CustomResource deletion is in progress"
+        set_condition(definition, now, "Terminating", True, "InstanceDeletionInProgress", message)
+        if definition != storage.load(resource, "", name):
+            storage.write(resource, definition)
         for entry in waiting[:DELETED_AT_ONCE]:
-            delete(registry, stored, entry.namespace, entry.name, DeleteOptions(propagation="Background"))
+            delete(storage, stored, entry.namespace, entry.name, DeleteOptions(propagation="Background"))
         return
     if stored is None and is_true(definition, "Established"):
-        told = "instances overlap with built-in resources in storage"
-        set_condition(definition, now, "Terminating", False, "OverlappingBuiltInResource", told)
+        message = "instances overlap with built-in resources in storage"
+        set_condition(definition, now, "Terminating", False, "OverlappingBuiltInResource", message)
     elif stored is None:
         set_condition(definition, now, "Terminating", False, "NeverEstablished", "resource was never established")
     else:
-        told = "removed all instances"
-        set_condition(definition, now, "Terminating", False, "InstanceDeletionCompleted", told)
+        message = "removed all instances"
+        set_condition(definition, now, "Terminating", False, "InstanceDeletionCompleted", message)
     finalizers = [one for one in metadata["finalizers"] if one != CLEANUP]
     if finalizers:
         metadata["finalizers"] = finalizers
-        registry.write(resource, definition)
+        storage.write(resource, definition)
     else:
         del metadata["finalizers"]
-        registry.remove(resource, definition)
-
-
-def _cells(definition: Object, _now: datetime) -> list[str]:
-    return [definition["metadata"]["name"], definition["metadata"]["creationTimestamp"]]
-
-
-DEFINITIONS = Resource(
-    CUSTOM_RESOURCE_DEFINITION,
-    default=default_definition,
-    prepare=prepare_definition,
-    prepare_update=prepare_definition_update,
-    validate_new=validate_definition,
-    validate_update=validate_definition_update,
-    mark_deleted=mark_definition_deleted,
-    finish=finish_definition,
-    follow=follow_definition,
-    columns=((NAME, Column("Created At", "meta_v1.ObjectMeta.creationTimestamp", "date")), _cells),
-    generation=True,
-    unconditional_update=False,
-    own_status=True,
-)
-"""The resource of the definitions themselves."""
+        storage.remove(resource, definition)

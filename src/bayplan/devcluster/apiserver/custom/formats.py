@@ -1,6 +1,6 @@
-"""The formats of texts and numbers that schemas may name. Mirrors kube-openapi's pkg/validation/strfmt.
+"""The formats of strings and numbers in schemas. Mirrors kube-openapi's pkg/validation/strfmt.
 
-A format that is not listed is not checked, as upstream does with formats that it does not know.
+Like upstream, unknown formats are ignored.
 """
 
 from __future__ import annotations
@@ -83,16 +83,16 @@ INTEGERS: dict[str, tuple[int, int]] = {
     "int32": (-(2**31), 2**31 - 1),
     "int64": (-(2**63), 2**63 - 1),
 }
-"""The least and the greatest number of a format."""
+"""The smallest and the largest number of each format."""
 
 
 def known_format(kind: str, name: str) -> str:
-    """The format that a schema of a type names, "" if it has none that means anything there."""
+    """The format of a schema of a type, "" if it has none or the format is unknown for the type."""
     if kind in {"", "string"}:
         return name if name.replace("-", "") in _TEXTS else ""
     return name if name in _NUMBERS.get(kind, ()) else ""
 
 
 def has_format(text: str, name: str) -> bool:
-    """Whether a text has a known format."""
+    """Whether a string has a known format."""
     return _TEXTS[name.replace("-", "")](text)

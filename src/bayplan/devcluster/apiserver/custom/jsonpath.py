@@ -1,7 +1,7 @@
-"""Simple JSON paths: those of printer columns, selectable fields and scales.
+"""Simple JSON paths, for printer columns, selectable fields and scales.
 
-Mirrors what client-go's util/jsonpath finds for fields, indices, slices, wildcards and filters; recursive descent,
-unions and ranges are not known here.
+Mirrors client-go's util/jsonpath for fields, indices, slices, wildcards and filters; recursive descent, unions and
+ranges are not supported.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 Find = Callable[[Any], list[Any]]
-"""value -> what a path leads to in it, nothing where something on the way is missing."""
+"""value -> the values at a path in it; none if part of the path is missing."""
 
 _Step = Callable[[Any], Iterable[Any]]
 
 
 class InvalidPath(ValueError):
-    """A text that is no path, or none that is known here."""
+    """A string that is not a path, or a path that is not supported."""
 
 
 def compile_path(text: str) -> Find:
-    """The path as a function. Raises InvalidPath."""
+    """A function that finds the values at a path. Raises InvalidPath."""
     steps: list[_Step] = []
     position = 0
     while position < len(text):
@@ -78,7 +78,7 @@ def _bracket(inside: str) -> _Step:
 
 
 def _filter(find: Find, operator: str, literal: str) -> _Step:
-    wanted = _literal(literal) if operator else None
+    expected = _literal(literal) if operator else None
 
     def passes(value: Any) -> bool:
         found = find(value)
@@ -86,7 +86,7 @@ def _filter(find: Find, operator: str, literal: str) -> _Step:
             return bool(found)
         if not found:
             return False
-        return _compare(found[0], operator, wanted)
+        return _compare(found[0], operator, expected)
 
     return lambda value: [one for one in _all(value) if passes(one)]
 
@@ -102,12 +102,12 @@ def _literal(text: str) -> Any:
         raise InvalidPath(f"unrecognized value {text} in a filter") from error
 
 
-def _compare(value: Any, operator: str, wanted: Any) -> bool:
+def _compare(value: Any, operator: str, expected: Any) -> bool:
     if operator == "==":
-        return bool(value == wanted)
+        return bool(value == expected)
     if operator == "!=":
-        return bool(value != wanted)
-    if isinstance(wanted, str) != isinstance(value, str) or not isinstance(value, (str, int, float)):
+        return bool(value != expected)
+    if isinstance(expected, str) != isinstance(value, str) or not isinstance(value, (str, int, float)):
         return False
-    below, equal = bool(value < wanted), bool(value == wanted)
+    below, equal = bool(value < expected), bool(value == expected)
     return {"<": below, "<=": below or equal, ">": not below and not equal, ">=": not below}[operator]

@@ -1,4 +1,4 @@
-"""Regular expressions as Go's regexp reads them, for Python's `re`."""
+"""Translates regular expressions of Go's regexp to Python's `re`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _TOKEN = re.compile(r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\(?P<escape>.)|\[:(?P<named>
 
 
 class InvalidPattern(ValueError):
-    """A text that is no regular expression, or one that Python has no equal of."""
+    """A string that is not a regular expression, or one without an equivalent in Python."""
 
 
 @lru_cache(maxsize=1024)
 def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern, to be searched for. Raises InvalidPattern."""
+    """The pattern, for `search`. Raises InvalidPattern."""
     translated: list[str] = []
     in_class = False
     for token in _TOKEN.finditer(pattern):

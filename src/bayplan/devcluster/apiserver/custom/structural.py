@@ -1,6 +1,6 @@
-"""Objects of a structural schema: unknown fields pruned, defaults filled in, configurations applied.
+"""Objects of a structural schema: prunes unknown fields, fills in defaults, and applies configurations.
 
-Mirrors apiextensions-apiserver's pkg/apiserver/schema, its packages pruning, defaulting and objectmeta.
+Mirrors the packages pruning, defaulting and objectmeta of apiextensions-apiserver's pkg/apiserver/schema.
 """
 
 from __future__ import annotations
@@ -9,28 +9,30 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from bayplan.api import field_errors
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.custom.applying import apply
 from bayplan.devcluster.apiserver.custom.documents import add_custom_schema
 from bayplan.devcluster.apiserver.custom.structures import EMBEDDED
 from bayplan.devcluster.apiserver.patch import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from bayplan.devcluster.apiserver.schema import Object, normalize_metadata
-from bayplan.devcluster.apiserver.status import bad_request, invalid, invalid_value, unsupported_media_type
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _RESOURCE_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
-class StructuralShape:
-    """The shape of a custom resource in one version. `schema` is the definition's openAPIV3Schema."""
+class StructuralSchema:
+    """The schema of a custom resource in one version. `schema` is the definition's openAPIV3Schema."""
 
     kind: Kind
     schema: Object
     patch_types: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    converts: bool = True
 
     def check_kind(self, document: Object) -> None:
-        """Nothing said means the kind itself."""
+        """Rejects a body of another kind or version. A body without them is accepted."""
         kind = self.kind
         given, version = document.get("kind") or kind.kind, document.get("apiVersion") or kind.api_version
         if version != kind.api_version:
@@ -40,10 +42,10 @@ class StructuralShape:
         if given != kind.kind:
             metadata = document.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
-            raise invalid(kind, name, [invalid_value("kind", given, f"must be {kind.kind}")])
+            raise invalid(kind, name, [field_errors.invalid("kind", given, f"must be {kind.kind}")])
 
     def normalize(self, body: Object) -> tuple[Object, list[str]]:
-        """Prunes what the schema does not know; types are left to validation, but for those of the metadata."""
+        """Prunes unknown fields. Types are checked by validation, except those of the metadata."""
         unknown: list[str] = []
         obj: Object = {"metadata": normalize_metadata(body.get("metadata") or {}, unknown)}
         root = {key: value for key, value in body.items() if key not in _RESOURCE_FIELDS}
@@ -54,27 +56,31 @@ class StructuralShape:
         return {}
 
     def read_protobuf(self, body: bytes) -> Object:
-        """Nobody knows field numbers of a custom resource: 415."""
+        """Raises 415: custom resources have no field numbers."""
         raise unsupported_media_type()
 
     def merge_strategically(self, obj: Object, patch: Any) -> Object:
-        """There are no merge keys without a typed model: 415."""
+        """Raises 415: custom resources have no merge keys."""
         raise unsupported_media_type()
 
     def apply(self, obj: Object, configuration: Object) -> Object:
-        """By the list types of the schema."""
+        """Merges lists by the list types of the schema."""
         return apply(self.schema, obj, configuration)
 
     def add_schema(self, schemas: Object, references: str) -> str:
-        """The definition's own schema."""
+        """Adds the schema of the definition."""
         return add_custom_schema(schemas, self.kind, self.schema, references)
 
     def fill_defaults(self, obj: Object) -> None:
         """Fills in the schema's defaults, in place."""
         fill_defaults(self.schema, obj)
 
+    def to_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return obj
+
     def from_storage(self, obj: Object) -> Object:
-        """An object as this version shows it, whatever version and whatever schema it was stored under."""
+        """Converts a stored object, of any version and earlier schema, to this version."""
         metadata = obj.pop("metadata")
         shown = {"metadata": metadata, **prune(self.schema, obj, "", [])}
         fill_defaults(self.schema, shown)
@@ -82,7 +88,7 @@ class StructuralShape:
 
 
 def prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
-    """A copy without what the schema does not know, and without nulls where it has no place for them."""
+    """A copy without unknown fields and without nulls that the schema does not allow."""
     if isinstance(value, list):
         items = schema.get("items")
         if items is None:
@@ -107,26 +113,26 @@ def prune(schema: Object, value: Any, path: str, unknown: list[str]) -> Any:
 
 
 def fill_defaults(schema: Object, value: Any) -> None:
-    """Fills in defaults where a value is missing, or is null and may not be."""
+    """Fills in the defaults of missing values, and of nulls that are not allowed."""
     if isinstance(value, list):
         items = schema.get("items", {})
         for index, item in enumerate(value):
-            if _gives_way(items, item):
+            if _is_replaced(items, item):
                 value[index] = deepcopy(items["default"])
             fill_defaults(items, value[index])
     if not isinstance(value, dict):
         return
     properties, additional = schema.get("properties", {}), schema.get("additionalProperties")
     for key, inner in properties.items():
-        if "default" in inner and (key not in value or _gives_way(inner, value[key])):
+        if "default" in inner and (key not in value or _is_replaced(inner, value[key])):
             value[key] = deepcopy(inner["default"])
     for key in value:
         inner = properties.get(key, additional)
         if isinstance(inner, dict):
-            if _gives_way(inner, value[key]):
+            if _is_replaced(inner, value[key]):
                 value[key] = deepcopy(inner["default"])
             fill_defaults(inner, value[key])
 
 
-def _gives_way(schema: Object, value: Any) -> bool:
+def _is_replaced(schema: Object, value: Any) -> bool:
     return value is None and not schema.get("nullable") and "default" in schema

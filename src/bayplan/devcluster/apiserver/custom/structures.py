@@ -1,4 +1,4 @@
-"""What a schema asks of values beyond their form: sets and maps in lists, and embedded resources.
+"""Validates the list types and the embedded resources of a schema.
 
 Mirrors apiextensions-apiserver's pkg/apiserver/schema/listtype and objectmeta.
 """
@@ -9,16 +9,16 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, duplicate, invalid, required
 from bayplan.devcluster.apiserver.custom.values import Place
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, duplicate, invalid_value, required
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 EMBEDDED = "x-kubernetes-embedded-resource"
 
 
 def check_structure(schema: Object, value: Any, place: Place) -> Iterator[FieldError]:
-    """What is wrong with the lists and embedded resources in a value."""
+    """Errors of the lists and embedded resources in a value."""
     if isinstance(value, dict):
         if schema.get(EMBEDDED):
             yield from _check_embedded(value, place)
@@ -42,7 +42,7 @@ def _check_list(schema: Object, value: list[Any], place: Place) -> Iterator[Fiel
         shown = item if kind == "set" else identity(schema, item)
         if shown is None:
             detail = "must be an object for an array of list-type map"
-            yield invalid_value(place.index(number).field, item, detail)
+            yield invalid(place.index(number).field, item, detail)
             continue
         written = json.dumps(shown, sort_keys=True)
         if written in seen:
@@ -51,7 +51,7 @@ def _check_list(schema: Object, value: list[Any], place: Place) -> Iterator[Fiel
 
 
 def identity(schema: Object, item: Any) -> Object | None:
-    """What an element of a list that is a map is told apart by; None for what is no object."""
+    """The values of the keys of an element of a list map; None if the element is not an object."""
     if not isinstance(item, dict):
         return None
     keys = schema.get("x-kubernetes-list-map-keys", ())
@@ -66,11 +66,11 @@ def _check_embedded(value: Object, place: Place) -> Iterator[FieldError]:
         if field not in value:
             yield required(where)
         elif not isinstance(value[field], str):
-            yield invalid_value(where, value[field], "must be a string")
+            yield invalid(where, value[field], "must be a string")
         elif not value[field]:
-            yield invalid_value(where, "", "must not be empty")
+            yield invalid(where, "", "must not be empty")
         elif field == "kind":
             errors = name_errors(value[field].lower(), "label1035")
             if errors:
                 detail = f"may have mixed case, but should otherwise match: {','.join(errors)}"
-                yield invalid_value(where, value[field], detail)
+                yield invalid(where, value[field], detail)

@@ -1,7 +1,7 @@
-"""Rules for CustomResourceDefinitions.
+"""Validates CustomResourceDefinitions.
 
-Mirrors apiextensions-apiserver's pkg/apis/apiextensions/validation. Like there, what all versions have in common is
-named as if it stood at the top of the spec.
+Mirrors apiextensions-apiserver's pkg/apis/apiextensions/validation. Like upstream, errors name a field
+that all versions share as if it were a field of the spec.
 """
 
 from __future__ import annotations
@@ -9,24 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from bayplan.devcluster.apiserver.custom.conditions import is_true
 from bayplan.devcluster.apiserver.custom.schema_rules import check_schema
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    duplicate,
-    invalid_value,
-    not_supported,
-    required,
-    too_many,
-)
 from bayplan.devcluster.apiserver.validation.meta import name_errors
 
 APPROVED = "api-approved.kubernetes.io"
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 SELECTABLE_FIELDS = 8
-"""How many selectable fields a version may have."""
+"""The maximal number of selectable fields of a version."""
 
 
 def validate_definition(definition: Object) -> Iterator[FieldError]:
@@ -49,7 +42,7 @@ def validate_definition_update(definition: Object, old: Object) -> Iterator[Fiel
     fixed += [("spec.group", spec["group"], was["group"]), ("spec.names.plural", names["plural"], had["plural"])]
     for field, new, before in fixed:
         if new != before:
-            yield invalid_value(field, new, "field is immutable")
+            yield invalid(field, new, "field is immutable")
     yield from _check_stored_versions(definition)
     if _approval(definition) != _approval(old):
         yield from _check_approval(definition)
@@ -58,9 +51,9 @@ def validate_definition_update(definition: Object, old: Object) -> Iterator[Fiel
 
 def _check_name(definition: Object) -> Iterator[FieldError]:
     spec, name = definition["spec"], definition["metadata"].get("name", "")
-    wanted = f"{spec['names']['plural']}.{spec['group']}"
-    if name != wanted:
-        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
+    expected = f"{spec['names']['plural']}.{spec['group']}"
+    if name != expected:
+        yield invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
 
 
 def _check_spec(spec: Object) -> Iterator[FieldError]:
@@ -68,9 +61,9 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     if not group:
         yield required("spec.group")
     elif errors := name_errors(group, "subdomain"):
-        yield invalid_value("spec.group", group, ",".join(errors))
+        yield invalid("spec.group", group, ",".join(errors))
     elif "." not in group:
-        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
+        yield invalid("spec.group", group, "should be a domain with at least one dot")
     if not spec["scope"]:
         yield required("spec.scope")
     elif spec["scope"] not in {"Cluster", "Namespaced"}:
@@ -87,7 +80,7 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     strategy = (spec.get("conversion") or {}).get("strategy")
     if strategy == "Webhook" and len(versions) > 1:
         detail = "the embedded API server calls no webhooks: several versions can be served with None only"
-        yield invalid_value("spec.conversion.strategy", strategy, detail)
+        yield invalid("spec.conversion.strategy", strategy, detail)
     elif strategy not in {"None", "Webhook"}:
         yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
 
@@ -96,7 +89,7 @@ def _check_versions(versions: Sequence[Object]) -> Iterator[FieldError]:
     names = [version["name"] for version in versions]
     for index, version in enumerate(versions):
         if errors := name_errors(version["name"], "label1035"):
-            yield invalid_value(f"spec.versions[{index}].name", version["name"], ",".join(errors))
+            yield invalid(f"spec.versions[{index}].name", version["name"], ",".join(errors))
         yield from _check_deprecation(version, f"spec.versions[{index}].deprecationWarning")
         yield from _check_selectable(version, f"spec.versions[{index}].selectableFields")
     for field, top, check in (
@@ -110,9 +103,9 @@ def _check_versions(versions: Sequence[Object]) -> Iterator[FieldError]:
             for index, version in enumerate(versions):
                 yield from check(version, version.get(field), f"spec.versions[{index}].{field}")
     if len(set(names)) < len(names):
-        yield invalid_value("spec.versions", names, "must contain unique version names")
+        yield invalid("spec.versions", names, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid_value("spec.versions", names, "must have exactly one version marked as storage version")
+        yield invalid("spec.versions", names, "must have exactly one version marked as storage version")
 
 
 def _check_deprecation(version: Object, where: str) -> Iterator[FieldError]:
@@ -120,15 +113,15 @@ def _check_deprecation(version: Object, where: str) -> Iterator[FieldError]:
     if warning is None:
         return
     if not version.get("deprecated"):
-        yield invalid_value(where, warning, "can only be set for deprecated versions")
+        yield invalid(where, warning, "can only be set for deprecated versions")
     if len(warning) > 256:
-        yield invalid_value(where, warning, "must be <= 256 characters long")
+        yield invalid(where, warning, "must be <= 256 characters long")
     if not warning:
-        yield invalid_value(where, warning, "must not be an empty string")
+        yield invalid(where, warning, "must not be an empty string")
     index = next((index for index, letter in enumerate(warning) if not letter.isprintable()), None)
     if index is not None:
         detail = f"must only contain printable UTF-8 characters; non-printable character found at index {index}"
-        yield invalid_value(where, warning, detail)
+        yield invalid(where, warning, detail)
 
 
 def _check_selectable(version: Object, where: str) -> Iterator[FieldError]:
@@ -143,12 +136,12 @@ def _check_selectable(version: Object, where: str) -> Iterator[FieldError]:
         for key in keys:
             schema = schema.get("properties", {}).get(key) if isinstance(schema, dict) else None
         if not path.startswith(".") or schema is None:
-            yield invalid_value(at, path, "is an invalid path: it leads to no property of the schema")
+            yield invalid(at, path, "is an invalid path: it leads to no property of the schema")
         elif keys[0] == "metadata":
-            yield invalid_value(at, path, "must not point to fields in metadata")
+            yield invalid(at, path, "must not point to fields in metadata")
         elif schema.get("type") not in {"string", "boolean", "integer"}:
             detail = "must point to a field of type string, boolean or integer. "
-            yield invalid_value(at, path, f"{detail}Enum string fields and strings with formats are allowed.")
+            yield invalid(at, path, f"{detail}Enum string fields and strings with formats are allowed.")
         if path in seen:
             yield duplicate(at, path)
         seen.add(path)
@@ -177,9 +170,9 @@ def _check_subresources(_version: Object, subresources: Object | None, where: st
             if needed:
                 yield required(at)
         elif not path.startswith("."):
-            yield invalid_value(at, path, "must be a simple json path starting with .")
+            yield invalid(at, path, "must be a simple json path starting with .")
         elif not path.startswith(parents):
-            yield invalid_value(at, path, f"should be a json path {below}")
+            yield invalid(at, path, f"should be a json path {below}")
 
 
 def _check_columns(_version: Object, columns: Sequence[Object] | None, where: str) -> Iterator[FieldError]:
@@ -191,37 +184,37 @@ def _check_columns(_version: Object, columns: Sequence[Object] | None, where: st
         if not column["type"]:
             yield required(f"{at}.type", one_of)
         elif column["type"] not in COLUMN_TYPES:
-            yield invalid_value(f"{at}.type", column["type"], one_of)
+            yield invalid(f"{at}.type", column["type"], one_of)
         if column.get("format") and column["format"] not in COLUMN_FORMATS:
-            yield invalid_value(f"{at}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
+            yield invalid(f"{at}.format", column["format"], f"must be one of {','.join(COLUMN_FORMATS)}")
         if not column["jsonPath"]:
             yield required(f"{at}.JSONPath")
         elif not column["jsonPath"].startswith("."):
-            yield invalid_value(f"{at}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
+            yield invalid(f"{at}.JSONPath", column["jsonPath"], "must be a simple json path starting with .")
 
 
 def _check_names(names: Object) -> Iterator[FieldError]:
     for field in ("plural", "singular"):
         name = names.get(field, "")
         if name and (errors := name_errors(name, "label1035")):
-            yield invalid_value(f"spec.names.{field}", name, ",".join(errors))
+            yield invalid(f"spec.names.{field}", name, ",".join(errors))
     for field in ("kind", "listKind"):
         name = names.get(field, "")
         if name and (errors := name_errors(name.lower(), "label1035")):
             detail = f"may have mixed case, but should otherwise match: {','.join(errors)}"
-            yield invalid_value(f"spec.names.{field}", name, detail)
+            yield invalid(f"spec.names.{field}", name, detail)
     for field in ("shortNames", "categories"):
         for index, name in enumerate(names.get(field) or ()):
             if errors := name_errors(name, "label1035"):
-                yield invalid_value(f"spec.names.{field}[{index}]", name, ",".join(errors))
+                yield invalid(f"spec.names.{field}[{index}]", name, ",".join(errors))
     if names.get("kind") and names["kind"] == names.get("listKind"):
-        yield invalid_value("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
+        yield invalid("spec.names.listKind", names["listKind"], "kind and listKind may not be the same")
 
 
 def _check_stored_versions(definition: Object) -> Iterator[FieldError]:
     stored = definition["status"].get("storedVersions") or []
     if not stored:
-        yield invalid_value("status.storedVersions", stored, "must have at least one stored version")
+        yield invalid("status.storedVersions", stored, "must have at least one stored version")
     known = {version["name"] for version in definition["spec"].get("versions") or ()}
     for index, version in enumerate(stored):
         if version not in known:
@@ -230,7 +223,7 @@ def _check_stored_versions(definition: Object) -> Iterator[FieldError]:
                 f"spec.versions until a storage migration ensures no data remains persisted in {version} and removes "
                 f"{version} from status.storedVersions"
             )
-            yield invalid_value(f"status.storedVersions[{index}]", version, detail)
+            yield invalid(f"status.storedVersions[{index}]", version, detail)
 
 
 def _approval(definition: Object) -> str | None:
@@ -252,7 +245,7 @@ def _check_approval(definition: Object) -> Iterator[FieldError]:
             f'protected groups must have approval annotation "{APPROVED}" with either a URL or a reason starting with '
             '"unapproved", see https://github.com/kubernetes/enhancements/pull/1111'
         )
-        yield invalid_value(where, approval, detail)
+        yield invalid(where, approval, detail)
 
 
 def _check_preservation(spec: Object) -> Iterator[FieldError]:
@@ -260,4 +253,4 @@ def _check_preservation(spec: Object) -> Iterator[FieldError]:
         detail = (
             "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         )
-        yield invalid_value("spec.preserveUnknownFields", True, detail)
+        yield invalid("spec.preserveUnknownFields", True, detail)

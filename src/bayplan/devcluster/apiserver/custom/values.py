@@ -1,6 +1,6 @@
-"""Whether values fit a schema, said in kube-apiserver's words.
+"""Validates values against a schema, with kube-apiserver's messages.
 
-Mirrors kube-openapi's pkg/validation/validate and the errors that apiextensions-apiserver makes of its findings.
+Mirrors kube-openapi's pkg/validation/validate and the errors that apiextensions-apiserver converts its results to.
 CEL rules (x-kubernetes-validations) are not evaluated.
 """
 
@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
-from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
-from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
+from bayplan.api.field_errors import (
     FieldError,
-    invalid_value,
+    invalid,
     not_supported,
     quoted,
     required,
@@ -25,24 +22,27 @@ from bayplan.devcluster.apiserver.status import (
     too_many,
     type_invalid,
 )
+from bayplan.devcluster.apiserver.custom.formats import INTEGERS, has_format, known_format
+from bayplan.devcluster.apiserver.custom.patterns import compile_pattern
+from bayplan.devcluster.apiserver.schema import Object
 
 ABSENT = object()
-"""In place of an old value that there is not."""
+"""Stands for a missing old value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is: `path` is what messages say, `prefix` stands before it in the names of fields."""
+    """The location of a value. `path` is its path in messages; the names of fields in errors begin with `prefix`."""
 
     path: str = ""
     prefix: str = ""
 
     def key(self, name: str) -> Place:
-        """A field's place."""
+        """The place of a field."""
         return Place(f"{self.path}.{name}" if self.path else name, self.prefix)
 
     def index(self, number: int) -> Place:
-        """An element's place."""
+        """The place of an element."""
         return Place(f"{self.path}[{number}]", self.prefix)
 
     @property
@@ -52,9 +52,9 @@ class Place:
 
 
 def check_value(schema: Object, value: Any, place: Place, old: Any = ABSENT) -> Iterator[FieldError]:
-    """What is wrong with a value under a schema.
+    """Errors of a value under a schema.
 
-    What an update leaves as it was (`old`) is right: schemas change, and objects may stay.
+    A value that an update does not change (equal to `old`) is valid, because the schema may have changed since.
     """
     if old is not ABSENT and value == old and type(value) is type(old):
         return
@@ -90,7 +90,7 @@ def _check_type(schema: Object, value: Any, place: Place) -> Iterator[FieldError
 
 
 def json_type(value: Any) -> str:
-    """A value's type as schemas name it."""
+    """The OpenAPI name of a value's type."""
     if isinstance(value, bool):
         return "boolean"
     names = {str: "string", int: "integer", float: "number", list: "array", dict: "object"}
@@ -103,14 +103,14 @@ def _mistyped(place: Place, expected: str, given: str) -> FieldError:
 
 def _check_junctors(schema: Object, value: Any, place: Place) -> Iterator[FieldError]:
     if (choices := schema.get("anyOf")) and (failures := _failures(choices, value, place)) and all(failures):
-        yield _said(f"{quoted(place.path)} must validate at least one schema (anyOf)")
+        yield _without_field(f"{quoted(place.path)} must validate at least one schema (anyOf)")
         yield from min(failures, key=len)
     if choices := schema.get("oneOf"):
         failures = _failures(choices, value, place)
         valid = sum(not found for found in failures)
         if valid != 1:
-            told = f"Found {valid} valid alternatives" if valid else "Found none valid"
-            yield _said(f"{quoted(place.path)} must validate one and only one schema (oneOf). {told}")
+            count = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            yield _without_field(f"{quoted(place.path)} must validate one and only one schema (oneOf). {count}")
         if not valid:
             yield from min(failures, key=len)
     if choices := schema.get("allOf"):
@@ -118,19 +118,19 @@ def _check_junctors(schema: Object, value: Any, place: Place) -> Iterator[FieldE
         for found in failures:
             yield from found
         if any(failures):
-            told = ". None validated" if all(failures) else ""
-            yield _said(f"{quoted(place.path)} must validate all the schemas (allOf){told}")
+            none = ". None validated" if all(failures) else ""
+            yield _without_field(f"{quoted(place.path)} must validate all the schemas (allOf){none}")
     if "not" in schema and not list(check_value(schema["not"], value, place)):
-        yield _said(f"{quoted(place.path)} must not validate the schema (not)")
+        yield _without_field(f"{quoted(place.path)} must not validate the schema (not)")
 
 
 def _failures(choices: list[Object], value: Any, place: Place) -> list[list[FieldError]]:
     return [list(check_value(choice, value, place)) for choice in choices]
 
 
-def _said(message: str) -> FieldError:
-    """An error that upstream ties to no field."""
-    return invalid_value("<nil>", "", message)
+def _without_field(message: str) -> FieldError:
+    """An error without a field, as upstream reports it."""
+    return invalid("<nil>", "", message)
 
 
 def _check_text(schema: Object, value: str, place: Place) -> Iterator[FieldError]:
@@ -147,7 +147,7 @@ def _check_text(schema: Object, value: str, place: Place) -> Iterator[FieldError
 
 
 def _breaks(place: Place, value: Any, rule: str) -> FieldError:
-    return invalid_value(place.field, value, f"{place.path} in body {rule}")
+    return invalid(place.field, value, f"{place.path} in body {rule}")
 
 
 def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldError]:
@@ -156,8 +156,8 @@ def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldE
         format_ = known_format(kind, schema.get("format", ""))
         least, greatest = INTEGERS.get(format_, INTEGERS["int64"])
         if not least <= value <= greatest:
-            told = f"with format {format_}" if format_ else "(default format)"
-            yield _said(f"Checked value must be of type integer {told} in {place.path}")
+            expected = f"with format {format_}" if format_ else "(default format)"
+            yield _without_field(f"Checked value must be of type integer {expected} in {place.path}")
     shown = _shown if isinstance(value, int) else go_float
     if (step := schema.get("multipleOf")) and not _is_whole(value / step):
         yield _breaks(place, value, f"should be a multiple of {shown(step)}")
@@ -176,7 +176,7 @@ def _check_number(schema: Object, value: float, place: Place) -> Iterator[FieldE
 
 
 def _is_whole(number: float) -> bool:
-    return math.isinf(number) or abs(number - round(number)) < 1e-9  # as far as upstream looks
+    return math.isinf(number) or abs(number - round(number)) < 1e-9  # the precision of upstream
 
 
 def _shown(number: float) -> str:

@@ -1,4 +1,4 @@
-"""What the server fills in where a client left something open, per kind. Mirrors Kubernetes' pkg/apis/*/v1/defaults.go.
+"""The defaults of each kind. Mirrors Kubernetes' pkg/apis/*/v1/defaults.go.
 
-Functions change the object in place and may be applied to their own result.
+Functions change the object in place and are idempotent.
 """

@@ -8,14 +8,14 @@ NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 
 
 def default_namespace(namespace: Object) -> None:
-    """A namespace carries its name as a label."""
+    """Adds the namespace's name as a label."""
     metadata = namespace["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**metadata.get("labels", {}), NAMESPACE_LABEL: metadata["name"]}
 
 
 def prepare_namespace(namespace: Object) -> None:
-    """A new namespace waits, when it is deleted, for its contents to go."""
+    """Adds the finalizer that keeps a deleted namespace until its contents are deleted."""
     namespace["status"] = {"phase": "Active"}
     finalizers = namespace.setdefault("spec", {}).setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
@@ -23,7 +23,7 @@ def prepare_namespace(namespace: Object) -> None:
 
 
 def default_node(node: Object) -> None:
-    """What a node has, it offers, unless it says otherwise."""
+    """All capacity is allocatable, unless the node says otherwise."""
     spec, status = node["spec"], node.get("status", {})
     if "podCIDR" in spec:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
@@ -32,7 +32,7 @@ def default_node(node: Object) -> None:
 
 
 def default_service(service: Object) -> None:
-    """A cluster address for TCP."""
+    """A ClusterIP service with TCP ports."""
     spec = service["spec"]
     if spec.setdefault("sessionAffinity", "None") == "ClientIP":
         spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
@@ -52,7 +52,7 @@ def default_service(service: Object) -> None:
 
 
 def default_volume(volume: Object) -> None:
-    """A file system that is kept."""
+    """A file system, which is retained."""
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     volume["spec"].setdefault("volumeMode", "Filesystem")
     if "hostPath" in volume["spec"]:
@@ -64,7 +64,7 @@ def default_volume(volume: Object) -> None:
 
 
 def prepare_volume(volume: Object) -> None:
-    """A new volume is pending."""
+    """Sets the phase of a new volume to Pending."""
     volume["status"] = {
         "phase": "Pending",
         "lastPhaseTransitionTime": volume["metadata"]["creationTimestamp"],
@@ -80,7 +80,7 @@ def default_claim(claim: Object) -> None:
 
 
 def prepare_claim(claim: Object) -> None:
-    """A new claim is pending."""
+    """Sets the phase of a new claim to Pending."""
     claim["status"] = {"phase": "Pending"}
     source = claim["spec"].get("dataSource")
     if source:
@@ -88,13 +88,13 @@ def prepare_claim(claim: Object) -> None:
 
 
 def default_storage_class(storage_class: Object) -> None:
-    """Volumes are deleted with their claims, and bound at once."""
+    """Volumes are deleted with their claims and bound immediately."""
     storage_class.setdefault("reclaimPolicy", "Delete")
     storage_class.setdefault("volumeBindingMode", "Immediate")
 
 
 def default_csi_driver(driver: Object) -> None:
-    """A driver for persistent volumes that have to be attached."""
+    """A driver of persistent volumes that have to be attached."""
     spec = driver["spec"]
     spec.setdefault("attachRequired", True)
     spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
@@ -104,13 +104,13 @@ def default_csi_driver(driver: Object) -> None:
 
 
 def default_priority_class(priority_class: Object) -> None:
-    """Pods of a class preempt those of lower classes. The class without a value has the value 0."""
+    """Pods preempt those of lower priority. The default value is 0."""
     priority_class.setdefault("preemptionPolicy", "PreemptLowerPriority")
     priority_class.setdefault("value", 0)
 
 
 def default_secret(secret: Object) -> None:
-    """An opaque one; texts are stored as the bytes that they are."""
+    """An opaque secret. Moves `stringData` to `data`."""
     import base64
 
     secret.setdefault("type", "Opaque")
@@ -119,18 +119,18 @@ def default_secret(secret: Object) -> None:
 
 
 def default_claim_devices(claim_spec: Object) -> None:
-    """A request is for exactly one device."""
+    """A request is for one device."""
     for request in claim_spec.get("devices", {}).get("requests") or ():
-        for wanted in [request.get("exactly"), *request.get("firstAvailable", ())]:
-            if wanted is not None and wanted.setdefault("allocationMode", "ExactCount") == "ExactCount":
-                wanted["count"] = wanted.get("count") or 1
+        for exact in [request.get("exactly"), *request.get("firstAvailable", ())]:
+            if exact is not None and exact.setdefault("allocationMode", "ExactCount") == "ExactCount":
+                exact["count"] = exact.get("count") or 1
 
 
 def default_resource_claim(claim: Object) -> None:
-    """Of the devices that it asks for."""
+    """The defaults of its requests for devices."""
     default_claim_devices(claim["spec"])
 
 
 def default_resource_claim_template(template: Object) -> None:
-    """Of the devices that its claims ask for."""
+    """The defaults of its claims' requests for devices."""
     default_claim_devices(template["spec"].get("spec", {}))

@@ -18,7 +18,7 @@ SECRET_VOLUMES = {
 
 
 def default_pod(pod: Object) -> None:
-    """A pod: its spec, requests from limits, and pod-level resources."""
+    """The defaults of a pod's spec, and requests derived from limits."""
     spec = pod["spec"]
     default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
@@ -31,12 +31,12 @@ def default_pod(pod: Object) -> None:
 
 
 def default_template(template: Object) -> None:
-    """The pod template of a workload."""
+    """The defaults of the pod template of a workload."""
     default_pod_spec(template["spec"])
 
 
 def default_pod_spec(spec: Object) -> None:
-    """What pods and pod templates have in common."""
+    """The defaults that pods and pod templates share."""
     for container in spec.get("containers") or ():
         _default_container(container)
     for container in spec.get("initContainers", ()):
@@ -124,7 +124,7 @@ def _default_volume(volume: Object) -> None:
 
 
 def _default_requests(resources: Object) -> None:
-    """A limit without a request is also the request."""
+    """A missing request is equal to the limit."""
     limits = resources.get("limits")
     if limits:
         requests: dict[str, Any] = resources.setdefault("requests", {})
@@ -133,34 +133,34 @@ def _default_requests(resources: Object) -> None:
 
 
 def _default_pod_requests(spec: Object) -> None:
-    """Pod-level requests where there are pod-level limits: what the containers ask for together, else the limits."""
+    """Missing pod-level requests with pod-level limits: the sum of the containers' requests, or the limits."""
     resources = spec["resources"]
     limits = resources.get("limits")
     if not limits:
         return
     requests = resources.setdefault("requests", {})
     for name in ("cpu", "memory"):
-        together = _together(spec, name)
+        together = _effective_request(spec, name)
         if together:
             requests.setdefault(name, canonical(f"{together}n"))
     for name, limit in limits.items():
         requests.setdefault(name, limit)
 
 
-def _together(spec: Object, name: str) -> int:
-    """What a pod's containers ask for of a resource, in billionths: all of them at once, or the most that one init
-    container needs beside the sidecars started before it.
+def _effective_request(spec: Object, name: str) -> int:
+    """The pod's effective request for a resource, in billionths: the sum of all containers and sidecars, or that of an
+    init container and the sidecars started before it, if that is more.
     """
 
-    def asked(container: Object) -> int:
+    def request(container: Object) -> int:
         return quantity.parse(container["resources"].get("requests", {}).get(name, "0"))
 
-    running = sum(asked(container) for container in spec.get("containers") or ())
+    running = sum(request(container) for container in spec.get("containers") or ())
     sidecars = most = 0
     for container in spec.get("initContainers", ()):
         if container.get("restartPolicy") == "Always":
-            sidecars += asked(container)
+            sidecars += request(container)
             most = max(most, sidecars)
         else:
-            most = max(most, sidecars + asked(container))
+            most = max(most, sidecars + request(container))
     return max(running + sidecars, most)

@@ -1,4 +1,4 @@
-"""Defaults of roles' bindings. Mirrors pkg/apis/rbac/v1/defaults.go of Kubernetes."""
+"""Defaults of role bindings. Mirrors pkg/apis/rbac/v1/defaults.go of Kubernetes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from bayplan.devcluster.apiserver.schema import Object
 
 
 def default_binding(binding: Object) -> None:
-    """Roles, users and groups are of RBAC's own API group."""
+    """The API group of the role, and of users and groups, is that of RBAC."""
     if ref := binding.get("roleRef"):
         ref["apiGroup"] = ref.get("apiGroup") or ROLE.group
     for subject in binding.get("subjects") or ():

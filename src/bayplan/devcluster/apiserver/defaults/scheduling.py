@@ -6,5 +6,5 @@ from bayplan.devcluster.apiserver.schema import Object
 
 
 def default_pod_group(pod_group: Object) -> None:
-    """Its pods are disrupted one by one."""
+    """Pods are disrupted individually."""
     pod_group["spec"].setdefault("disruptionMode", "Pod")

@@ -1,13 +1,19 @@
-"""Defaults of the kinds that make pods. Mirrors Kubernetes' pkg/apis/apps/v1 and pkg/apis/batch/v1 defaults.go."""
+"""Defaults of the kinds that create pods. Mirrors Kubernetes' pkg/apis/apps/v1 and pkg/apis/batch/v1 defaults.go."""
 
 from __future__ import annotations
 
+import re
+
+from bayplan.devcluster.apiserver.defaults.core import default_claim
 from bayplan.devcluster.apiserver.defaults.pods import default_template
 from bayplan.devcluster.apiserver.schema import Object
 
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+"""The annotation of a DaemonSet that counts the changes of its template."""
+
 
 def default_deployment(deployment: Object) -> None:
-    """One replica, rolled out by quarters."""
+    """One replica, and rolling updates of 25 % at a time."""
     spec = deployment["spec"]
     default_template(spec["template"])
     spec.setdefault("replicas", 1)
@@ -27,7 +33,7 @@ def default_replica_set(replica_set: Object) -> None:
 
 
 def default_stateful_set(stateful_set: Object) -> None:
-    """One replica, one after the other."""
+    """One replica, and rolling updates in order."""
     spec = stateful_set["spec"]
     default_template(spec["template"])
     spec.setdefault("replicas", 1)
@@ -42,10 +48,13 @@ def default_stateful_set(stateful_set: Object) -> None:
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")
     spec.setdefault("revisionHistoryLimit", 10)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "status": {"phase": "Pending"}}
+        default_claim(claim)
 
 
 def default_daemon_set(daemon_set: Object) -> None:
-    """One node after the other."""
+    """Rolling updates of one node at a time."""
     spec = daemon_set["spec"]
     default_template(spec["template"])
     strategy = spec["updateStrategy"]
@@ -56,8 +65,26 @@ def default_daemon_set(daemon_set: Object) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
 
 
+def prepare_daemon_set(daemon_set: Object) -> None:
+    """The template of a new DaemonSet is the first, unless its annotation has another number."""
+    annotations = daemon_set["metadata"].setdefault("annotations", {})
+    annotations[TEMPLATE_GENERATION] = str(max(_template_generation(daemon_set), 1))
+
+
+def prepare_daemon_set_update(daemon_set: Object, old: Object) -> None:
+    """Only the server changes the number of the template: when the template changes."""
+    changed = daemon_set["spec"]["template"] != old["spec"]["template"]
+    annotations = daemon_set["metadata"].setdefault("annotations", {})
+    annotations[TEMPLATE_GENERATION] = str(_template_generation(old) + changed)
+
+
+def _template_generation(daemon_set: Object) -> int:
+    text = daemon_set["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "")
+    return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else 0
+
+
 def default_replication_controller(controller: Object) -> None:
-    """One replica, of the pods that its template makes."""
+    """One replica, with the selector and labels of the template."""
     spec = controller["spec"]
     spec.setdefault("replicas", 1)
     if "template" in spec:
@@ -69,7 +96,7 @@ def default_replication_controller(controller: Object) -> None:
 
 
 def default_job(job: Object) -> None:
-    """One pod, tried seven times."""
+    """One pod, with up to six retries."""
     spec = job["spec"]
     default_template(spec["template"])
     if "completions" not in spec and "parallelism" not in spec:
@@ -85,7 +112,7 @@ def default_job(job: Object) -> None:
 
 
 def prepare_job(job: Object) -> None:
-    """A job selects its pods by its own uid, unless it says how it selects them."""
+    """Adds a selector and labels with the job's UID, unless the selector is manual."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
@@ -100,7 +127,7 @@ def prepare_job(job: Object) -> None:
 
 
 def default_cron_job(cron_job: Object) -> None:
-    """Concurrent runs are allowed, and few finished ones kept."""
+    """Concurrent runs are allowed, and three successful and one failed job are kept."""
     spec = cron_job["spec"]
     template = spec["jobTemplate"]["spec"]
     default_template(template["template"])

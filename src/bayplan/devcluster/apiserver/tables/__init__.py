@@ -1,7 +1,6 @@
-"""Objects as the tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
+"""The tables that `kubectl get` prints. Mirrors Kubernetes' pkg/printers/internalversion/printers.go.
 
-A kind's columns and the function that fills them are entries in the modules beside; kinds without an entry have a name
-and an age.
+The modules of this package define the columns and cells of each kind; other kinds have a name and an age.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.resources import Resource
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables import core, rbac, scheduling, storage, workloads
+from bayplan.devcluster.apiserver.tables import core, definitions, rbac, scheduling, storage, workloads
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
 from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
 from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
@@ -26,6 +24,7 @@ TABLES: dict[kinds.Kind, Table] = {
     **workloads.TABLES,
     **storage.TABLES,
     **scheduling.TABLES,
+    **definitions.TABLES,
 }
 
 
@@ -37,7 +36,8 @@ GENERIC: Table = ((NAME, AGE), _generic_cells)
 
 
 def table(
-    resource: Resource,
+    kind: kinds.Kind,
+    custom: Table | None,
     objects: Sequence[Object],
     metadata: Object,
     now: datetime,
@@ -45,9 +45,11 @@ def table(
     columns: bool = True,
     include: str = "Metadata",
 ) -> Object:
-    """A Table of objects in the resource's version. A row carries what `include` says: None, Metadata, Object."""
-    kind = resource.kind
-    definitions, cells = resource.columns or TABLES.get(kind, GENERIC)
+    """A Table of objects in the kind's version.
+
+    `custom` is the table of a custom resource, and `include` the object in each row: None, Metadata or Object.
+    """
+    described, cells = custom or TABLES.get(kind, GENERIC)
     rows = []
     for obj in objects:
         row: Object = {"cells": cells(obj, now)}
@@ -60,7 +62,7 @@ def table(
         "kind": "Table",
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
-        "columnDefinitions": [column.definition() for column in definitions] if columns else [],
+        "columnDefinitions": [column.definition() for column in described] if columns else [],
         "rows": rows,
     }
 

@@ -1,34 +1,32 @@
-"""What tables are made of: columns, ages, and the few texts that several kinds show."""
+"""Columns, ages, and the cells that several kinds share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from importlib import import_module
 from typing import Any, Protocol
 
-from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.documentation import describe
-from bayplan.devcluster.apiserver.schema import Model, Object
+from bayplan.devcluster.apiserver.schema import Object
 
 Cells = Callable[[Object, datetime], list[Any]]
-"""(object, the time) -> its row."""
+"""(object, current time) -> the cells of its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. `about` names the field that it shows, as `module.Type.field` of the models, or describes it."""
+    """A column. `about` is its description, or a field that has it, such as `core_v1.PodSpec.nodeName`."""
 
     name: str
     about: str
     type: str = "string"
     wide: bool = False
-    """Whether it is shown with `-o wide` only."""
+    """Whether the column is shown with `-o wide` only."""
     format: str = ""
 
     def definition(self) -> Object:
-        """As a Table carries it."""
+        """The column definition in a Table."""
         return {
             "name": self.name,
             "type": self.type,
@@ -38,37 +36,33 @@ class Column:
         }
 
     def _description(self) -> str:
-        parts = self.about.split(".")
-        if len(parts) != 3 or " " in self.about:
-            return self.about
-        module, model, field = parts
-        found: Model = getattr(import_module(f"lightkube.models.{module}"), model)
-        return describe(found, field)
+        kind, _, field = self.about.rpartition(".")
+        return describe(kind, field) if " " not in self.about and "." in kind else self.about
 
 
 class Described(Protocol):
-    """A column that can say what it is."""
+    """A column with a definition."""
 
     def definition(self) -> Object:
-        """As a Table carries it."""
+        """The column definition in a Table."""
         ...
 
 
 Table = tuple[tuple[Described, ...], Cells]
-"""The columns of a kind, and what fills them."""
+"""The columns of a kind, and the function that returns the cells of a row."""
 
 NAME = Column("Name", "meta_v1.ObjectMeta.name", format="name")
 AGE = Column("Age", "meta_v1.ObjectMeta.creationTimestamp")
 
 
 def age(obj: Object, now: datetime) -> str:
-    """How long ago an object was created."""
+    """The age of an object."""
     return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def since(moment: str | None, now: datetime) -> str:
-    """How long ago something was."""
-    return "<unknown>" if not moment else duration((now - parse_timestamp(moment)).total_seconds())
+    """The time since a moment, `<unknown>` if there is none."""
+    return "<unknown>" if not moment else duration((now - datetime.fromisoformat(moment)).total_seconds())
 
 
 def duration(seconds: float) -> str:
@@ -99,18 +93,18 @@ def _two(large: int, unit: str, small: int, subunit: str) -> str:
 
 
 def names_and_images(spec: Object) -> tuple[str, str]:
-    """The containers of a pod spec, and their images."""
+    """The names of the containers of a pod spec, and their images."""
     containers = spec.get("containers") or ()
     return ",".join(one["name"] for one in containers), ",".join(one.get("image", "") for one in containers)
 
 
 def label_text(labels: dict[str, str] | None) -> str:
-    """Labels in one line."""
+    """Labels as one line."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or "<none>"
 
 
 def selector_text(selector: Object | None) -> str:
-    """A LabelSelector in one line."""
+    """A LabelSelector as one line."""
     if not selector:
         return "<none>"
     terms = [f"{key}={value}" for key, value in sorted(selector.get("matchLabels", {}).items())]
@@ -122,5 +116,5 @@ def selector_text(selector: Object | None) -> str:
 
 
 def condition(conditions: Sequence[Object], kind: str) -> Object:
-    """The condition of that type, empty if there is none."""
+    """The condition of a type, {} if there is none."""
     return next((one for one in conditions if one["type"] == kind), {})

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.events import to_core
+from bayplan.devcluster.apiserver.event_conversion import to_core
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Cells, Column, age, label_text, since
 

@@ -1,4 +1,4 @@
-"""The row of a pod: above all its status, which is read off the states of its containers."""
+"""The row of a pod, with the status that its containers' states add up to."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ENDED = {
 
 
 def pod_conditions(pod: Object) -> list[Object]:
-    """What a row says of a pod that has ended."""
+    """The conditions of the row of a pod that has terminated."""
     phase = pod["status"].get("phase", "")
     if phase not in _ENDED:
         return []
@@ -63,7 +63,7 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
 
 
 class _Reading:
-    """What the states of a pod's containers come to."""
+    """The status, restarts and readiness that a row shows for a pod."""
 
     def __init__(self, pod: Object) -> None:
         self._pod = pod
@@ -78,7 +78,7 @@ class _Reading:
         self.reason = self._status.get("reason") or self._status.get("phase", "")
 
     def read(self) -> None:
-        """Fills everything in."""
+        """Computes all attributes."""
         conditions = self._status.get("conditions", ())
         if condition(conditions, "PodScheduled").get("reason") == "SchedulingGated":
             self.reason = "SchedulingGated"
@@ -92,7 +92,7 @@ class _Reading:
                 self.reason = "Terminating"
 
     def _read_init_containers(self) -> bool:
-        """Whether the pod still waits for an init container."""
+        """Returns whether the pod waits for an init container."""
         statuses = self._status.get("initContainerStatuses", ())
         for index, container in enumerate(statuses):
             self._count_restarts(container)

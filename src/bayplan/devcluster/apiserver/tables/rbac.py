@@ -1,4 +1,4 @@
-"""The rows of roles and of their bindings."""
+"""The rows of roles and role bindings."""
 
 from __future__ import annotations
 

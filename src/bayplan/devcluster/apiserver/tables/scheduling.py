@@ -1,4 +1,4 @@
-"""The rows of PodGroups; those of Workloads are the generic ones."""
+"""The rows of PodGroups. Workloads have generic rows."""
 
 from __future__ import annotations
 

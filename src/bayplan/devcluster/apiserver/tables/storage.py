@@ -1,4 +1,4 @@
-"""The rows of volumes, claims, classes, and of what drivers and devices say of themselves."""
+"""The rows of the kinds for volumes, CSI drivers and devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the kinds that make pods, and of budgets and priority classes."""
+"""The rows of the kinds that create pods, of disruption budgets, and of priority classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from bayplan.api import kinds
-from bayplan.devcluster.apiserver.clock import parse_timestamp
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.tables.columns import (
     AGE,
@@ -92,10 +91,10 @@ def _daemon_set(daemon_set: Object, now: datetime) -> list[Any]:
 
 def _job(job: Object, now: datetime) -> list[Any]:
     spec, status = job["spec"], job.get("status", {})
-    wanted = spec.get("completions")
+    completions = spec.get("completions")
     parallel = spec.get("parallelism", 0)
-    done = f"{status.get('succeeded', 0)}/{wanted if wanted is not None else 1}"
-    if wanted is None and parallel > 1:
+    done = f"{status.get('succeeded', 0)}/{completions if completions is not None else 1}"
+    if completions is None and parallel > 1:
         done += f" of {parallel}"
     return [
         job["metadata"]["name"],
@@ -124,8 +123,8 @@ def _job_state(job: Object, conditions: Any) -> str:
 def _job_duration(status: Object, now: datetime) -> str:
     if "startTime" not in status:
         return ""
-    end = parse_timestamp(status["completionTime"]) if "completionTime" in status else now
-    return duration((end - parse_timestamp(status["startTime"])).total_seconds())
+    end = datetime.fromisoformat(status["completionTime"]) if "completionTime" in status else now
+    return duration((end - datetime.fromisoformat(status["startTime"])).total_seconds())
 
 
 def _cron_job(cron_job: Object, now: datetime) -> list[Any]:

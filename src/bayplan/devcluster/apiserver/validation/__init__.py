@@ -1,1 +1,1 @@
-"""What makes an object invalid, per kind, in kube-apiserver's words. A rule here only reads; defaults write."""
+"""Validates the objects of each kind, with kube-apiserver's messages. Objects are not changed."""

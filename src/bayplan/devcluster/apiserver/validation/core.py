@@ -1,20 +1,14 @@
-"""Rules for the other kinds. Mirrors Kubernetes' pkg/apis/{core,scheduling,storage,coordination}/validation."""
+"""Validates the other kinds. Mirrors Kubernetes' pkg/apis/{core,scheduling,storage,coordination}/validation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.api.labels import label_key_errors, label_value_errors
+from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.pods import EFFECTS
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
@@ -28,19 +22,19 @@ def validate_node(node: Object) -> Iterator[FieldError]:
     for field in ("capacity", "allocatable"):
         for name, amount in node.get("status", {}).get(field, {}).items():
             for error in label_key_errors(name):
-                yield invalid_value(f"status.{field}.{name}", name, error)
+                yield invalid(f"status.{field}.{name}", name, error)
             if quantity.parse(amount) < 0:
-                yield invalid_value(f"status.{field}.{name}", amount, "must be greater than or equal to 0")
+                yield invalid(f"status.{field}.{name}", amount, "must be greater than or equal to 0")
 
 
 def validate_node_update(node: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a node. The taints are judged a second time, as upstream does."""
+    """Rules for changes of a node. Like upstream, taints are validated twice."""
     yield from _taints(node["spec"].get("taints", ()), "metadata.taints")
     was = old["spec"]
     if was.get("podCIDRs") and node["spec"].get("podCIDRs") != was["podCIDRs"]:
-        yield forbidden_field("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+        yield forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
     if was.get("providerID") and node["spec"].get("providerID") != was["providerID"]:
-        yield forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
+        yield forbidden("spec.providerID", 'node updates may not change providerID except from "" to valid')
 
 
 def _taints(taints: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -48,41 +42,41 @@ def _taints(taints: Sequence[Object], where: str) -> Iterator[FieldError]:
     for index, taint in enumerate(taints):
         at = f"{where}[{index}]"
         for error in label_key_errors(taint["key"]):
-            yield invalid_value(f"{at}.key", taint["key"], error)
+            yield invalid(f"{at}.key", taint["key"], error)
         for error in label_value_errors(taint.get("value", "")):
-            yield invalid_value(f"{at}.value", taint["value"], error)
+            yield invalid(f"{at}.value", taint["value"], error)
         if not taint["effect"]:
             yield required(f"{at}.effect")
         elif taint["effect"] not in EFFECTS:
             yield not_supported(f"{at}.effect", taint["effect"], EFFECTS)
         if (taint["key"], taint["effect"]) in seen:
             twice = duplicate(at, taint)
-            yield FieldError(twice.reason, at, f"{twice.message}: taints must be unique by key and effect pair")
+            yield FieldError(at, f"{twice.message}: taints must be unique by key and effect pair", twice.reason)
         seen.add((taint["key"], taint["effect"]))
 
 
 def validate_priority_class(priority_class: Object) -> Iterator[FieldError]:
-    """Rules for a priority class: those that begin with `system-` are the server's own."""
+    """Rules for a priority class. Names that begin with `system-` are reserved."""
     name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
     if name.startswith("system-"):
         if SYSTEM_PRIORITIES.get(name) != value:
             detail = "priority class names with 'system-' prefix are reserved for system use only. error: "
             known = f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES.get(name)}"
             unknown = f"{name} is not a known system priority class"
-            yield forbidden_field("metadata.name", detail + (known if name in SYSTEM_PRIORITIES else unknown))
+            yield forbidden("metadata.name", detail + (known if name in SYSTEM_PRIORITIES else unknown))
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        yield forbidden_field("value", detail)
+        yield forbidden("value", detail)
     if priority_class["preemptionPolicy"] not in {"PreemptLowerPriority", "Never"}:
         yield not_supported("preemptionPolicy", priority_class["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
 
 
 def validate_priority_class_update(priority_class: Object, old: Object) -> Iterator[FieldError]:
-    """The value and the policy stay."""
+    """Value and preemption policy are immutable."""
     if priority_class["value"] != old["value"]:
-        yield forbidden_field("value", "may not be changed in an update.")
+        yield forbidden("value", "may not be changed in an update.")
     if priority_class["preemptionPolicy"] != old["preemptionPolicy"]:
-        yield invalid_value("preemptionPolicy", priority_class["preemptionPolicy"], "field is immutable")
+        yield invalid("preemptionPolicy", priority_class["preemptionPolicy"], "field is immutable")
 
 
 def validate_service(service: Object) -> Iterator[FieldError]:
@@ -96,9 +90,7 @@ def validate_service(service: Object) -> Iterator[FieldError]:
         yield not_supported("spec.type", spec["type"], kinds)
     for index, port in enumerate(ports):
         if not 1 <= port.get("port", 0) <= 65535:
-            yield invalid_value(
-                f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive"
-            )
+            yield invalid(f"spec.ports[{index}].port", port.get("port", 0), "must be between 1 and 65535, inclusive")
         if len(ports) > 1 and not port.get("name"):
             yield required(f"spec.ports[{index}].name")
 
@@ -107,25 +99,29 @@ def validate_lease(lease: Object) -> Iterator[FieldError]:
     """Rules for a lease."""
     spec = lease["spec"]
     if spec.get("leaseDurationSeconds", 1) <= 0:
-        yield invalid_value("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
+        yield invalid("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
     if spec.get("leaseTransitions", 0) < 0:
         detail = "must be greater than or equal to 0"
-        yield invalid_value("spec.leaseTransitions", spec["leaseTransitions"], detail)
+        yield invalid("spec.leaseTransitions", spec["leaseTransitions"], detail)
 
 
 def validate_claim(claim: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume claim."""
-    spec = claim["spec"]
-    yield from _access_modes(spec, "at least 1 access mode is required")
+    yield from validate_claim_spec(claim["spec"], "spec")
+
+
+def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
+    """Rules for the spec of a claim, or of a claim template, at the path `where`."""
+    yield from _access_modes(spec, where, "at least 1 access mode is required")
     storage = spec["resources"].get("requests", {}).get("storage")
     if storage is None:
-        yield required("spec.resources[storage]")
+        yield required(f"{where}.resources[storage]")
     elif quantity.parse(storage) <= 0:
-        yield invalid_value("spec.resources[storage]", storage, "must be greater than zero")
+        yield invalid(f"{where}.resources[storage]", storage, "must be greater than zero")
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
-    """A claim's spec stays, but for a binding, a storage class and a larger size."""
+    """A claim's spec is immutable, except for the binding, a missing storage class, and a larger size."""
     allowed = {"volumeName", "resources", "storageClassName", "volumeAttributesClassName"}
     new = {key: value for key, value in claim["spec"].items() if key not in allowed}
     was = {key: value for key, value in old["spec"].items() if key not in allowed}
@@ -133,35 +129,28 @@ def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-        yield forbidden_field("spec", detail)
+        yield forbidden("spec", detail)
 
 
 def validate_volume(volume: Object) -> Iterator[FieldError]:
     """Rules for a persistent volume."""
     spec = volume["spec"]
-    yield from _access_modes(spec, "")
+    yield from _access_modes(spec, "spec", "")
     if "capacity" not in spec:
         yield required("spec.capacity")
     if "storage" not in spec.get("capacity", {}) or len(spec["capacity"]) > 1:
         yield not_supported("spec.capacity", spec.get("capacity"), ("storage",))
-    sources = [key for key in spec if key in VOLUME_SOURCES]
+    sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
 
 
-def _access_modes(spec: Object, detail: str) -> Iterator[FieldError]:
+def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]:
     if not spec.get("accessModes"):
-        yield required("spec.accessModes", detail)
+        yield required(f"{where}.accessModes", detail)
     for mode in spec.get("accessModes", ()):
         if mode not in ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, ACCESS_MODES)
-
-
-VOLUME_SOURCES = frozenset({
-    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume", "flocker",
-    "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk", "portworxVolume",
-    "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume",
-})  # fmt: skip
+            yield not_supported(f"{where}.accessModes", mode, ACCESS_MODES)
 
 
 def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
@@ -174,11 +163,11 @@ def validate_storage_class(storage_class: Object) -> Iterator[FieldError]:
 
 
 def validate_config_map_update(config_map: Object, old: Object) -> Iterator[FieldError]:
-    """An immutable config map or secret stays."""
+    """An immutable config map or secret cannot be changed."""
     if not old.get("immutable"):
         return
     if not config_map.get("immutable"):
-        yield forbidden_field("immutable", "field is immutable when `immutable` is set")
+        yield forbidden("immutable", "field is immutable when `immutable` is set")
     for field in ("data", "binaryData"):
         if config_map.get(field) != old.get(field):
-            yield forbidden_field(field, "field is immutable when `immutable` is set")
+            yield forbidden(field, "field is immutable when `immutable` is set")

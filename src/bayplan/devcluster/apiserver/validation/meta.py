@@ -1,4 +1,4 @@
-"""Rules for metadata: names, labels, annotations, finalizers, owners.
+"""Validates metadata: names, labels, annotations, finalizers and owners.
 
 Mirrors apimachinery's pkg/api/validation/objectmeta.go and pkg/util/validation.
 """
@@ -8,13 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, required, too_long
 from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE, label_key_errors, label_value_errors
-from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value, required, too_long
-
-if TYPE_CHECKING:
-    from bayplan.devcluster.apiserver.resources import Resource
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -35,7 +32,7 @@ ANNOTATIONS_LIMIT = 256 * 1024
 
 @lru_cache(maxsize=8192)
 def name_errors(name: str, rule: str) -> tuple[str, ...]:
-    """What is wrong with a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
+    """Errors of a name under a rule: `subdomain`, `label`, `label1035` or `path`."""
     match rule:
         case "label" if "." in name:
             return ("must not contain dots",)
@@ -56,13 +53,13 @@ def _named(name: str, pattern: re.Pattern[str], limit: int, rule: str) -> tuple[
     return long if pattern.fullmatch(name) else (*long, rule)
 
 
-def validate_meta(resource: Resource, metadata: dict[str, Any]) -> Iterator[FieldError]:
+def validate_meta(name_rule: str, metadata: dict[str, Any]) -> Iterator[FieldError]:
     """Rules for the metadata of a new object."""
     name = metadata.get("name", "")
     if not name:
         yield required("metadata.name", "name or generateName is required")
-    for error in name_errors(name, resource.name_rule) if name else ():
-        yield invalid_value("metadata.name", name, error)
+    for error in name_errors(name, name_rule) if name else ():
+        yield invalid("metadata.name", name, error)
     yield from validate_meta_details(metadata, "metadata")
 
 
@@ -75,42 +72,42 @@ def validate_meta_update(metadata: dict[str, Any], was: dict[str, Any]) -> Itera
         if added:
             shown = ", ".join(f'"{name}"' for name in added)
             detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
-            yield forbidden_field("metadata.finalizers", f"{detail}[]string{{{shown}}}")
+            yield forbidden("metadata.finalizers", f"{detail}[]string{{{shown}}}")
 
 
 def validate_meta_details(metadata: dict[str, Any], where: str) -> Iterator[FieldError]:
-    """Rules for labels, annotations, finalizers and owners, also of a template."""
+    """Rules for labels, annotations, finalizers and owners of an object or a template."""
     yield from validate_labels(metadata.get("labels"), f"{where}.labels")
     annotations = metadata.get("annotations") or {}
     for key in annotations:
         for error in label_key_errors(key.lower()):
-            yield invalid_value(f"{where}.annotations", key, error)
+            yield invalid(f"{where}.annotations", key, error)
     if annotations and sum(len(key) + len(value) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
         yield too_long(f"{where}.annotations", ANNOTATIONS_LIMIT)
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
         for error in label_key_errors(finalizer):
-            yield invalid_value(f"{where}.finalizers[{index}]", finalizer, error)
+            yield invalid(f"{where}.finalizers[{index}]", finalizer, error)
         if "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
             detail = "name is neither a standard finalizer name nor is it fully qualified"
-            yield invalid_value(f"{where}.finalizers[{index}]", finalizer, detail)
+            yield invalid(f"{where}.finalizers[{index}]", finalizer, detail)
     if {"orphan", "foregroundDeletion"} <= set(metadata.get("finalizers") or ()):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
-        yield invalid_value(f"{where}.finalizers", metadata["finalizers"], detail)
+        yield invalid(f"{where}.finalizers", metadata["finalizers"], detail)
     controllers = [owner for owner in metadata.get("ownerReferences") or () if owner.get("controller")]
     if len(controllers) > 1:
         names = " and ".join(f"{owner['kind']}/{owner['name']}" for owner in controllers)
         detail = f'Only one reference can have Controller set to true. Found "true" in references for {names}'
-        yield invalid_value(f"{where}.ownerReferences", metadata["ownerReferences"], detail)
+        yield invalid(f"{where}.ownerReferences", metadata["ownerReferences"], detail)
     for owner in metadata.get("ownerReferences") or ():
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
-                yield invalid_value(f"{where}.ownerReferences.{key}", owner.get(key, ""), "must not be empty")
+                yield invalid(f"{where}.ownerReferences.{key}", owner.get(key, ""), "must not be empty")
 
 
 def validate_labels(labels: dict[str, str] | None, where: str) -> Iterator[FieldError]:
-    """Rules for labels, also of a selector."""
+    """Rules for labels of an object or a selector."""
     for key, value in (labels or {}).items():
         for error in label_key_errors(key):
-            yield invalid_value(where, key, error)
+            yield invalid(where, key, error)
         for error in label_value_errors(value):
-            yield invalid_value(where, value, error)
+            yield invalid(where, value, error)

@@ -1,4 +1,4 @@
-"""Rules for changes of pods. Mirrors ValidatePodUpdate of Kubernetes' pkg/apis/core/validation/validation.go."""
+"""Validates changes of pods. Mirrors ValidatePodUpdate of Kubernetes' pkg/apis/core/validation/validation.go."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value
 
 UPDATABLE = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only "
@@ -18,13 +18,13 @@ UPDATABLE = (
 
 
 def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
-    """Rules for changes of a pod: few fields of its spec may change."""
+    """Rules for changes of a pod: most fields of its spec are immutable."""
     new_spec, old_spec = pod["spec"], old["spec"]
     if new_spec == old_spec:
         return
     for field in ("containers", "initContainers"):
         if len(new_spec.get(field) or ()) != len(old_spec.get(field) or ()):
-            yield forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
+            yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
             return
     yield from _deadline(new_spec, old_spec)
     kept = [
@@ -33,33 +33,29 @@ def validate_pod_update(pod: Object, old: Object) -> Iterator[FieldError]:
         if toleration not in new_spec.get("tolerations", ())
     ]
     if kept:
-        yield forbidden_field(
-            "spec.tolerations", "existing toleration can not be modified except its tolerationSeconds"
-        )
+        yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
     gates = {gate["name"] for gate in old_spec.get("schedulingGates", ())}
     for index, gate in enumerate(new_spec.get("schedulingGates", ())):
         if gate["name"] not in gates:
             detail = f"only deletion is allowed, but found new scheduling gate '{gate['name']}'"
-            yield forbidden_field(f"spec.schedulingGates[{index}].name", detail)
+            yield forbidden(f"spec.schedulingGates[{index}].name", detail)
     munged, gated = _munged(new_spec, old_spec), bool(gates)
     if gated:
         yield from _narrowed(munged, old_spec)
     if munged != old_spec:
-        yield forbidden_field(
-            "spec", f"pod updates may not change fields other than {UPDATABLE}\n{_diff(old_spec, munged)}"
-        )
+        yield forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{_diff(old_spec, munged)}")
 
 
 def _deadline(new_spec: Object, old_spec: Object) -> Iterator[FieldError]:
     new, old = new_spec.get("activeDeadlineSeconds"), old_spec.get("activeDeadlineSeconds")
     if old is not None and new is None:
-        yield invalid_value("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
+        yield invalid("spec.activeDeadlineSeconds", None, "must not update from a positive integer to nil value")
     elif old is not None and new is not None and new > old:
-        yield invalid_value("spec.activeDeadlineSeconds", new, "must be less than or equal to previous value")
+        yield invalid("spec.activeDeadlineSeconds", new, "must be less than or equal to previous value")
 
 
 def _munged(new_spec: Object, old_spec: Object) -> Object:
-    """The new spec with the old values in all fields that may change."""
+    """The new spec with the old values of all mutable fields."""
     munged = dict(new_spec)
     for field in ("containers", "initContainers"):
         pairs = zip(new_spec.get(field) or (), old_spec.get(field) or (), strict=True)
@@ -76,11 +72,11 @@ def _munged(new_spec: Object, old_spec: Object) -> Object:
 
 
 def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
-    """A gated pod's node selector and node affinity may become stricter; takes allowed changes out of `munged`."""
+    """A gated pod's node selector and node affinity may become stricter. Undoes allowed changes in `munged`."""
     old_selector, new_selector = old_spec.get("nodeSelector", {}), munged.get("nodeSelector", {})
     if any(new_selector.get(key) != value for key, value in old_selector.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        yield invalid_value("spec.nodeSelector", new_selector, detail)
+        yield invalid("spec.nodeSelector", new_selector, detail)
     _put(munged, "nodeSelector", old_selector)
     old_affinity, new_affinity = old_spec.get("affinity", {}), dict(munged.get("affinity", {}))
     needed = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -88,7 +84,7 @@ def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
     new_terms = new_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
     where = f"spec.affinity.nodeAffinity.{needed}"
     if old_terms and len(old_terms) != len(new_terms):
-        yield invalid_value(
+        yield invalid(
             f"{where}.nodeSelectorTerms",
             new_terms,
             "no additions/deletions to non-empty NodeSelectorTerms list are allowed",
@@ -99,7 +95,7 @@ def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
         for field in ("matchExpressions", "matchFields")
         for requirement in old.get(field, ())
     ):
-        yield invalid_value(
+        yield invalid(
             f"{where}.nodeSelectorTerms[0]", new_terms[0], "only additions are allowed (no mutations or deletions)"
         )
     _put(new_affinity, "nodeAffinity", old_affinity.get("nodeAffinity", {}))

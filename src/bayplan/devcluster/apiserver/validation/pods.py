@@ -1,6 +1,6 @@
-"""Rules for pods and pod templates, as far as they concern what schedulers, kubelets and their users read.
+"""Validates pods and pod templates.
 
-Mirrors Kubernetes' pkg/apis/core/validation/validation.go; the details of volumes and security contexts are left out.
+Mirrors Kubernetes' pkg/apis/core/validation/validation.go, without the details of volumes and security contexts.
 """
 
 from __future__ import annotations
@@ -8,17 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_found_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
 from bayplan.devcluster.apiserver.validation.selectors import (
     validate_label_selector,
@@ -37,9 +29,9 @@ def validate_pod(pod: Object) -> Iterator[FieldError]:
 
 
 def validate_new_pod(pod: Object) -> Iterator[FieldError]:
-    """Rules for a pod that does not exist yet."""
+    """Rules for a new pod."""
     if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
-        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+        yield forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
 def validate_template(template: Object, where: str) -> Iterator[FieldError]:
@@ -49,7 +41,7 @@ def validate_template(template: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
-    """Rules for what pods and pod templates have in common."""
+    """Rules that pods and pod templates share."""
     containers, inits = spec.get("containers") or [], spec.get("initContainers", [])
     volumes: list[str] = []
     for index, volume in enumerate(spec.get("volumes", ())):
@@ -70,15 +62,15 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
         yield not_supported(f"{where}.dnsPolicy", spec["dnsPolicy"], policies)
     for key, value in spec.get("nodeSelector", {}).items():
         for error in label_key_errors(key):
-            yield invalid_value(f"{where}.nodeSelector", key, error)
+            yield invalid(f"{where}.nodeSelector", key, error)
         for error in label_value_errors(value):
-            yield invalid_value(f"{where}.nodeSelector", value, error)
+            yield invalid(f"{where}.nodeSelector", value, error)
     for field in ("nodeName", "schedulerName", "priorityClassName", "serviceAccountName"):
         if spec.get(field):
             yield from _named(spec[field], f"{where}.{field}")
     if spec.get("activeDeadlineSeconds") is not None and not 1 <= spec["activeDeadlineSeconds"] < 2**31:
         detail = "must be between 1 and 2147483647, inclusive"
-        yield invalid_value(f"{where}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], detail)
+        yield invalid(f"{where}.activeDeadlineSeconds", spec["activeDeadlineSeconds"], detail)
     if "affinity" in spec:
         yield from _affinity(spec["affinity"], f"{where}.affinity")
     yield from validate_tolerations(spec.get("tolerations", ()), f"{where}.tolerations")
@@ -96,7 +88,7 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
 
 def _named(name: str, where: str) -> Iterator[FieldError]:
     for error in name_errors(name, "subdomain"):
-        yield invalid_value(where, name, error)
+        yield invalid(where, name, error)
 
 
 def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]:
@@ -107,11 +99,11 @@ def _volume(volume: Object, seen: list[str], where: str) -> Iterator[FieldError]
         yield duplicate(f"{where}.name", name)
     else:
         for error in name_errors(name, "label"):
-            yield invalid_value(f"{where}.name", name, error)
+            yield invalid(f"{where}.name", name, error)
     seen.append(name)
     sources = sorted(source for source in volume if source != "name")
     for extra in sources[1:]:
-        yield forbidden_field(f"{where}.{extra}", "may not specify more than 1 volume type")
+        yield forbidden(f"{where}.{extra}", "may not specify more than 1 volume type")
     if "persistentVolumeClaim" in volume and not volume["persistentVolumeClaim"].get("claimName"):
         yield required(f"{where}.persistentVolumeClaim.claimName")
     if "hostPath" in volume and not volume["hostPath"].get("path"):
@@ -128,19 +120,19 @@ def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldErro
             yield duplicate(f"{at}.name", name)
         else:
             for error in name_errors(name, "label"):
-                yield invalid_value(f"{at}.name", name, error)
+                yield invalid(f"{at}.name", name, error)
         names.add(name)
         known = ("resourceClaimName", "resourceClaimTemplateName")
         sources = [source for source in known if source in claim]
         shown = {"Name": name, **{f"{source[0].upper()}{source[1:]}": claim.get(source) for source in known}}
         if len(sources) > 1:
             detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            yield invalid_value(at, shown, detail)
+            yield invalid(at, shown, detail)
         elif not sources:
-            yield invalid_value(at, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+            yield invalid(at, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
         for source in sources:
             for error in name_errors(claim[source], "subdomain"):
-                yield invalid_value(f"{at}.{source}", claim[source], error)
+                yield invalid(f"{at}.{source}", claim[source], error)
 
 
 def _container(
@@ -151,7 +143,7 @@ def _container(
         yield required(f"{where}.name")
     else:
         for error in name_errors(name, "label"):
-            yield invalid_value(f"{where}.name", name, error)
+            yield invalid(f"{where}.name", name, error)
     if not container.get("image"):
         yield required(f"{where}.image")
     yield from _ports(container.get("ports", ()), f"{where}.ports")
@@ -162,7 +154,7 @@ def _container(
         if not mount.get("name"):
             yield required(f"{where}.volumeMounts[{index}].name")
         elif mount["name"] not in volumes:
-            yield not_found_value(f"{where}.volumeMounts[{index}].name", mount["name"])
+            yield not_found(f"{where}.volumeMounts[{index}].name", mount["name"])
         if not mount.get("mountPath"):
             yield required(f"{where}.volumeMounts[{index}].mountPath")
     if container["imagePullPolicy"] not in {"Always", "IfNotPresent", "Never"}:
@@ -184,18 +176,18 @@ def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
             yield required(f"{at}.containerPort")
         for field in ("containerPort", "hostPort"):
             if port.get(field) and not 1 <= port[field] <= 65535:
-                yield invalid_value(f"{at}.{field}", port[field], "must be between 1 and 65535, inclusive")
+                yield invalid(f"{at}.{field}", port[field], "must be between 1 and 65535, inclusive")
         if port["protocol"] not in {"TCP", "UDP", "SCTP"}:
             yield not_supported(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
 
 
 def _host_ports(containers: Sequence[Object], where: str) -> Iterator[FieldError]:
-    """On the node's network, a container's port is the node's."""
+    """With `hostNetwork`, a container port has to be equal to its host port."""
     for index, container in enumerate(containers):
         for position, port in enumerate(container.get("ports", ())):
             if port.get("hostPort", 0) not in {0, port.get("containerPort")}:
                 detail = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid_value(f"{where}[{index}].ports[{position}].hostPort", port["hostPort"], detail)
+                yield invalid(f"{where}[{index}].ports[{position}].hostPort", port["hostPort"], detail)
 
 
 def _resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
@@ -205,22 +197,20 @@ def _resources(resources: Object, claims: set[str], where: str) -> Iterator[Fiel
     for name, amount in requests.items():
         yield from _amount(name, amount, f"{where}.requests")
         if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
-            yield invalid_value(
-                f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}"
-            )
+            yield invalid(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
         elif name in limits and not _overcommits(name) and amount != limits[name]:
-            yield invalid_value(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
+            yield invalid(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
         if name not in limits and not _overcommits(name):
             yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
     for index, claim in enumerate(resources.get("claims", ())):
         if not claim.get("name"):
             yield required(f"{where}.claims[{index}].name")
         elif claim["name"] not in claims:
-            yield not_found_value(f"{where}.claims[{index}].name", claim["name"])
+            yield not_found(f"{where}.claims[{index}].name", claim["name"])
 
 
 def _overcommits(name: str) -> bool:
-    """Whether more of a resource may be allowed than is reserved: so for native resources but huge pages."""
+    """Whether the limit may exceed the request: for native resources, except huge pages."""
     return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
 
 
@@ -228,16 +218,16 @@ def _amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
     at = f"{where}[{name}]"
     errors = label_key_errors(name)
     for error in errors:
-        yield invalid_value(where if errors else at, name, error)
+        yield invalid(where if errors else at, name, error)
     if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
         if name not in STANDARD_RESOURCES:
-            yield invalid_value(at, name, "must be a standard resource type or fully qualified")
-        yield invalid_value(at, name, "must be a standard resource for containers")
+            yield invalid(at, name, "must be a standard resource type or fully qualified")
+        yield invalid(at, name, "must be a standard resource for containers")
     nanos = quantity.parse(amount)
     if nanos < 0:
-        yield invalid_value(at, amount, "must be greater than or equal to 0")
+        yield invalid(at, amount, "must be greater than or equal to 0")
     if "/" in name and "kubernetes.io/" not in name and nanos % quantity.NANO:
-        yield invalid_value(at, amount, "must be an integer")
+        yield invalid(at, amount, "must be an integer")
 
 
 def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:
@@ -254,7 +244,7 @@ def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:
         for index, weighted in enumerate(rules.get(wanted, ())):
             at = f"{where}.{kind}.{wanted}[{index}]"
             if not 1 <= weighted["weight"] <= 100:
-                yield invalid_value(f"{at}.weight", weighted["weight"], "must be in the range 1-100")
+                yield invalid(f"{at}.weight", weighted["weight"], "must be in the range 1-100")
             yield from _pod_term(weighted["podAffinityTerm"], f"{at}.podAffinityTerm")
 
 
@@ -263,35 +253,35 @@ def _pod_term(term: Object, where: str) -> Iterator[FieldError]:
     yield from validate_label_selector(term.get("namespaceSelector"), f"{where}.namespaceSelector")
     for name in term.get("namespaces", ()):
         for error in name_errors(name, "label"):
-            yield invalid_value(f"{where}.namespace", name, error)
+            yield invalid(f"{where}.namespace", name, error)
     yield from _label_keys(term, where)
     key = term.get("topologyKey", "")
     if not key:
         yield required(f"{where}.topologyKey", "can not be empty")
     for error in label_key_errors(key):
-        yield invalid_value(f"{where}.topologyKey", key, error)
+        yield invalid(f"{where}.topologyKey", key, error)
 
 
 def _label_keys(term: Object, where: str) -> Iterator[FieldError]:
-    """Rules for matchLabelKeys and mismatchLabelKeys, whose values are in the selector by now."""
+    """Rules for matchLabelKeys and mismatchLabelKeys, whose values admission has added to the selector."""
     selector = term.get("labelSelector")
     keys, mismatched = term.get("matchLabelKeys", []), term.get("mismatchLabelKeys", [])
     for field, group in (("matchLabelKeys", keys), ("mismatchLabelKeys", mismatched)):
         if group and selector is None:
-            yield forbidden_field(f"{where}.{field}", "must not be specified when labelSelector is not set")
+            yield forbidden(f"{where}.{field}", "must not be specified when labelSelector is not set")
         for index, key in enumerate(group):
             for error in label_key_errors(key):
-                yield invalid_value(f"{where}.{field}[{index}]", key, error)
+                yield invalid(f"{where}.{field}[{index}]", key, error)
     seen = set((selector or {}).get("matchLabels", {}))
     for expression in (selector or {}).get("matchExpressions", ()):
         key = expression["key"]
         if key in keys and key in seen:
-            yield invalid_value(f"{where}[{keys.index(key)}]", key, "exists in both matchLabelKeys and labelSelector")
+            yield invalid(f"{where}[{keys.index(key)}]", key, "exists in both matchLabelKeys and labelSelector")
         seen.add(key)
     for index, key in enumerate(keys):
         if key in mismatched:
             detail = "exists in both matchLabelKeys and mismatchLabelKeys"
-            yield invalid_value(f"{where}.matchLabelKeys[{index}]", key, detail)
+            yield invalid(f"{where}.matchLabelKeys[{index}]", key, detail)
 
 
 def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[FieldError]:
@@ -300,19 +290,19 @@ def validate_tolerations(tolerations: Sequence[Object], where: str) -> Iterator[
         at = f"{where}[{index}]"
         key, operator, value = (toleration.get(field, "") for field in ("key", "operator", "value"))
         for error in label_key_errors(key) if key else ():
-            yield invalid_value(f"{at}.key", key, error)
+            yield invalid(f"{at}.key", key, error)
         if not key and operator != "Exists":
             detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-            yield invalid_value(f"{at}.operator", operator, detail)
+            yield invalid(f"{at}.operator", operator, detail)
         if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
             detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-            yield invalid_value(f"{at}.effect", toleration.get("effect", ""), detail)
+            yield invalid(f"{at}.effect", toleration.get("effect", ""), detail)
         if operator in {"", "Equal"}:
             for error in label_value_errors(value):
-                yield invalid_value(f"{at}.operator", value, error)
+                yield invalid(f"{at}.operator", value, error)
         elif operator == "Exists":
             if value:
-                yield invalid_value(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
+                yield invalid(f"{at}.operator", value, "value must be empty when `operator` is 'Exists'")
         elif operator in {"Lt", "Gt"}:
             yield not_supported(f"{at}.operator", operator, ("Equal", "Exists", "Lt", "Gt"))
         else:
@@ -329,7 +319,7 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
         if not key:
             yield required(f"{at}.topologyKey", "can not be empty")
         for error in label_key_errors(key) if key else ():
-            yield invalid_value(f"{at}.topologyKey", key, error)
+            yield invalid(f"{at}.topologyKey", key, error)
         if action not in {"DoNotSchedule", "ScheduleAnyway"}:
             yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
         later = (
@@ -341,7 +331,7 @@ def _spread(constraints: Sequence[Object], where: str) -> Iterator[FieldError]:
             yield from validate_positive(constraint["minDomains"], f"{at}.minDomains")
             if action != "DoNotSchedule":
                 detail = "can only use minDomains if whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"
-                yield invalid_value(f"{at}.minDomains", constraint["minDomains"], detail)
+                yield invalid(f"{at}.minDomains", constraint["minDomains"], detail)
         for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(field, "Honor") not in {"Honor", "Ignore"}:
                 yield not_supported(f"{at}.{field}", constraint[field], ("Honor", "Ignore"))
@@ -353,7 +343,7 @@ def _gates(gates: Sequence[Object], where: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, gate in enumerate(gates):
         for error in label_key_errors(gate["name"]):
-            yield invalid_value(f"{where}[{index}]", gate["name"], error)
+            yield invalid(f"{where}[{index}]", gate["name"], error)
         if gate["name"] in seen:
             yield duplicate(f"{where}[{index}]", gate["name"])
         seen.add(gate["name"])

@@ -1,24 +1,24 @@
-"""Rules for roles and their bindings. Mirrors pkg/apis/rbac/validation of Kubernetes."""
+"""Validates roles and role bindings. Mirrors pkg/apis/rbac/validation of Kubernetes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from bayplan.api.field_errors import FieldError, invalid, not_supported, required
 from bayplan.api.kinds import CLUSTER_ROLE, ROLE
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, invalid_value, not_supported, required
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector
 
 _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def validate_role(role: Object) -> Iterator[FieldError]:
-    """Rules for a role of one namespace."""
+    """Rules for a role."""
     yield from _rules(role, namespaced=True)
 
 
 def validate_cluster_role(role: Object) -> Iterator[FieldError]:
-    """Rules for a role of the cluster."""
+    """Rules for a cluster role."""
     yield from _rules(role, namespaced=False)
     aggregation = role.get("aggregationRule")
     if aggregation is not None and not aggregation.get("clusterRoleSelectors"):
@@ -35,10 +35,10 @@ def _rules(role: Object, *, namespaced: bool) -> Iterator[FieldError]:
             yield required(f"{where}.verbs", "verbs must contain at least one value")
         urls = rule.get("nonResourceURLs")
         if urls and namespaced:
-            yield invalid_value(f"{where}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
+            yield invalid(f"{where}.nonResourceURLs", urls, "namespaced rules cannot apply to non-resource URLs")
         if urls and any(rule.get(field) for field in ("apiGroups", "resources", "resourceNames")):
             what = "rules cannot apply to both regular resources and non-resource URLs"
-            yield invalid_value(f"{where}.nonResourceURLs", urls, what)
+            yield invalid(f"{where}.nonResourceURLs", urls, what)
         if urls:
             continue
         if not rule.get("apiGroups"):
@@ -48,7 +48,7 @@ def _rules(role: Object, *, namespaced: bool) -> Iterator[FieldError]:
 
 
 def binding_rules(*, namespaced: bool) -> Callable[[Object], Iterable[FieldError]]:
-    """The rules for a binding, of one namespace or of the cluster."""
+    """Rules for a role binding or, if not namespaced, a cluster role binding."""
     kinds = (ROLE.kind, CLUSTER_ROLE.kind) if namespaced else (CLUSTER_ROLE.kind,)
 
     def validate(binding: Object) -> Iterator[FieldError]:
@@ -83,6 +83,6 @@ def _subject(subject: Object, where: str, *, namespaced: bool) -> Iterator[Field
 
 
 def validate_binding_update(binding: Object, old: Object) -> Iterator[FieldError]:
-    """A binding stays with its role."""
+    """The role of a binding is immutable."""
     if binding.get("roleRef") != old.get("roleRef"):
-        yield invalid_value("roleRef", binding.get("roleRef"), "cannot change roleRef")
+        yield invalid("roleRef", binding.get("roleRef"), "cannot change roleRef")

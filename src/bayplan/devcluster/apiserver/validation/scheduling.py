@@ -1,24 +1,17 @@
-"""Rules for PodGroups and Workloads. Mirrors what pkg/apis/scheduling/v1alpha2 of Kubernetes validates."""
+"""Validates PodGroups and Workloads. Mirrors the validation of Kubernetes' pkg/apis/scheduling/v1alpha2."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api.field_errors import FieldError, duplicate, invalid, not_supported, required, too_many
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    duplicate,
-    invalid_value,
-    not_supported,
-    required,
-    too_many,
-)
 
 _IMMUTABLE = "field is immutable"
 _MODES = ("Pod", "PodGroup")
 _HIGHEST_PRIORITY = 1_000_000_000
-_MOST_TEMPLATES = 8
-_MOST_CLAIMS = 4
+_MAX_TEMPLATES = 8
+_MAX_CLAIMS = 4
 
 
 def validate_pod_group(pod_group: Object) -> Iterator[FieldError]:
@@ -27,25 +20,25 @@ def validate_pod_group(pod_group: Object) -> Iterator[FieldError]:
     yield from _group(spec, "spec")
     reference = spec.get("podGroupTemplateRef")
     if reference is not None and not reference.get("workload"):
-        yield invalid_value("spec.podGroupTemplateRef", "", "must specify one of: `workload`")
+        yield invalid("spec.podGroupTemplateRef", "", "must specify one of: `workload`")
 
 
 def validate_pod_group_update(pod_group: Object, old: Object) -> Iterator[FieldError]:
-    """Nothing of its `spec` changes."""
+    """The spec is immutable."""
     new_spec, old_spec = pod_group["spec"], old["spec"]
     for field in sorted({*new_spec, *old_spec}):
         if new_spec.get(field) != old_spec.get(field):
-            yield invalid_value(f"spec.{field}", new_spec.get(field), _IMMUTABLE)
+            yield invalid(f"spec.{field}", new_spec.get(field), _IMMUTABLE)
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
-    """Rules for a Workload: one to eight templates of PodGroups with names of their own."""
+    """Rules for a Workload: one to eight PodGroup templates with distinct names."""
     templates = workload["spec"].get("podGroupTemplates") or ()
     where = "spec.podGroupTemplates"
     if not templates:
         yield required(where)
-    if len(templates) > _MOST_TEMPLATES:
-        yield too_many(where, len(templates), _MOST_TEMPLATES)
+    if len(templates) > _MAX_TEMPLATES:
+        yield too_many(where, len(templates), _MAX_TEMPLATES)
     names: set[str] = set()
     for index, template in enumerate(templates):
         if not template.get("name"):
@@ -57,27 +50,27 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
 
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
-    """The templates do not change, and neither does the controller once it is known."""
+    """The templates are immutable, and so is the controller once it is set."""
     new_spec, old_spec = workload["spec"], old["spec"]
     if new_spec.get("podGroupTemplates") != old_spec.get("podGroupTemplates"):
-        yield invalid_value("spec.podGroupTemplates", new_spec.get("podGroupTemplates"), _IMMUTABLE)
+        yield invalid("spec.podGroupTemplates", new_spec.get("podGroupTemplates"), _IMMUTABLE)
     if new_spec.get("controllerRef") != old_spec.get("controllerRef"):
-        yield invalid_value("spec.controllerRef", new_spec.get("controllerRef"), _IMMUTABLE)
+        yield invalid("spec.controllerRef", new_spec.get("controllerRef"), _IMMUTABLE)
 
 
 def _group(spec: Object, where: str) -> Iterator[FieldError]:
     policy = spec.get("schedulingPolicy") or {}
     chosen = [name for name in ("basic", "gang") if policy.get(name) is not None]
     if not chosen:
-        yield invalid_value(f"{where}.schedulingPolicy", "", "must specify one of: `basic`, `gang`")
+        yield invalid(f"{where}.schedulingPolicy", "", "must specify one of: `basic`, `gang`")
     if len(chosen) > 1:
         given = "{`basic`, `gang`}"
         detail = "must specify exactly one of: `basic`, `gang`"
-        yield invalid_value(f"{where}.schedulingPolicy", given, detail)
+        yield invalid(f"{where}.schedulingPolicy", given, detail)
     if "gang" in chosen and policy["gang"].get("minCount", 0) < 1:
         least = policy["gang"].get("minCount", 0)
         path = f"{where}.schedulingPolicy.gang.minCount"
-        yield invalid_value(path, least, "must be greater than or equal to 1") if least else required(path)
+        yield invalid(path, least, "must be greater than or equal to 1") if least else required(path)
     topology = (spec.get("schedulingConstraints") or {}).get("topology") or ()
     if len(topology) > 1:
         yield too_many(f"{where}.schedulingConstraints.topology", len(topology), 1)
@@ -87,6 +80,6 @@ def _group(spec: Object, where: str) -> Iterator[FieldError]:
     if spec.get("disruptionMode") not in {None, *_MODES}:
         yield not_supported(f"{where}.disruptionMode", spec["disruptionMode"], _MODES)
     if spec.get("priority", 0) > _HIGHEST_PRIORITY:
-        yield invalid_value(f"{where}.priority", spec["priority"], f"must be less than or equal to {_HIGHEST_PRIORITY}")
-    if len(spec.get("resourceClaims") or ()) > _MOST_CLAIMS:
-        yield too_many(f"{where}.resourceClaims", len(spec["resourceClaims"]), _MOST_CLAIMS)
+        yield invalid(f"{where}.priority", spec["priority"], f"must be less than or equal to {_HIGHEST_PRIORITY}")
+    if len(spec.get("resourceClaims") or ()) > _MAX_CLAIMS:
+        yield too_many(f"{where}.resourceClaims", len(spec["resourceClaims"]), _MAX_CLAIMS)

@@ -1,4 +1,4 @@
-"""Rules for the selectors inside objects. Mirrors apimachinery's pkg/apis/meta/v1/validation and the node selectors of
+"""Validates selectors in objects. Mirrors apimachinery's pkg/apis/meta/v1/validation and the node selectors of
 Kubernetes' pkg/apis/core/validation.
 """
 
@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import FieldError, forbidden_field, invalid_value, required
 from bayplan.devcluster.apiserver.validation.meta import validate_labels
 
 
@@ -26,14 +26,14 @@ def validate_label_selector(selector: Object | None, where: str) -> Iterator[Fie
         elif operator in {"Exists", "DoesNotExist"}:
             if values:
                 detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                yield forbidden_field(f"{at}.values", detail)
+                yield forbidden(f"{at}.values", detail)
         else:
-            yield invalid_value(f"{at}.operator", operator, "not a valid selector operator")
+            yield invalid(f"{at}.operator", operator, "not a valid selector operator")
         for error in label_key_errors(expression["key"]):
-            yield invalid_value(f"{at}.key", expression["key"], error)
+            yield invalid(f"{at}.key", expression["key"], error)
         for position, value in enumerate(values):
             for error in label_value_errors(value):
-                yield invalid_value(f"{at}.values[{position}]", value, error)
+                yield invalid(f"{at}.values[{position}]", value, error)
 
 
 def validate_node_affinity(affinity: Object, where: str) -> Iterator[FieldError]:
@@ -41,11 +41,11 @@ def validate_node_affinity(affinity: Object, where: str) -> Iterator[FieldError]
     needed = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     if needed is not None:
         yield from validate_node_selector(needed, f"{where}.requiredDuringSchedulingIgnoredDuringExecution")
-    for index, wanted in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())):
+    for index, preferred in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution", ())):
         at = f"{where}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        if not 1 <= wanted["weight"] <= 100:
-            yield invalid_value(f"{at}.weight", wanted["weight"], "must be in the range 1-100")
-        yield from _node_term(wanted["preference"], f"{at}.preference")
+        if not 1 <= preferred["weight"] <= 100:
+            yield invalid(f"{at}.weight", preferred["weight"], "must be in the range 1-100")
+        yield from _node_term(preferred["preference"], f"{at}.preference")
 
 
 def validate_node_selector(selector: Object, where: str) -> Iterator[FieldError]:
@@ -63,12 +63,12 @@ def _node_term(term: Object, where: str) -> Iterator[FieldError]:
     for index, requirement in enumerate(term.get("matchFields", ())):
         at = f"{where}.matchFields[{index}]"
         if requirement["operator"] not in {"In", "NotIn"}:
-            yield invalid_value(f"{at}.operator", requirement["operator"], "not a valid selector operator")
+            yield invalid(f"{at}.operator", requirement["operator"], "not a valid selector operator")
         elif len(requirement.get("values", ())) != 1:
             detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
             yield required(f"{at}.values", detail)
         if requirement["key"] != "metadata.name":
-            yield invalid_value(f"{at}.key", requirement["key"], "not a valid field selector key")
+            yield invalid(f"{at}.key", requirement["key"], "not a valid field selector key")
 
 
 def _node_requirement(requirement: Object, where: str) -> Iterator[FieldError]:
@@ -78,28 +78,26 @@ def _node_requirement(requirement: Object, where: str) -> Iterator[FieldError]:
             yield required(f"{where}.values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in {"Exists", "DoesNotExist"}:
         if values:
-            yield forbidden_field(
-                f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            )
+            yield forbidden(f"{where}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
     elif operator in {"Gt", "Lt"}:
         if len(values) != 1:
             yield required(f"{where}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
     else:
-        yield invalid_value(f"{where}.operator", operator, "not a valid selector operator")
+        yield invalid(f"{where}.operator", operator, "not a valid selector operator")
     for error in label_key_errors(requirement["key"]):
-        yield invalid_value(f"{where}.key", requirement["key"], error)
+        yield invalid(f"{where}.key", requirement["key"], error)
     for position, value in enumerate(values):
         for error in label_value_errors(value):
-            yield invalid_value(f"{where}.values[{position}]", value, error)
+            yield invalid(f"{where}.values[{position}]", value, error)
 
 
 def validate_positive(number: int, where: str) -> Iterator[FieldError]:
-    """A number above zero."""
+    """The number has to be above zero."""
     if number <= 0:
-        yield invalid_value(where, number, "must be greater than zero")
+        yield invalid(where, number, "must be greater than zero")
 
 
 def validate_not_negative(number: int | None, where: str) -> Iterator[FieldError]:
-    """A number that is not below zero, if there is one."""
+    """The number, if there is one, must not be below zero."""
     if number is not None and number < 0:
-        yield invalid_value(where, number, "must be greater than or equal to 0")
+        yield invalid(where, number, "must be greater than or equal to 0")

@@ -1,4 +1,7 @@
-"""Rules for the kinds that make pods, and for budgets. Mirrors Kubernetes' pkg/apis/{apps,batch,policy}/validation."""
+"""Validates the kinds that create pods, and disruption budgets.
+
+Mirrors Kubernetes' pkg/apis/{apps,batch,policy}/validation.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,8 @@ from datetime import UTC, datetime
 
 from cronsim import CronSim, CronSimError
 
+from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import (
-    FieldError,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
 from bayplan.devcluster.apiserver.validation.pods import validate_template
 from bayplan.devcluster.apiserver.validation.selectors import validate_label_selector, validate_not_negative
 
@@ -28,7 +25,7 @@ PERCENT_RULE = (
 
 
 def validate_workload(workload: Object) -> Iterator[FieldError]:
-    """Rules for Deployments, ReplicaSets, StatefulSets and DaemonSets: the selector has to select the template."""
+    """Rules for Deployments, ReplicaSets, StatefulSets and DaemonSets."""
     spec = workload["spec"]
     yield from validate_not_negative(spec.get("replicas"), "spec.replicas")
     yield from validate_not_negative(spec.get("minReadySeconds"), "spec.minReadySeconds")
@@ -42,11 +39,11 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
         yield not_supported("spec.strategy.type", strategy["type"], ("Recreate", "RollingUpdate"))
     if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
         detail = "may not be specified when strategy `type` is 'Recreate'"
-        yield forbidden_field("spec.strategy.rollingUpdate", detail)
+        yield forbidden("spec.strategy.rollingUpdate", detail)
 
 
 def validate_selected_template(spec: Object) -> Iterator[FieldError]:
-    """Rules for a selector and the template that has to match it."""
+    """Rules for a selector, and for the pod template, which has to match it."""
     selector, template = spec.get("selector") or {}, spec["template"]
     if not selector:
         yield required("spec.selector")
@@ -54,7 +51,7 @@ def validate_selected_template(spec: Object) -> Iterator[FieldError]:
     labels = template["metadata"].get("labels", {})
     if not selector or not _selects(selector, labels):
         detail = "`selector` does not match template `labels`"
-        yield invalid_value("spec.template.metadata.labels", labels or None, detail)
+        yield invalid("spec.template.metadata.labels", labels or None, detail)
     yield from validate_template(template, "spec.template")
 
 
@@ -76,13 +73,13 @@ def _meets(expression: Object, value: str | None) -> bool:
 
 
 def validate_workload_update(workload: Object, old: Object) -> Iterator[FieldError]:
-    """The selector stays."""
+    """The selector is immutable."""
     if workload["spec"].get("selector") != old["spec"].get("selector"):
-        yield invalid_value("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
+        yield invalid("spec.selector", workload["spec"].get("selector"), IMMUTABLE)
 
 
 def validate_job(job: Object) -> Iterator[FieldError]:
-    """Rules for a job: its pods end."""
+    """Rules for a job."""
     spec = job["spec"]
     for field in ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished"):
         yield from validate_not_negative(spec.get(field), f"spec.{field}")
@@ -102,27 +99,27 @@ def validate_job_template(spec: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_job_update(job: Object, old: Object) -> Iterator[FieldError]:
-    """The selector, the pods and what counts as completion stay, while the job runs."""
+    """Rules for changes of a job. Its template may change only while it is suspended and has not started."""
     spec, was = job["spec"], old["spec"]
     for field in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"):
         if spec.get(field) != was.get(field):
-            yield invalid_value(f"spec.{field}", spec.get(field), IMMUTABLE)
+            yield invalid(f"spec.{field}", spec.get(field), IMMUTABLE)
     if spec.get("completions") != was.get("completions") and spec["completionMode"] != "Indexed":
-        yield invalid_value("spec.completions", spec.get("completions"), IMMUTABLE)
+        yield invalid("spec.completions", spec.get("completions"), IMMUTABLE)
     if spec["template"] != was["template"] and not (was.get("suspend") and "startTime" not in old.get("status", {})):
-        yield invalid_value("spec.template", spec["template"], IMMUTABLE)
+        yield invalid("spec.template", spec["template"], IMMUTABLE)
 
 
 def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
     """Rules for a cron job."""
     spec, name = cron_job["spec"], cron_job["metadata"].get("name", "")
     if len(name) > 52:
-        yield invalid_value("metadata.name", name, "must be no more than 52 characters")
+        yield invalid("metadata.name", name, "must be no more than 52 characters")
     schedule = spec.get("schedule", "")
     if not schedule:
         yield required("spec.schedule")
     elif problem := schedule_problem(schedule):
-        yield invalid_value("spec.schedule", schedule, problem)
+        yield invalid("spec.schedule", schedule, problem)
     if spec["concurrencyPolicy"] not in {"Allow", "Forbid", "Replace"}:
         yield not_supported("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
     for field in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
@@ -131,7 +128,7 @@ def validate_cron_job(cron_job: Object) -> Iterator[FieldError]:
 
 
 def schedule_problem(schedule: str) -> str:
-    """Why a schedule is none, "" if it is one."""
+    """The error of a cron schedule, "" if it is valid."""
     if "TZ=" in schedule:
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     if schedule in {"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"}:
@@ -153,13 +150,13 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
     spec = budget["spec"]
     if "minAvailable" in spec and "maxUnavailable" in spec:
         detail = "minAvailable and maxUnavailable cannot be both set"
-        yield invalid_value("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
+        yield invalid("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
     for field in ("minAvailable", "maxUnavailable"):
         value = spec.get(field)
         if isinstance(value, int):
             yield from validate_not_negative(value, f"spec.{field}")
         elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
-            yield invalid_value(f"spec.{field}", value, PERCENT_RULE)
+            yield invalid(f"spec.{field}", value, PERCENT_RULE)
         elif isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid_value(f"spec.{field}", value, "must not be greater than 100%")
+            yield invalid(f"spec.{field}", value, "must not be greater than 100%")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")

@@ -1,0 +1,29 @@
+"""Times as Kubernetes keeps and writes them: UTC, in whole seconds (`Time`) or in microseconds (`MicroTime`)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def rfc3339(moment: datetime) -> str:
+    """A `Time`: "2026-01-01T12:00:00Z"."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+
+
+def rfc3339_micro(moment: datetime) -> str:
+    """A `MicroTime`, as in events and leases: "2026-01-01T12:00:00.000000Z"."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def whole_seconds(moment: datetime) -> datetime:
+    """A moment as a `Time` keeps it. Round with this before you compare with a time of an object."""
+    return moment.replace(microsecond=0)
+
+
+def micro_time(moment: datetime) -> datetime:
+    """A moment for a `MicroTime` field of a typed object (a Lease, an Event).
+
+    The encoder omits a fraction of zero, and API servers reject a MicroTime without its six digits, so a moment without
+    microseconds gets one.
+    """
+    return moment if moment.microsecond else moment.replace(microsecond=1)

@@ -1,0 +1,280 @@
+"""ListWatch: follows all objects of a kind by list and watch, and survives failures of the API server.
+
+Mirrors the list and watch of client-go's tools/cache/reflector.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from bayplan.api.kinds import Kind
+from bayplan.api.objects import decode as decode_object
+from bayplan.client.answers import Identity, WatchEvent
+from bayplan.client.backoff import Backoff
+from bayplan.client.client import Client
+from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
+from bayplan.turns import Turn
+
+T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
+
+logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = 300
+"""The shortest timeout of a watch; up to twice that at random, so that watches do not end at the same time."""
+
+QUIET_PAUSE = 1.0
+"""Seconds between the starts of two watches if the first ended without an event."""
+
+
+class Sink(Protocol[T_contra]):
+    """Receives changes in order, on the event loop: it must be quick. An exception is logged and stops nothing.
+
+    `key` is `namespace/name`, or the name if the kind isn't namespaced.
+    """
+
+    def put(self, key: str, new: T_contra) -> None:
+        """An object was created or has changed. An object that replaces another of its name is removed and put."""
+
+    def removed(self, key: str) -> None:
+        """An object was deleted."""
+
+    def undecodable(self, raw: bytes, error: Exception) -> None:
+        """A version of an object cannot be decoded. The last good version remains valid until a better one arrives."""
+
+
+class ListWatch(Generic[T]):
+    """Reports every change of a kind's objects to `sink`, so that the sink ends equal to the API server.
+
+        list ──► watch ──► ends, or the connection breaks ──► watch from the last version seen
+          ▲        │
+          └────────┴── 410 Gone, a malformed event, or a server whose versions have gone back
+
+    A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
+    retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
+    (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
+    asked again after so many seconds, because a custom resource may be defined or deleted later. `sleep`,
+    `clock` and `rng` are for tests.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        sink: Sink[T],
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        decode: Callable[[bytes], T] | None = None,
+        page_size: int = 500,
+        backoff: Backoff | None = None,
+        look_for_kind: float | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.synced = asyncio.Event()
+        """Set once the first complete list was reported."""
+        self.problem = ""
+        """Why the last request failed; "" after the server has replied since."""
+        self._client = client
+        self._kind = kind
+        self._sink = sink
+        self._known: dict[str, tuple[str, str]] = {}
+        """The uid and the resource version of each object that the sink has, by key."""
+        self._scope: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "decode": bytes,
+        }
+        self._decode: Callable[[bytes], T] = decode or partial(decode_object, kind.type)
+        self._page_size = page_size
+        self._backoff = backoff or Backoff()
+        self._sleep = sleep
+        self._clock = clock
+        self._rng = rng or random.Random()
+        self._waits = self._backoff.waits(self._rng)
+        self._look_for_kind = look_for_kind
+        self._lacking = False
+        """Whether the server lacks the kind."""
+        self._version = ""
+        """The version to watch from; "" where a list is needed."""
+        self._unreachable = False
+        """Whether the server could not be reached, so that another one may reply now."""
+        self._undecodable: dict[str, str] = {}
+        """The version by key of each object whose newest version could not be decoded."""
+        self._turn = Turn()
+
+    async def run(self) -> None:
+        """Follow the kind until cancelled."""
+        while True:
+            try:
+                if self._unreachable and self._version:
+                    await self._check_history()
+                if not self._version:
+                    await self._list()
+                pause = await self._watch()
+            except (ApiError, TransportError, ConfigError) as error:
+                if self._look_for_kind is not None and isinstance(error, ApiError) and error.status == 404:
+                    self._nothing_there()
+                    pause = self._look_for_kind
+                else:
+                    pause = self._after(error)
+            await self._sleep(pause)
+
+    def _nothing_there(self) -> None:
+        """Report all objects as removed, because the server lacks the kind."""
+        if not self._lacking:
+            logger.warning("the API server has no %s (%s)", self._kind.plural, self._kind.api_version)
+        self._lacking = True
+        for key in list(self._known):
+            self._remove(key)
+        self._undecodable.clear()
+        self._version = ""
+        self.synced.set()
+
+    async def _check_history(self) -> None:
+        """After the server was unreachable: list again if its versions have gone back, as after a restore."""
+        pages = self._client.pages(self._kind, **self._scope, limit=1)
+        async with aclosing(pages):
+            async for page in pages:
+                if _is_older(page.resource_version, self._version):
+                    self._version = ""
+                break
+        self._unreachable = False
+
+    async def _list(self) -> None:
+        try:
+            await self._list_pages(self._page_size)
+        except ApiError as error:
+            if error.status != 410:
+                raise
+            # The list's version expired between two pages; a list in one piece cannot expire.
+            await self._list_pages(0)
+        if self._lacking:
+            logger.info("the API server has %s (%s) now", self._kind.plural, self._kind.api_version)
+        self._unreachable = self._lacking = False
+        self.problem = ""
+        self.synced.set()
+
+    async def _list_pages(self, limit: int) -> None:
+        seen = set()
+        version = ""
+        async for page in self._client.pages(self._kind, **self._scope, limit=limit):
+            for raw in page.items:
+                identity = Identity.of(raw)
+                seen.add(identity.key)
+                self._put(identity, raw)
+                await self._turn.pause()
+            version = page.resource_version
+        for key in [key for key in self._known if key not in seen]:
+            self._remove(key)
+            await self._turn.pause()
+        for key in [key for key in self._undecodable if key not in seen]:
+            del self._undecodable[key]
+        self._version = version
+        logger.debug("%s: listed %d at version %s", self._kind.resource, len(self._known), version)
+
+    async def _watch(self) -> float:
+        """Follow the changes until the watch ends. Returns the seconds to wait before the next one."""
+        began = self._clock()
+        events = 0
+        watch = self._client.watch(
+            self._kind,
+            **self._scope,
+            resource_version=self._version,
+            timeout_seconds=int(WATCH_SECONDS * (1 + self._rng.random())),
+        )
+        try:
+            async with aclosing(watch):
+                async for event in watch:
+                    self._apply(event)
+                    if not events:
+                        self._waits = self._backoff.waits(self._rng)
+                        self.problem = ""
+                    events += 1
+                    await self._turn.pause()
+        except MalformedResponseError:
+            self._version = ""
+            raise
+        except TransportError as error:
+            if not error.sent:
+                raise
+            logger.info("%s: the watch broke: %s; resuming from version %s", self._kind.resource, error, self._version)
+        lasted = self._clock() - began
+        return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
+
+    def _apply(self, event: WatchEvent) -> None:
+        if _is_older(event.resource_version, self._version):
+            self._version = ""
+            raise MalformedResponseError(
+                f"the watch sent version {event.resource_version}, which is older than an earlier one"
+            )
+        if event.type in {"ADDED", "MODIFIED"}:
+            self._put(Identity(event.key, event.uid, event.resource_version), event.object)
+        elif event.type == "DELETED":
+            self._undecodable.pop(event.key, None)
+            if event.key in self._known:
+                self._remove(event.key)
+        self._version = event.resource_version or self._version
+
+    def _put(self, identity: Identity, raw: bytes) -> None:
+        key, uid, version = identity.key, identity.uid, identity.resource_version
+        old = self._known.get(key)
+        if old == (uid, version):
+            return
+        try:
+            new = self._decode(raw)
+        except Exception as error:  # noqa: BLE001 - `decode` is the caller's, and one object must not stop the others
+            if not key or self._undecodable.get(key) != version:
+                self._undecodable[key] = version
+                self._report("undecodable", key, raw, error)
+            return
+        self._undecodable.pop(key, None)
+        if old is not None and old[0] != uid:
+            self._remove(key)
+        self._known[key] = uid, version
+        self._report("put", key, key, new)
+
+    def _remove(self, key: str) -> None:
+        del self._known[key]
+        self._report("removed", key, key)
+
+    def _report(self, what: str, key: str, *arguments: Any) -> None:
+        try:
+            getattr(self._sink, what)(*arguments)
+        except Exception:
+            logger.exception("%s %s: the handler failed on %s", self._kind.kind, key or "without a name", what)
+
+    def _after(self, error: ApiError | TransportError | ConfigError) -> float:
+        """Prepare the next request after a failure. Returns the seconds to wait before it."""
+        pause = next(self._waits)
+        if isinstance(error, ApiError):
+            if error.status == 410 or _is_from_the_future(error):
+                self._version = ""
+            pause = max(pause, error.retry_after or 0.0)
+        if isinstance(error, TransportError) and not error.sent:
+            self._unreachable = True
+        self.problem = f"{self._kind.resource}: {error}"
+        logger.warning("%s; retrying in %.1f s", self.problem, pause)
+        return pause
+
+
+def _is_older(version: str, than: str) -> bool:
+    """Compare resource versions; False where one is not a number."""
+    return version.isdecimal() and than.isdecimal() and int(version) < int(than)
+
+
+def _is_from_the_future(error: ApiError) -> bool:
+    """Whether the server does not know the requested version yet, as after a restore."""
+    causes = error.details.get("causes") or ()
+    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)

@@ -1,0 +1,58 @@
+"""The seam between the client and the network: requests and responses as plain values.
+
+`HttpTransport` sends them over HTTP. `bayplan.devcluster.in_memory` hands them to an embedded API server instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+Params = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` and `params` are not percent-encoded."""
+
+    method: str
+    path: str
+    params: Params = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    stream: bool = False
+    """Whether a successful response is wanted as `Response.chunks`."""
+    seconds: float | None = None
+    """For a stream: how long the server was asked to keep it open, if it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The response to a request, whatever its status.
+
+    A successful response to a stream has `chunks` in place of a body: the pieces of the body as they arrive. The caller
+    must iterate them at once and close the iterator at the end. They raise TransportError if the connection breaks.
+    """
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+    chunks: AsyncGenerator[bytes, None] | None = None
+
+
+class Transport(Protocol):
+    """Sends requests to one API server."""
+
+    @property
+    def identity(self) -> str:
+        """The credentials in use and where they come from, without secrets, for the message of a 401."""
+        ...
+
+    async def send(self, request: Request) -> Response:
+        """Sends a request once. Raises TransportError if no complete response arrives, or ConfigError."""
+        ...
+
+    async def close(self) -> None:
+        """Closes all connections. Requests in flight and later requests fail with TransportError."""
+        ...

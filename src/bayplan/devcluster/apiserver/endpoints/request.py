@@ -1,0 +1,124 @@
+"""A request for a resource: its options and its body, decoded when a verb needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bayplan.api.field_errors import not_supported, required
+from bayplan.api.kinds import Kind
+from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
+from bayplan.devcluster.apiserver.http.messages import JSON_TYPE
+from bayplan.devcluster.apiserver.http.request_info import RequestInfo
+from bayplan.devcluster.apiserver.patch import (
+    APPLY_PATCH,
+    JSON_PATCH,
+    MERGE_PATCH,
+    apply_json_patch,
+    apply_merge_patch,
+)
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
+from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
+from bayplan.devcluster.apiserver.storage.resource import Resource
+
+
+def _options(kind: str) -> Kind:
+    return Kind("meta.k8s.io", "v1", kind, "", "", namespaced=False, model="meta_v1.DeleteOptions")
+
+
+_OPTIONS = {
+    "create": _options("CreateOptions"),
+    "update": _options("UpdateOptions"),
+    "patch": _options("PatchOptions"),
+}
+
+
+def _check_applied(configuration: Any) -> None:
+    """Raises 400 for an applied configuration without a kind and a version."""
+    kind, version = configuration.get("kind", ""), configuration.get("apiVersion", "")
+    if not kind or not version:
+        group, _, plain = str(version).rpartition("/")
+        raise bad_request(f"invalid object type: {group}/{plain}, Kind={kind}")
+
+
+@dataclass(slots=True)
+class Request:
+    """A request from an authenticated user. `query` has the query parameters."""
+
+    info: RequestInfo
+    query: Mapping[str, str]
+    body: bytes = b""
+    content_type: str = JSON_TYPE
+    accept: str = ""
+    user: User = ADMIN
+
+    @property
+    def media(self) -> str:
+        """The body's media type, without parameters."""
+        return self.content_type.partition(";")[0].strip()
+
+    def dry_run(self) -> bool:
+        """Whether the request must not store anything. Raises 422."""
+        wanted = self.query.get("dryRun", "")
+        if wanted not in {"", "All"}:
+            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("dryRun", [wanted], ("All",))])
+        return wanted == "All"
+
+    def validation(self) -> FieldValidation:
+        """How to handle unknown fields. Raises 422."""
+        mode = self.query.get("fieldValidation", "") or "Warn"
+        if mode not in {"Ignore", "Warn", "Strict"}:
+            supported = ("", "Ignore", "Strict", "Warn")
+            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("fieldValidation", mode, supported)])
+        return FieldValidation(mode)
+
+    def document(self, kind: Kind) -> Object:
+        """Returns the body as a normalized object of a kind that is not stored; {} without a body. Raises 4xx."""
+        if not self.body:
+            return {}
+        schema = TypedSchema(kind)
+        document = read_document(schema, self.body, self.content_type)
+        if isinstance(document, dict):
+            document.pop("apiVersion", None)  # options and reviews come in the versions of many groups
+        return accept(schema, document, FieldValidation("Ignore"))
+
+    def patch(self, schema: ObjectSchema) -> Any:
+        """Returns the body as a patch. Raises 400, 415, or 422 for an apply without a field manager."""
+        if self.media not in schema.patch_types:
+            raise unsupported_media_type()
+        if self.media == APPLY_PATCH and not self.query.get("fieldManager"):
+            raise invalid(_OPTIONS["patch"], "", [required("fieldManager", "is required for apply patch")])
+        patch = read_document(schema, self.body, self.content_type)
+        if self.media == APPLY_PATCH and isinstance(patch, dict):
+            _check_applied(patch)
+        return patch
+
+    def patched(self, schema: ObjectSchema, old: Object) -> Object:
+        """Returns `old` with the patch in the body applied."""
+        kind = schema.kind
+        patch, whole = self.patch(schema), {"kind": kind.kind, "apiVersion": kind.api_version, **old}
+        if self.media == JSON_PATCH:
+            return apply_json_patch(whole, patch)
+        if not isinstance(patch, dict):
+            what = "array" if isinstance(patch, list) else "value"
+            why = f"json: cannot unmarshal {what} into Go value of type map[string]interface {{}}"
+            raise bad_request(f"error decoding patch: {why}")
+        if self.media == MERGE_PATCH:
+            merged: Object = apply_merge_patch(whole, patch)
+            return merged
+        if self.media == APPLY_PATCH:
+            return schema.apply(whole, patch)
+        return schema.merge_strategically(whole, patch)
+
+    def changed(self, schema: TypedSchema, old: Object) -> Object:
+        """Returns the object of a kind that is not stored that an update or a patch makes of `old`."""
+        return self.patched(schema, old) if self.info.verb == "patch" else self.document(schema.kind)
+
+    def object(self, resource: Resource, old: Object) -> Object:
+        """Returns the normalized object that an update or a patch makes of `old`."""
+        if self.info.verb == "patch":
+            return accept(resource.schema, self.patched(resource.schema, old), self.validation())
+        return self.document(resource.kind)

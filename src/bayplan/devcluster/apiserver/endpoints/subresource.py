@@ -1,0 +1,23 @@
+"""The type of a subresource."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from bayplan.devcluster.apiserver.endpoints.backend import Backend
+from bayplan.devcluster.apiserver.endpoints.request import Request
+from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.storage.resource import Resource
+
+Verb = Callable[[Backend, Resource, Request], Object]
+"""Carries out a request for a subresource, and returns the object in the response. Raises StatusError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource's verbs, and its kind in discovery. `api_version` is "" for the version of the resource."""
+
+    verbs: Mapping[str, Verb]
+    kind: str
+    api_version: str = ""

@@ -1,0 +1,1 @@
+"""HTTP: requests and responses as plain values, and the listener that reads and writes them on sockets."""

@@ -1,0 +1,90 @@
+"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go and pkg/apis/core/v1/helper/qos."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayplan.devcluster.apiserver.schema import Object
+
+GATED: Object = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+def prepare_pod(pod: Object) -> None:
+    """Sets a new pod's first status, and completes selectors with the pod's own labels."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    status: Object = {"phase": "Pending"}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [{**GATED, "lastTransitionTime": metadata["creationTimestamp"]}]
+    status["qosClass"] = qos_class(spec)
+    pod["status"] = status
+    labels = metadata.get("labels", {})
+    for constraint in spec.get("topologySpreadConstraints", ()):
+        _merge_label_keys(constraint, labels)
+    for term in _affinity_terms(spec):
+        _merge_label_keys(term, labels)
+
+
+def prepare_pod_status(pod: Object, old: Object) -> None:
+    """Keeps what a status update of a kubelet leaves out."""
+    if "qosClass" not in pod["status"] and "qosClass" in old["status"]:
+        pod["status"]["qosClass"] = old["status"]["qosClass"]
+    owners = old["metadata"].get("ownerReferences")
+    pod["metadata"].pop("ownerReferences", None)
+    if owners:
+        pod["metadata"]["ownerReferences"] = owners
+
+
+def _affinity_terms(spec: Object) -> Iterator[Object]:
+    affinity = spec.get("affinity", {})
+    for kind in ("podAffinity", "podAntiAffinity"):
+        rules = affinity.get(kind, {})
+        for weighted in rules.get("preferredDuringSchedulingIgnoredDuringExecution", ()):
+            yield weighted.get("podAffinityTerm", {})
+        yield from rules.get("requiredDuringSchedulingIgnoredDuringExecution", ())
+
+
+def _merge_label_keys(term: Object, labels: dict[str, str]) -> None:
+    """Turns matchLabelKeys and mismatchLabelKeys into expressions. Without a selector, nothing is selected."""
+    selector = term.get("labelSelector")
+    if selector is None:
+        return
+    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        for key in term.get(field, ()):
+            if key in labels:
+                requirement = {"key": key, "operator": operator, "values": [labels[key]]}
+                selector["matchExpressions"] = [*selector.get("matchExpressions", ()), requirement]
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed, Burstable or BestEffort, by a pod's requests and limits of cpu and memory."""
+    if spec.get("resources"):
+        return _qos_of([spec["resources"]])
+    containers = [*(spec.get("containers") or ()), *spec.get("initContainers", ())]
+    return _qos_of([container.get("resources", {}) for container in containers])
+
+
+def _qos_of(resources: list[Object]) -> str:
+    def counted(values: Object) -> dict[str, str]:
+        return {name: values[name] for name in ("cpu", "memory") if values.get(name, "0") != "0"}
+
+    requests = [counted(resource.get("requests", {})) for resource in resources]
+    limits = [counted(resource.get("limits", {})) for resource in resources]
+    if not any(requests) and not any(limits):
+        return "BestEffort"
+    guaranteed = all(len(limit) == 2 for limit in limits)
+    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+def grace_period(pod: Object, requested: int | None) -> int:
+    """Seconds until a deleted pod may be removed: 0 if no kubelet runs it, or if it has terminated."""
+    spec = pod["spec"]
+    if not spec.get("nodeName") or pod["status"].get("phase") in {"Succeeded", "Failed"}:
+        return 0
+    seconds: int = spec.get("terminationGracePeriodSeconds", 30) if requested is None else requested
+    return 1 if seconds < 0 else seconds

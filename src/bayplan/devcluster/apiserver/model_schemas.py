@@ -1,0 +1,80 @@
+"""The OpenAPI schemas of the built-in types, from the table of types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from bayplan.devcluster.apiserver.api_types import Field, fields_of
+from bayplan.devcluster.apiserver.documentation import describe
+from bayplan.devcluster.apiserver.schema import Object
+
+_HOMES = {
+    "meta": "io.k8s.apimachinery.pkg.apis.meta",
+    "apiextensions": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
+}
+V2, V3 = "#/definitions/", "#/components/schemas/"
+"""The prefixes of references to schemas in OpenAPI v2 and v3."""
+_ANYTHING: Object = {"x-kubernetes-preserve-unknown-fields": True}
+_LEAVES: dict[str, Object] = {
+    "string": {"type": "string"},
+    "bytes": {"type": "string", "format": "byte"},
+    "int32": {"type": "integer", "format": "int32"},
+    "int64": {"type": "integer", "format": "int64"},
+    "float64": {"type": "number", "format": "double"},
+    "bool": {"type": "boolean"},
+    "Quantity": {"type": "string", "description": "A quantity: a number with an optional suffix, as in 500m or 1.5Gi."},
+    "IntOrString": {"type": "string", "format": "int-or-string"},
+    "Time": {"type": "string", "format": "date-time"},
+    "MicroTime": {"type": "string", "format": "date-time"},
+    "object": {"type": "object"},
+    "any": _ANYTHING,
+    "JSONSchemaPropsOrArray": _ANYTHING,
+    "JSONSchemaPropsOrBool": _ANYTHING,
+    "JSONSchemaPropsOrStringArray": _ANYTHING,
+}
+
+
+def schema_name(kind: str) -> str:
+    """Returns the name of a type's schema, such as `io.k8s.api.core.v1.Pod`."""
+    module, _, name = kind.rpartition(".")
+    group, _, version = module.rpartition("_")
+    return f"{_HOMES.get(group, f'io.k8s.api.{group}')}.{version}.{name}"
+
+
+def add_type(schemas: Object, kind: str, style: str) -> str:
+    """Adds the schemas of a type and of the types that it refers to, if missing; returns the name of the type's."""
+    name = schema_name(kind)
+    if name in schemas:
+        return name
+    properties: Object = {}
+    schema: Object = {"type": "object", "description": describe(kind), "properties": properties}
+    schemas[name] = schema
+    for key, field in fields_of(kind).items():
+        properties[key] = {"description": describe(kind, key), **_value_schema(schemas, field.type, style)}
+        properties[key] |= {extension: value for extension, value in _extensions(field) if value}
+    if required := [key for key, field in fields_of(kind).items() if field.required]:
+        schema["required"] = required
+    return name
+
+
+def _extensions(field: Field) -> Iterator[tuple[str, Any]]:
+    """Yields Kubernetes' extensions of a field's schema, including empty ones."""
+    yield "x-kubernetes-patch-strategy", field.patch
+    yield "x-kubernetes-patch-merge-key", field.patch_key
+    yield "x-kubernetes-list-type" if field.type.startswith("[]") else "x-kubernetes-map-type", field.merge
+    yield "x-kubernetes-list-map-keys", list(field.keys)
+
+
+def _value_schema(schemas: Object, kind: str, style: str) -> Object:
+    if kind.startswith("[]"):
+        return {"type": "array", "items": _value_schema(schemas, kind[2:], style)}
+    if kind.startswith("{}"):
+        return {"type": "object", "additionalProperties": _value_schema(schemas, kind[2:], style)}
+    return dict(_LEAVES[kind]) if kind in _LEAVES else reference(schemas, kind, style)
+
+
+def reference(schemas: Object, kind: str, style: str) -> Object:
+    """Adds the schema of a type, and returns a reference to it."""
+    plain = {"$ref": style + add_type(schemas, kind, style)}
+    return {"allOf": [plain], "default": {}} if style == V3 else plain

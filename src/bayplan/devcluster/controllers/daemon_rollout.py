@@ -1,0 +1,193 @@
+"""Which pods a DaemonSet lacks and which it has to lose, without effects.
+
+Mirrors podsShouldBeOnNode in pkg/controller/daemon/daemon_controller.go and rollingUpdate in update.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lightkube.models.apps_v1 import DaemonSetStatus
+
+from bayplan.devcluster.controllers import pods, rollout
+from bayplan.devcluster.controllers.daemon_pods import Verdict, is_updated
+from bayplan.devcluster.controllers.served import DaemonSet, Pod
+
+
+@dataclass(slots=True)
+class Plan:
+    """The pods to create, by the names of their nodes, and the pods to delete."""
+
+    create: list[str] = field(default_factory=list)
+    delete: list[Pod] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonState:
+    """A DaemonSet, what it wants of each node, and its pods by node (see `daemon_pods.by_node`)."""
+
+    daemon_set: DaemonSet
+    digest: str
+    """The hash of the present template."""
+    verdicts: Mapping[str, Verdict]
+    """By node; all nodes of the cluster."""
+    pods: Mapping[str, Sequence[Pod]]
+    now: datetime
+
+    @property
+    def desired(self) -> int:
+        """The number of nodes that should have a pod."""
+        return sum(one.run for one in self.verdicts.values())
+
+    def is_available(self, pod: Pod) -> bool:
+        """Whether the pod has been ready for `minReadySeconds`."""
+        return pods.is_available(pod, self.daemon_set.spec.minReadySeconds or 0, self.now)
+
+    def is_updated(self, pod: Pod) -> bool:
+        """Whether the pod was made from the present template."""
+        return is_updated(self.daemon_set, pod, self.digest)
+
+    def should_run(self, node: str) -> bool:
+        """Whether the node is there and should have a pod."""
+        return node in self.verdicts and self.verdicts[node].run
+
+
+def plan_nodes(state: DaemonState) -> Plan:
+    """One pod for each node that should run one, none for the others. Pods that have ended are left to the caller."""
+    plan = Plan()
+    surge = max_surge(state.daemon_set, 1) > 0
+    for node, verdict in state.verdicts.items():
+        there = state.pods.get(node)
+        if there is None:
+            plan.create += [node] if verdict.run else []
+            continue
+        if not verdict.stay:
+            plan.delete += [pod for pod in there if not pods.is_terminating(pod)]
+            continue
+        active = [pod for pod in there if pods.is_active(pod)]
+        if not surge:
+            plan.delete += active[1:]
+        elif active:
+            plan.delete += _surplus(state, active)
+        elif verdict.run and not any(pods.is_finished(pod) for pod in there):
+            plan.create.append(node)
+    # Pods that wait for a node that is gone are never bound, so that the garbage collector of pods doesn't see them.
+    gone = (there for node, there in state.pods.items() if node not in state.verdicts)
+    plan.delete += [pod for there in gone for pod in there if not pod.spec.nodeName]
+    return plan
+
+
+def _surplus(state: DaemonState, active: Sequence[Pod]) -> list[Pod]:
+    """What goes where a node may have an old and a new pod: all but the oldest of each, and the old one in due time."""
+    new = [pod for pod in active if state.is_updated(pod)]
+    old = [pod for pod in active if not state.is_updated(pod)]
+    replaced = new and old and (not pods.is_ready(old[0]) or state.is_available(new[0]))
+    return [*new[1:], *(old if replaced else old[1:])]
+
+
+def plan_rolling_update(state: DaemonState) -> Plan:
+    """The next step of a rolling update: old pods to delete, and nodes that get a new pod beside the old one."""
+    desired = state.desired
+    surge = max_surge(state.daemon_set, desired)
+    unavailable = _max_unavailable(state.daemon_set, desired)
+    if desired and not surge and not unavailable:
+        unavailable = 1  # both zero would never move on
+    return _with_surge(state, surge) if surge else _without_surge(state, unavailable)
+
+
+def max_surge(daemon_set: DaemonSet, nodes: int) -> int:
+    """The nodes, of so many, that may have two pods during an update."""
+    strategy = daemon_set.spec.updateStrategy
+    rolling = strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
+    return rollout.scaled(rolling.maxSurge if rolling else None, nodes, round_up=True)
+
+
+def _max_unavailable(daemon_set: DaemonSet, nodes: int) -> int:
+    strategy = daemon_set.spec.updateStrategy
+    rolling = strategy.rollingUpdate if strategy and strategy.type == "RollingUpdate" else None
+    return rollout.scaled(rolling.maxUnavailable if rolling else None, nodes, round_up=True)
+
+
+def _without_surge(state: DaemonState, max_unavailable: int) -> Plan:
+    lacking = [node for node, verdict in state.verdicts.items() if verdict.run and node not in state.pods]
+    unavailable = len(lacking)
+    broken, candidates = [], []
+    for there in state.pods.values():
+        pair = _pair(state, there)
+        if pair is None or (pair[0] is None) == (pair[1] is None):
+            unavailable += 1  # `plan_nodes` puts this node right
+            continue
+        new, old = pair
+        if new is not None:
+            unavailable += not state.is_available(new)
+        elif not state.is_available(old):
+            broken.append(old)
+            unavailable += 1
+        else:
+            candidates.append(old)
+    return Plan(delete=[*broken, *candidates[: max(max_unavailable - unavailable, 0)]])
+
+
+def _with_surge(state: DaemonState, surge: int) -> Plan:
+    plan = Plan()
+    candidates, misplaced = [], []
+    surging = available = 0
+    for node, there in state.pods.items():
+        pair = _pair(state, there)
+        if pair is None:
+            surging += 1
+            continue
+        new, old = pair
+        counted = old if old is not None else new
+        available += counted is not None and state.is_available(counted)
+        if old is None:
+            continue
+        if new is not None:
+            if state.is_available(new):
+                plan.delete.append(old)
+            else:
+                surging += 1
+        elif not state.is_available(old):
+            if state.should_run(node):
+                plan.create.append(node)
+            else:
+                plan.delete.append(old)
+        elif state.should_run(node):
+            candidates.append(node)
+        else:
+            misplaced.append(old)
+    # A pod on a node that no longer qualifies goes when another one is available in its place.
+    plan.delete += misplaced[: max(available - state.desired, 0)]
+    plan.create += candidates[: max(surge - surging, 0)]
+    return plan
+
+
+def _pair(state: DaemonState, there: Sequence[Pod]) -> tuple[Pod | None, Pod | None] | None:
+    """The new and the old pod of a node; None if there are several of one sort."""
+    staying = [pod for pod in there if not pods.is_terminating(pod)]
+    new = [pod for pod in staying if state.is_updated(pod)]
+    old = [pod for pod in staying if not state.is_updated(pod)]
+    if len(new) > 1 or len(old) > 1:
+        return None
+    return (new[0] if new else None, old[0] if old else None)
+
+
+def calculate_status(state: DaemonState, collisions: int | None) -> DaemonSetStatus:
+    """The status by nodes: of several pods on a node, the first counts."""
+    counted = [there[0] for node, there in state.pods.items() if state.should_run(node)]
+    available = sum(pods.is_ready(pod) and state.is_available(pod) for pod in counted)
+    misplaced = [node for node in state.pods if node in state.verdicts and not state.should_run(node)]
+    return DaemonSetStatus(
+        observedGeneration=state.daemon_set.metadata.generation,
+        desiredNumberScheduled=state.desired,
+        currentNumberScheduled=len(counted),
+        numberMisscheduled=len(misplaced),
+        numberReady=sum(map(pods.is_ready, counted)),
+        updatedNumberScheduled=sum(map(state.is_updated, counted)) or None,
+        numberAvailable=available or None,
+        numberUnavailable=(state.desired - available) or None,
+        collisionCount=collisions,
+        conditions=state.daemon_set.status.conditions if state.daemon_set.status else None,
+    )

@@ -1,0 +1,113 @@
+"""The `device` variable of a selector. Mirrors DeviceMatches in k8s.io/dynamic-resource-allocation/cel/compile.go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from celpy.celtypes import BoolType, IntType, MapType, StringType
+
+from bayplan.devices.cel.values import DomainMap, Quantity, Semver
+
+_Named = tuple[tuple[str, tuple[str, Any]], ...]
+_Amounts = tuple[tuple[str, str], ...]
+
+
+class UnreadableAttribute(ValueError):
+    """A device has an invalid attribute or capacity, so no expression can be evaluated for it."""
+
+
+class DeviceFacts:
+    """The fields of a device that expressions can read: an immutable, hashable cache key."""
+
+    __slots__ = ("_hash", "_key", "_variable")
+
+    def __init__(self, driver: str, allow_multiple: bool, attributes: _Named, capacity: _Amounts) -> None:
+        """`attributes` and `capacity` are sorted by name.
+
+        An attribute is a pair of its kind (string, int, bool or version; "" if unknown) and value, a capacity the text
+        of its quantity.
+        """
+        self._key = (driver, allow_multiple, attributes, capacity)
+        self._hash = hash(self._key)
+        self._variable: MapType | None = None
+
+    @classmethod
+    def of(
+        cls,
+        driver: str,
+        allow_multiple: bool,
+        attributes: Mapping[str, Any] | None,
+        capacity: Mapping[str, Any] | None,
+    ) -> DeviceFacts:
+        """The facts of a device in a resource slice."""
+        named = tuple(sorted((name, _attribute(value)) for name, value in (attributes or {}).items()))
+        amounts = tuple(sorted((name, str(value.get("value", "0"))) for name, value in (capacity or {}).items()))
+        return cls(driver, allow_multiple, named, amounts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, DeviceFacts) and self._hash == other._hash and self._key == other._key
+
+    def __repr__(self) -> str:
+        return f"DeviceFacts{self._key}"
+
+    def variable(self) -> MapType:
+        """The value of `device`. Raises UnreadableAttribute."""
+        if self._variable is None:
+            self._variable = self._made()
+        return self._variable
+
+    def _made(self) -> MapType:
+        driver, allow_multiple, named, amounts = self._key
+        attributes, capacity = DomainMap(), DomainMap()
+        for name, value in named:
+            _put(attributes, name, driver, _value(name, *value))
+        for name, text in amounts:
+            try:
+                _put(capacity, name, driver, Quantity.parse(text))
+            except ValueError as error:
+                raise UnreadableAttribute(f"capacity {name}: {error}") from None
+        return MapType(
+            {
+                StringType("driver"): StringType(driver),
+                StringType("allowMultipleAllocations"): BoolType(allow_multiple),
+                StringType("attributes"): attributes,
+                StringType("capacity"): capacity,
+            }
+        )
+
+
+def _put(by_domain: DomainMap, name: str, driver: str, value: Any) -> None:
+    domain, slash, key = name.partition("/")
+    if not slash:
+        domain, key = driver, name
+    of_domain: Any = by_domain.setdefault(StringType(domain), MapType())
+    of_domain[StringType(key)] = value
+
+
+def _attribute(value: Mapping[str, Any]) -> tuple[str, Any]:
+    return next(
+        ((kind, value[kind]) for kind in ("int", "bool", "string", "version") if value.get(kind) is not None),
+        ("", None),
+    )
+
+
+def _value(name: str, kind: str, value: Any) -> Any:
+    match kind:
+        case "int":
+            return IntType(value)
+        case "bool":
+            return BoolType(value)
+        case "string":
+            return StringType(value)
+        case "version":
+            try:
+                return Semver.parse(value)
+            except ValueError as error:
+                raise UnreadableAttribute(f"attribute {name}: parse semantic version: {error}") from None
+    raise UnreadableAttribute(f"attribute {name}: unsupported attribute value")

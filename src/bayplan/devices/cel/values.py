@@ -1,0 +1,192 @@
+"""The value types that Kubernetes adds to cel-python's, and the type names of all values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import total_ordering
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
+from typing import Any, NamedTuple
+
+from celpy import celtypes
+
+from bayplan.api import quantity
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?",
+    re.ASCII,
+)
+_MAX_UINT64 = 2**64 - 1
+
+
+class CelError(ValueError):
+    """An error of a function. Evaluation converts it to a CELEvalError, a value that && and || absorb."""
+
+
+class NoSuchOverload(CelError):
+    """A function or operator doesn't support the types of its arguments."""
+
+    def __init__(self, message: str = "no such overload") -> None:
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, eq=True)
+class Quantity:
+    """A `kubernetes.Quantity`, in nano-units. As upstream, a `computed` one can't be the right operand of ==."""
+
+    nanos: int
+    computed: bool = False
+
+    @classmethod
+    def parse(cls, text: str) -> Quantity:
+        """Parse a quantity. Raises InvalidQuantity, a ValueError."""
+        return cls(quantity.parse(text))
+
+    @property
+    def whole(self) -> int | None:
+        """The value if it is a 64-bit integer, else None."""
+        value, rest = divmod(self.nanos, quantity.NANO)
+        return value if not rest and -(2**63) <= value < 2**63 else None
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True, eq=False)
+class Semver:
+    """A `kubernetes.Semver`. Equality and order ignore build metadata."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[str, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> Semver:
+        """Parse a strict semver 2.0.0 version. Raises ValueError."""
+        match = _SEMVER.fullmatch(text)
+        if match is None:
+            raise ValueError(f"{text!r} is not a semantic version: expected major.minor.patch, such as 1.2.3")
+        numbers = [*match.group(1, 2, 3), *(part for part in (match[4] or "").split(".") if part.isdigit())]
+        if any(len(number) > 20 or int(number) > _MAX_UINT64 for number in numbers):
+            raise ValueError(f"{text!r} is not a semantic version: a number does not fit into 64 bits")
+        major, minor, patch = (int(number) for number in numbers[:3])
+        return cls(major, minor, patch, tuple(match[4].split(".")) if match[4] else ())
+
+    @classmethod
+    def parse_tolerant(cls, text: str) -> Semver:
+        """Parse a version that can start with v, omit parts or have leading zeros. Raises ValueError."""
+        parts = text.removeprefix("v").split(".", 2)
+        for index, part in enumerate(parts):
+            if len(part) > 1:
+                stripped = part.lstrip("0")
+                parts[index] = stripped if stripped[:1] in set("0123456789") else f"0{stripped}"
+        if len(parts) < 3:
+            if "+" in parts[-1] or "-" in parts[-1]:
+                raise ValueError("short version cannot contain PreRelease/Build meta data")
+            parts += ["0"] * (3 - len(parts))
+        return cls.parse(".".join(parts))
+
+    @property
+    def _key(self) -> tuple[Any, ...]:
+        pre = tuple((0, int(part), "") if part.isdigit() else (1, 0, part) for part in self.pre)
+        return self.major, self.minor, self.patch, not pre, pre
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self._key == other._key
+
+    def __lt__(self, other: Semver) -> bool:
+        return self._key < other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+class Optional(NamedTuple):
+    """An optional value."""
+
+    present: bool
+    value: Any = None
+
+
+ABSENT = Optional(False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeValue:
+    """A type as a value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class URL:
+    """A `kubernetes.URL`, split into its parts."""
+
+    text: str
+    scheme: str
+    host: str
+    hostname: str
+    port: str
+    path: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A `kubernetes.NamedFormat`. `validate` returns the errors of a text."""
+
+    name: str
+    validate: Callable[[str], list[str]]
+    pattern_size: int
+    """The length of the format's regular expression, for the cost of a validation."""
+
+
+class DomainMap(celtypes.MapType):
+    """A map by domain. Selecting a missing domain returns an empty map, although the domain isn't `in` the map."""
+
+
+_NAMES: dict[type, str] = {
+    celtypes.BoolType: "bool",
+    celtypes.IntType: "int",
+    celtypes.UintType: "uint",
+    celtypes.DoubleType: "double",
+    celtypes.StringType: "string",
+    celtypes.BytesType: "bytes",
+    type(None): "null_type",
+    celtypes.ListType: "list",
+    celtypes.MapType: "map",
+    DomainMap: "map",
+    Optional: "optional_type",
+    TypeValue: "type",
+    celtypes.DurationType: "google.protobuf.Duration",
+    celtypes.TimestampType: "google.protobuf.Timestamp",
+    Quantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver",
+    **dict.fromkeys((IPv4Address, IPv6Address), "net.IP"),
+    **dict.fromkeys((IPv4Interface, IPv6Interface), "net.CIDR"),
+    URL: "kubernetes.URL",
+    Format: "kubernetes.NamedFormat",
+}
+_NATIVE: dict[type, Callable[[Any], Any]] = {
+    bool: celtypes.BoolType,
+    int: celtypes.IntType,
+    float: celtypes.DoubleType,
+    str: celtypes.StringType,
+    bytes: celtypes.BytesType,
+    list: lambda values: celtypes.ListType(map(as_cel, values)),
+    Optional: lambda optional: Optional(optional.present, as_cel(optional.value)),
+    dict: lambda values: celtypes.MapType({as_cel(key): as_cel(value) for key, value in values.items()}),
+}
+
+
+def type_name(value: Any) -> str:
+    """The name that `type()` returns for a value."""
+    return _NAMES[type(value)]
+
+
+def as_cel(value: Any) -> Any:
+    """Convert a Python value to cel-python's type. Other values are returned unchanged."""
+    convert = _NATIVE.get(type(value))
+    return value if convert is None else convert(value)

@@ -1,0 +1,17 @@
+"""Size limits of the resource.k8s.io API. Mirrors the constants of k8s.io/api/resource/v1/types.go."""
+
+from __future__ import annotations
+
+MAX_REQUESTS = MAX_CONSTRAINTS = MAX_CONFIGS = MAX_SELECTORS = 32
+MAX_ALTERNATIVES = 8
+"""Alternatives of one request (`firstAvailable`)."""
+MAX_RESERVATIONS = 256
+"""Consumers of one claim (`reservedFor`)."""
+MAX_RESULTS = 32
+"""Devices allocated to one claim."""
+MAX_DEVICES = 128
+"""Devices of one slice."""
+MAX_SPECIAL_DEVICES = 64
+"""Devices of one slice in which any device has taints or consumes counters."""
+MAX_EXPRESSION_LENGTH = 10 * 1024
+"""Characters of one CEL expression."""

@@ -1,0 +1,230 @@
+"""Resource slices, parsed once and indexed by node and pool.
+
+Mirrors k8s.io/dynamic-resource-allocation/api (the internal types), and how structured.NewAllocator sorts slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar
+
+from lightkube.models.core_v1 import NodeSelector as NodeSelectorObject
+from lightkube.models.resource_v1 import Device, DeviceTaint, ResourceSlice
+
+from bayplan.api import quantity
+from bayplan.api.selectors import NodeSelector, parse_node_selector
+from bayplan.devices.cel.device import DeviceFacts
+from bayplan.devices.observable import Observable
+
+K = TypeVar("K")
+Counters = Mapping[str, Mapping[str, int]]
+"""Nano-units by counter set and counter."""
+
+
+class PoolId(NamedTuple):
+    """The identity of a pool."""
+
+    driver: str
+    pool: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}"
+
+
+class DeviceId(NamedTuple):
+    """The identity of a device."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.pool}/{self.device}"
+
+
+class Place:
+    """The nodes of a slice or a device: one node, all nodes, those that match a selector, or unspecified."""
+
+    __slots__ = ("all_nodes", "node_name", "selector")
+
+    def __init__(self, node_name: str | None, all_nodes: bool | None, selector: NodeSelectorObject | None) -> None:
+        self.node_name = node_name or ""
+        self.all_nodes = bool(all_nodes)
+        self.selector: NodeSelector | None = parse_node_selector(selector) if selector is not None else None
+
+    @property
+    def specified(self) -> bool:
+        """Whether any of the three is set."""
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
+
+    def includes(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether a node is one of them. Raises ValueError for an invalid selector. Mirrors NodeMatches."""
+        if self.node_name:
+            return self.node_name == name
+        if self.all_nodes:
+            return True
+        if self.selector is None:
+            return False
+        if self.selector.errors:
+            raise ValueError(f"failed to parse node selector: {self.selector.errors[0]}")
+        return self.selector.matches(labels, name)
+
+
+class SliceDevice:
+    """A device of a slice. `counters` is its consumption of the pool's counter sets, in nano-units."""
+
+    def __init__(self, spec: Device, parent: Slice) -> None:
+        self.spec = spec
+        self.parent = parent
+        self.id = DeviceId(parent.pool.driver, parent.pool.pool, spec.name)
+        self.allows_multiple = bool(spec.allowMultipleAllocations)
+        self.is_exclusive = not self.allows_multiple and not any(
+            each.get("requestPolicy") for each in (spec.capacity or {}).values()
+        )
+        """Whether one claim gets its entire capacity, without request policies."""
+        self.taints: tuple[DeviceTaint, ...] = tuple(spec.taints or ())
+        self.attributes: Mapping[str, Mapping[str, Any]] = spec.attributes or {}
+        self.counters: Counters = {each.counterSet: _amounts(each.counters) for each in spec.consumesCounters or ()}
+
+    @cached_property
+    def facts(self) -> DeviceFacts:
+        """The device as CEL selectors see it."""
+        return DeviceFacts.of(self.id.driver, self.allows_multiple, self.spec.attributes, self.spec.capacity)
+
+    @cached_property
+    def place(self) -> Place:
+        """The nodes of the device, for slices with per-device node selection."""
+        return Place(self.spec.nodeName, self.spec.allNodes, self.spec.nodeSelector)
+
+    def attribute(self, name: str) -> Mapping[str, Any] | None:
+        """An attribute by its full name `domain/id`. Attributes of the driver's own domain can omit the domain."""
+        found = self.attributes.get(name)
+        if found is None:
+            domain, slash, key = name.partition("/")
+            if slash and domain == self.id.driver:
+                found = self.attributes.get(key)
+        return found
+
+
+class Slice:
+    """A slice of a pool: devices, or counter sets that the pool's devices share."""
+
+    def __init__(self, obj: ResourceSlice) -> None:
+        spec = obj.spec
+        self.obj = obj
+        self.name: str = (obj.metadata.name if obj.metadata else None) or ""
+        self.pool = PoolId(spec.driver, spec.pool.name)
+        self.generation = spec.pool.generation or 0
+        self.slice_count = spec.pool.resourceSliceCount or 0
+        self.per_device = bool(spec.perDeviceNodeSelection)
+        self.place = Place(spec.nodeName, spec.allNodes, spec.nodeSelector)
+        self.counter_sets: tuple[tuple[str, Mapping[str, int]], ...] = tuple(
+            (each.name, _amounts(each.counters)) for each in spec.sharedCounters or ()
+        )
+        self.devices = [SliceDevice(device, self) for device in spec.devices or ()]
+
+    def concerns(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether the slice has devices or counters for a node. Raises ValueError for an invalid selector."""
+        if self.counter_sets:
+            return True
+        if self.place.specified:
+            try:
+                return self.place.includes(name, labels)
+            except ValueError as error:
+                raise ValueError(f"failed to perform node selection for slice {self.name}: {error}") from None
+        if self.per_device:
+            try:
+                return any(device.place.includes(name, labels) for device in self.devices)
+            except ValueError as error:
+                raise ValueError(
+                    f"failed to perform node selection for a device in slice {self.name}: {error}"
+                ) from None
+        return False
+
+
+class DeviceSlices:
+    """All slices of the cluster, updated incrementally."""
+
+    def __init__(self, slices: Observable) -> None:
+        self.by_node: dict[str, dict[str, Slice]] = {}
+        """Slices for a single node, by node name and slice name."""
+        self.shared: dict[str, Slice] = {}
+        """Slices for several nodes, by name."""
+        self.by_pool: dict[PoolId, dict[str, Slice]] = {}
+        """All slices, by pool and name."""
+        self.counting: dict[PoolId, dict[str, Slice]] = {}
+        """Slices with counter sets instead of devices, by pool and name."""
+        self._slices: dict[str, Slice] = {}
+        self._pools_named: dict[str, set[PoolId]] = {}
+        self._stale: dict[str, ResourceSlice | None] = {}
+        self._listeners: list[Callable[[Slice], None]] = []
+        slices.listen(self._changed)
+
+    def listen(self, listener: Callable[[Slice], None]) -> None:
+        """Call `listener`, during `refresh`, with every slice that was added or removed."""
+        self._listeners.append(listener)
+
+    def refresh(self) -> None:
+        """Apply pending changes. Raises ValueError for an invalid slice."""
+        while self._stale:
+            name, obj = next(iter(self._stale.items()))
+            new = Slice(obj) if obj is not None else None
+            del self._stale[name]
+            old = self._slices.pop(name, None)
+            if old is not None:
+                self._remove(old)
+            if new is not None:
+                self._add(new)
+            for each in (old, new):
+                if each is not None:
+                    for listener in self._listeners:
+                        listener(each)
+
+    def namesakes(self, pool: PoolId) -> Collection[PoolId]:
+        """All existing pools with the name of `pool`, of any driver, including `pool` itself."""
+        return self._pools_named.get(pool.pool, ())
+
+    def is_ambiguous(self, pool: PoolId) -> bool:
+        """Whether another pool has the same name, or the pool has slices of several generations."""
+        slices = self.by_pool.get(pool, {}).values()
+        return len(self.namesakes(pool)) > 1 or len({each.generation for each in slices}) > 1
+
+    def _changed(self, before: ResourceSlice | None, now: ResourceSlice | None) -> None:
+        changed = now if now is not None else before
+        if changed is not None and changed.metadata is not None:
+            self._stale[changed.metadata.name or ""] = now
+
+    def _add(self, new: Slice) -> None:
+        self._slices[new.name] = new
+        self._pools_named.setdefault(new.pool.pool, set()).add(new.pool)
+        self.by_pool.setdefault(new.pool, {})[new.name] = new
+        if new.counter_sets:
+            self.counting.setdefault(new.pool, {})[new.name] = new
+        elif new.place.node_name:
+            self.by_node.setdefault(new.place.node_name, {})[new.name] = new
+        else:
+            self.shared[new.name] = new
+
+    def _remove(self, old: Slice) -> None:
+        _drop(self.by_pool, old.pool, old.name)
+        if old.pool not in self.by_pool:
+            self._pools_named[old.pool.pool].remove(old.pool)
+            if not self._pools_named[old.pool.pool]:
+                del self._pools_named[old.pool.pool]
+        if old.counter_sets:
+            _drop(self.counting, old.pool, old.name)
+        elif old.place.node_name:
+            _drop(self.by_node, old.place.node_name, old.name)
+        else:
+            del self.shared[old.name]
+
+
+def _drop(index: dict[K, dict[str, Slice]], key: K, name: str) -> None:
+    del index[key][name]
+    if not index[key]:
+        del index[key]
+
+
+def _amounts(counters: Mapping[str, Any] | None) -> dict[str, int]:
+    return {name: quantity.parse(str(counter.get("value", "0"))) for name, counter in (counters or {}).items()}

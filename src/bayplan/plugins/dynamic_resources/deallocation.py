@@ -1,0 +1,134 @@
+"""PostFilter deallocates claims that make nodes infeasible; Unreserve undoes allocations and reservations.
+
+Both write in the background, because these extension points can't wait. If a write fails, the pod is activated. Mirrors
+PostFilter and Unreserve of dynamicresources.go.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from lightkube.models.resource_v1 import ResourceClaim, ResourceClaimStatus
+
+from bayplan.cluster.objects import ObjectStore
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.devices.allocations import ClaimAllocations
+from bayplan.devices.claims import allocation_of, is_reserved_for, key_of, reservations, uid_of
+from bayplan.framework.handle import ApiClient, Handle
+from bayplan.plugins.dynamic_resources.claim_writes import PendingWrites, Sleep, delete, status_of, update_status
+from bayplan.plugins.dynamic_resources.claim_writes import change as change_claim
+from bayplan.plugins.dynamic_resources.extended_resources import is_in_memory
+from bayplan.plugins.dynamic_resources.state import PodDevices
+
+log = logging.getLogger(__name__)
+
+NO_CLAIMS = "no new claims to deallocate"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
+NOTHING_TO_DO = "still not schedulable"
+
+
+class Deallocation:
+    """Deallocates and unreserves claims. `sleep` takes seconds."""
+
+    def __init__(self, handle: Handle, claims: ObjectStore, allocations: ClaimAllocations, sleep: Sleep) -> None:
+        self._handle = handle
+        self._claims = claims
+        self._allocations = allocations
+        self._sleep = sleep
+        self._pending = claims.view(PendingWrites)
+
+    def post_filter(self, state: PodDevices | None, pod: PodInfo) -> str:
+        """Deallocate the first claim that some node couldn't use and no other pod has reserved. Returns the message."""
+        if state is None:
+            return NO_CLAIMS
+        for index in sorted(state.unavailable):
+            claim = state.claims[index]
+            if claim is state.extended_claim:
+                continue
+            reserved = reservations(claim)
+            if not reserved or (len(reserved) == 1 and reserved[0].uid == pod.uid):
+                self._deallocate(claim, pod)
+                return DEALLOCATED
+        extended = state.extended_claim
+        if extended is not None and not is_in_memory(extended):
+            client = self._handle.client
+            if client is None:
+                self._claims.remove(key_of(extended))
+            else:
+                self._write("delete", extended, partial(self._delete_for, pod, client, extended), pod)
+            return DELETED
+        return NOTHING_TO_DO
+
+    def unreserve(self, state: PodDevices, pod: PodInfo) -> None:
+        """Undo the allocations in flight and the written reservations."""
+        client = self._handle.client
+        for claim in state.claims[: state.own]:
+            if self._allocations.end(uid_of(claim)):
+                self._claims.restore(key_of(claim))
+            if client is not None and allocation_of(claim) is not None and is_reserved_for(claim, pod.uid):
+                self._write("unreserve", claim, partial(_unreserve, client, claim, pod.uid, self._sleep), None)
+        extended = state.extended_claim
+        if extended is None:
+            return
+        if self._allocations.end(state.extended_uid):
+            self._claims.restore(key_of(extended))
+        if client is not None and not is_in_memory(extended):
+            self._write("delete", extended, partial(delete, client, extended, self._sleep), None)
+        state.decided.clear()
+
+    async def _delete_for(self, pod: PodInfo, client: ApiClient, claim: ResourceClaim) -> None:
+        """Delete a claim that makes all nodes infeasible, then activate the pod: no event hint covers the deletion."""
+        await delete(client, claim, self._sleep)
+        self._handle.activate((pod,))
+
+    def _deallocate(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        client = self._handle.client
+        if client is not None:
+            self._write("deallocate", claim, partial(_write_deallocation, client, claim), pod)
+            return
+        free = copy.copy(claim)
+        free.status = ResourceClaimStatus()
+        self._claims.set(key_of(claim), free)
+
+    def _write(
+        self, verb: str, claim: ResourceClaim, write: Callable[[], Awaitable[None]], pod: PodInfo | None
+    ) -> None:
+        """Start a write of a claim. If it fails, `pod` is activated, so that a new attempt decides again."""
+        what, end = f"{verb} claim {key_of(claim)}", self._pending.begin(uid_of(claim))
+
+        async def work() -> None:
+            try:
+                await write()
+            except Exception as error:  # noqa: BLE001 - after any failure, the pod must not wait forever
+                log.warning("cannot %s: %s", what, error)
+                if pod is not None:
+                    self._handle.activate((pod,))
+            finally:
+                end()
+
+        self._handle.start(what, work)
+
+
+async def _write_deallocation(client: ApiClient, claim: ResourceClaim) -> None:
+    current = copy.copy(claim)
+    current.status = copy.copy(claim.status)
+    status = status_of(current)
+    status.reservedFor = status.allocation = status.devices = None
+    await update_status(client, current)
+
+
+async def _unreserve(client: ApiClient, claim: ResourceClaim, uid: str, sleep: Sleep) -> None:
+    """Remove one reservation from the current claim."""
+
+    async def step(current: ResourceClaim) -> ResourceClaim:
+        left = [each for each in reservations(current) if each.uid != uid]
+        if len(left) == len(reservations(current)):
+            return current
+        status_of(current).reservedFor = left or None
+        return await update_status(client, current)
+
+    await change_claim(client, claim, step, sleep)

@@ -1,0 +1,74 @@
+"""attempt: decide one unit, a pod or a gang. It reads the state and never acts; the result is a Plan.
+
+Every driver uses this generator: the service, conformance, benchmarks and tests.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Generator
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.calling import Caller, call
+from bayplan.framework.profile import Profile
+from bayplan.scheduling.cycle import Options, SchedulingCycle
+from bayplan.scheduling.decision import Decision
+from bayplan.scheduling.gangs import GangAttempt, Request, TakeMembers
+from bayplan.scheduling.plan import Plan
+from bayplan.scheduling.reuse import Templates
+from bayplan.scheduling.sampling import Rotation
+from bayplan.scheduling.unit import Unit
+
+Attempt = Generator[Request, Any, Plan]
+"""Yields what it needs from outside: a `Question`, answered by extenders or with an ExtenderError thrown in;
+`TakeMembers`, answered with the members that can be attempted now, by uid; or `PAUSE`, where other work may run.
+
+Until it returns, nothing else may change the state; it undoes its own changes.
+"""
+
+
+def attempt(
+    unit: Unit, profile: Profile, state: ClusterState, rng: random.Random, options: Options | None = None
+) -> Attempt:
+    """Decide about a unit. Errors of plugins and extenders are part of the plan; only bugs are raised.
+
+    Mirrors the scheduling part of ScheduleOne, and podGroupCycle in pkg/scheduler/schedule_one_podgroup.go.
+    """
+    options = options or Options()
+    if unit.gang is not None:
+        return (yield from GangAttempt(unit, profile, state, rng, options).run())
+    return Plan.of(unit, (yield from SchedulingCycle(profile, state, unit.pod, rng, options).run()))
+
+
+def run(steps: Attempt) -> Plan:
+    """Run an attempt to its end without extenders, queue or pauses: all members of a gang can be attempted.
+
+    Raises AssertionError where the attempt asks extenders.
+    """
+    reply = None
+    try:
+        while True:
+            request = steps.send(reply)
+            assert request is None or isinstance(request, TakeMembers), f"no extenders to answer {request}"
+            reply = None if request is None else {pod.uid: pod for pod in request.members}
+    except StopIteration as end:
+        plan: Plan = end.value
+        return plan
+
+
+def decide(
+    profile: Profile,
+    state: ClusterState,
+    pod: PodInfo,
+    rng: random.Random,
+    *,
+    explain: bool = False,
+    templates: Templates | None = None,
+    rotation: Rotation | None = None,
+    call: Caller = call,
+) -> Decision:
+    """Attempt a pod by itself, without extenders, and return the decision. See `Options` for the arguments."""
+    options = Options(explain=explain, templates=templates, rotation=rotation, call=call)
+    return run(attempt(Unit(pod), profile, state, rng, options)).decisions[0]

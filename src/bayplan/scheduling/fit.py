@@ -1,0 +1,125 @@
+"""Fit: how much of a gang fits on the nodes, and what to report where too little does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from bayplan.cluster.state import StateWhatIf
+from bayplan.framework.interface import Gang, GangVictims, Placement
+from bayplan.framework.status import Status
+from bayplan.scheduling.decision import Decision, Outcome
+
+
+@dataclass(slots=True)
+class Fit:
+    """How much of a gang fits: the decisions about the members that were tried, in order.
+
+    `preempt`: members that must preempt first count as placed; the gang waits then. `placement`: the candidate nodes;
+    None for all. `placed`, `refused`: the decisions. `held_back`: names of members that cannot be attempted now.
+    `refusal`: why no member was tried at all. `tried_elsewhere`: the number of other placements that the gang does not
+    fit in, and `blamed_elsewhere` the plugins that rejected members there. `no_room`: why no room could be made for the
+    gang as a whole. `preempted_for`: uid of the PodGroup that room is made for.
+    """
+
+    gang: Gang
+    preempt: bool = False
+    placement: Placement | None = None
+    placed: list[Decision] = field(default_factory=list)
+    refused: list[Decision] = field(default_factory=list)
+    held_back: list[str] = field(default_factory=list)
+    refusal: Status | None = None
+    tried_elsewhere: int = 0
+    blamed_elsewhere: frozenset[str] = frozenset()
+    no_room: str = ""
+    preempted_for: str = ""
+
+    def add(self, decision: Decision, what_if: StateWhatIf) -> None:
+        """Add the decision about the next member, and count the member on its node and its victims as gone."""
+        node = decision.node
+        if self.preempt and decision.outcome is Outcome.UNSCHEDULABLE and decision.nominated_node:
+            node = decision.nominated_node
+            for victim in decision.victims:
+                what_if.remove(victim.uid)
+        if node:
+            what_if.place(decision.pod, node)
+            self.placed.append(decision)
+        else:
+            self.refused.append(decision)
+
+    def worth_going_on(self, left: int) -> bool:
+        """Whether to try another of the members that are left.
+
+        False once too few can be placed, and once enough are placed and a member that may be decided on its own was
+        rejected.
+        """
+        missing = self.gang.needed - len(self.placed)
+        if self.failed:
+            return False
+        return missing <= left and (missing > 0 or not self.refused or bool(self.gang.no_preemption))
+
+    def make_room(self, victims: GangVictims, plugin: str, blamed: frozenset[str]) -> None:
+        """Let the gang wait until these victims are gone; one member preempts for it.
+
+        `plugin` chose the victims; `blamed` are the plugins that reject members while the victims are there.
+        """
+        self.preempt, self.preempted_for, self.blamed_elsewhere = True, victims.pod_group_uid, blamed
+        preemptor = next((each for each in self.placed if each.pod.uid == victims.preemptor.uid), self.placed[0])
+        preemptor.victims, preemptor.preempted_by = victims.victims, plugin
+        preemptor.nominated_node = preemptor.node
+
+    @property
+    def failed(self) -> bool:
+        """Whether the last attempt ended with an error."""
+        return bool(self.refused) and self.refused[-1].outcome is Outcome.ERROR
+
+    @property
+    def fits(self) -> bool:
+        """Whether enough members have a node, or would have one if their victims were gone."""
+        return self.refusal is None and len(self.placed) >= self.gang.needed
+
+    @property
+    def blamed(self) -> frozenset[str]:
+        """The plugins that rejected members, or the gang."""
+        plugins = (decision.diagnosis.unschedulable_plugins for decision in self.refused)
+        whole = {self.refusal.plugin} if self.refusal is not None else ()
+        return self.blamed_elsewhere.union(whole, *plugins)
+
+    @property
+    def explained(self) -> bool:
+        """Whether plugins rejected the members, so that the gang waits for their events.
+
+        Without nodes no plugin runs, and the gang is retried after a backoff.
+        """
+        return all(
+            decision.diagnosis.unschedulable_plugins or decision.outcome is Outcome.ERROR for decision in self.refused
+        )
+
+    def explain(self) -> str:
+        """How many members fit, and why the next one does not."""
+        gang = self.gang
+        size = gang.needed + gang.placed
+        if self.refusal is not None:
+            return f"gang {gang.name}: {self.refusal.message}"
+        if self.fits:
+            victims = len({victim.uid for decision in self.placed for victim in decision.victims})
+            return f"gang {gang.name}: {size} of {size} members fit once {_pods(victims)} of lower priority are gone"
+        if not self.refused:
+            return f"gang {gang.name}: {size} members are needed; held back: {', '.join(self.held_back) or 'none'}"
+        where = ""
+        if self.placement is not None:
+            best = f", the best of {self.tried_elsewhere + 1} placements" if self.tried_elsewhere else ""
+            where = f" in {self.placement.name}{best}"
+        text = f"gang {gang.name}: {len(self.placed) + gang.placed} of {size} members fit{where}"
+        reason = f"{text}; the next one: {_why(self.refused[0])}"
+        return f"{reason} preemption: {self.no_room}" if self.no_room else reason
+
+
+def _why(decision: Decision) -> str:
+    """The message without PostFilter's part: preemption by one member does not decide about the gang."""
+    if decision.outcome is Outcome.ERROR or not decision.diagnosis.total:
+        return decision.message
+    return replace(decision.diagnosis, post_filter_message="").explain()
+
+
+def _pods(number: int) -> str:
+    return "1 pod" if number == 1 else f"{number} pods"

@@ -1,0 +1,273 @@
+"""Carries plans out: the one place where a decision has effects.
+
+That is assuming pods, Reserve and Permit, evictions, nominations, requeueing, events and status. What must be awaited
+is in `binding` and `evictions`. Mirrors schedulingCycle, handleSchedulingFailure and handleBindingCycleError in
+pkg/scheduler/schedule_one.go.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from bayplan.api.kinds import POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.calling import call
+from bayplan.framework.changes import ASSIGNED_POD_DELETE
+from bayplan.framework.interface import GangDecided, GangOutcome
+from bayplan.framework.profile import Profile, implements
+from bayplan.framework.runner import run_permit, run_post_bind, run_reserve, run_unreserve
+from bayplan.framework.status import Code, PluginError, Status
+from bayplan.log_fields import about_node, about_pod
+from bayplan.queue import QueuedPod
+from bayplan.scheduling import Decision, Plan, Preemption, Refusal
+from bayplan.service.binding import Binding, BindingCycles
+from bayplan.service.evictions import Evictions
+from bayplan.service.metrics import measuring
+from bayplan.service.metrics.plugin_times import PluginTimes
+from bayplan.service.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class PlanCarrier:
+    """Carries out plans, and what follows from bindings that succeed or fail. `bound` counts the pods bound so far."""
+
+    def __init__(
+        self, runtime: Runtime, profiles: Mapping[str, Profile], bindings: BindingCycles, evictions: Evictions
+    ) -> None:
+        self._runtime = runtime
+        self._profiles = profiles
+        self._state = runtime.state
+        self._queue = runtime.queue
+        self._bindings = bindings
+        self._evictions = evictions
+        self.bound = 0
+
+    def carry_out(self, plan: Plan, taken: dict[str, QueuedPod], times: PluginTimes | None = None) -> None:
+        """Give effect to a plan.
+
+        `taken`: the pods in flight that the plan is about, by uid; each is removed from it once it has its next owner.
+        `times`: where the plugins' times are recorded, if they are measured.
+        """
+        for preemption in plan.preemptions:
+            self._preempt(preemption)
+        if plan.all_or_none:
+            with self._runtime.intake.held():  # a rejected member is undone after the others
+                plan = self._place_all(plan, taken)
+        else:
+            for decision in plan.placed:
+                self._assume(taken.pop(decision.pod.uid), decision, times)
+        for refusal in plan.refused:
+            self._refuse(taken.pop(refusal.pod.uid), refusal)
+        for pod in plan.leftover:
+            if pod.uid in taken:
+                self._queue.release(taken.pop(pod.uid), self._runtime.now())
+            else:
+                self._queue.activate([pod], self._runtime.now())
+        if plan.outcome is not None:
+            self._notify(plan)
+        if times is not None:
+            times.finish()
+
+    def current(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
+        """Return the plan to carry out after the state may have changed since the attempt.
+
+        A pod that is gone, is being deleted or has been bound by another client is dropped. Where the plan needs such a
+        pod together with others, or a node that is gone, all of its pods are requeued instead.
+        """
+        gone = {uid: queued for uid, queued in taken.items() if self._is_gone(queued)}
+        missing = [pod.key for decision in plan.placed if (pod := decision.pod).uid in gone]
+        for queued in gone.values():
+            self._queue.done(taken.pop(queued.uid).uid)
+        plan.placed = [decision for decision in plan.placed if decision.pod.uid not in gone]
+        plan.refused = [refusal for refusal in plan.refused if refusal.pod.uid not in gone]
+        plan.preemptions = [preemption for preemption in plan.preemptions if preemption.pod.uid not in gone]
+        nodes = [node for node in plan.nodes if self._state.nodes.position(node) is None]
+        if nodes:
+            return self._give_up(plan, taken, f'node "{nodes[0]}" was deleted during the attempt')
+        if missing and plan.all_or_none:
+            return self._give_up(plan, taken, f"pod {missing[0]} was deleted during the attempt")
+        return plan
+
+    def fail(self, taken: dict[str, QueuedPod], message: str) -> None:
+        """Requeue all pods of an attempt that failed."""
+        for queued in list(taken.values()):
+            self._state.forget(queued.uid)
+            self._refuse(taken.pop(queued.uid), Refusal.failed(queued.pod, message))
+
+    def skip(self, queued: QueuedPod) -> bool:
+        """Drop a pod that needs no attempt: it is being deleted, or is on a node. Returns whether it was dropped."""
+        pod = queued.pod
+        if pod.terminating:
+            note = f"skip schedule deleting pod: {pod.key}"
+            self._record(pod, "Warning", "FailedScheduling", "Scheduling", note)
+        elif self._state.pod(pod.uid) is None:
+            return False
+        self._queue.done(pod.uid)
+        return True
+
+    # Placing
+
+    def _assume(self, queued: QueuedPod, decision: Decision, times: PluginTimes | None) -> bool:
+        """Count the pod on its node, run Reserve and Permit, and start its binding.
+
+        Returns whether the binding started. A pod that a plugin rejected is requeued.
+        """
+        assumed = self._state.assume(queued.pod, decision.node)
+        self._state.nominations.remove(assumed.uid)
+        profile = self._profiles[assumed.scheduler_name]
+        binding = Binding(queued, assumed, decision.node, profile, decision.cycle, times)
+        status, waits = _reserve_and_permit(binding)
+        if status.code is Code.SUCCESS:
+            self._bindings.start(binding, None, self._binding_ended)
+        elif status.code is Code.WAIT:
+            self._bindings.start(binding, self._runtime.waiting.add(assumed, waits), self._binding_ended)
+        else:
+            self._binding_ended(binding, status)
+            return False
+        return True
+
+    def _place_all(self, plan: Plan, taken: dict[str, QueuedPod]) -> Plan:
+        """Assume all pods of the plan. Where a plugin rejects one of them, return a plan that requeues the others."""
+        for decision in plan.placed:
+            if not self._assume(taken.pop(decision.pod.uid), decision, None):
+                return self._take_back(plan, decision.pod, taken)
+        return plan
+
+    def _take_back(self, plan: Plan, rejected: PodInfo, taken: dict[str, QueuedPod]) -> Plan:
+        """A member was rejected by Reserve or Permit: reject those that wait in Permit, and requeue the others."""
+        plan = self._give_up(plan, taken, f"pod {rejected.key} was rejected on its node", error=False)
+        for decision in plan.decisions:
+            if waiting := self._runtime.waiting.get(decision.pod.uid):
+                waiting.reject(plan.unit.gang_plugin, plan.message)
+        return plan
+
+    def _give_up(self, plan: Plan, taken: dict[str, QueuedPod], why: str, *, error: bool = True) -> Plan:
+        """Return a plan that requeues all pods that are still in flight."""
+        gang, outcome = plan.unit.gang, None
+        plugins = frozenset({plan.unit.gang_plugin} - {""})
+        message = why
+        if gang is not None:
+            message, outcome = f"gang {gang.name}: {why}", GangOutcome.ERROR if error else GangOutcome.REFUSED
+        refused = [Refusal(queued.pod, message, plugins, error=error) for queued in taken.values()]
+        return Plan(plan.unit, plan.decisions, refused=refused, outcome=outcome, message=message)
+
+    def _binding_ended(self, binding: Binding, status: Status) -> None:
+        if status.code is Code.SUCCESS:
+            self._bound(binding)
+        else:
+            self._runtime.intake.take(ASSIGNED_POD_DELETE.label, self._undo, binding, status)
+
+    def _bound(self, binding: Binding) -> None:
+        pod, runtime = binding.pod, self._runtime
+        self.bound += 1
+        runtime.metrics.bound(binding.queued)
+        self._queue.done(pod.uid)
+        runtime.status.forget(pod.uid)
+        if log.isEnabledFor(logging.INFO):
+            log.info("pod %s bound to node %s", about_pod(pod), about_node(binding.node_name))
+        note = f"Successfully assigned {pod.key} to {binding.node_name}"
+        self._record(binding.queued.pod, "Normal", "Scheduled", "Binding", note)
+        for error in run_post_bind(binding.profile, binding.cycle, pod, binding.node_name):
+            log.error("pod %s is bound, but %s", about_pod(pod), error)
+
+    def _undo(self, binding: Binding, status: Status) -> None:
+        """Unreserve and forget a pod that could not be bound, and requeue it and the pods that its room may help."""
+        pod = binding.pod
+        for error in run_unreserve(binding.profile, binding.cycle, pod, binding.node_name):
+            log.error("pod %s: %s", about_pod(pod), error)
+        self._state.forget(pod.uid)
+        refusal = Refusal.failed(pod, status.message)
+        if status.rejected:
+            message = f"0/1 nodes are available: 1 {status.message}."
+            refusal = Refusal(pod, message, frozenset({status.plugin} - {""}), nominated_node="", undone=True)
+        self._refuse(binding.queued, refusal)
+        self._runtime.move(ASSIGNED_POD_DELETE, pod, None, only=lambda other: other.uid != pod.uid)
+
+    # Making room
+
+    def _preempt(self, preemption: Preemption) -> None:
+        """Start evicting the victims. Call it before the pod is requeued, so that PreEnqueue holds the pod back."""
+        victims = tuple(victim for victim in preemption.victims if not victim.terminating)
+        if not victims:
+            return
+        pod, node = preemption.pod, preemption.node
+        log.info("pod %s preempts %d pods on node %s", about_pod(pod), len(victims), about_node(node))
+        self._state.preemptions.begin(pod.uid)
+        for other in self._state.nominations.on(node):
+            if other.priority < pod.priority:  # its room goes to the preemptor: it must look for another node
+                self._state.nominations.remove(other.uid)
+                self._runtime.status.clear_nomination(other)
+        self._evictions.start(replace(preemption, victims=victims))
+
+    # Requeueing
+
+    def _refuse(self, queued: QueuedPod, refusal: Refusal) -> None:
+        """Requeue a pod, with an event and a condition."""
+        runtime = self._runtime
+        runtime.metrics.failed(queued, measuring.ERROR if refusal.error else measuring.UNSCHEDULABLE)
+        queued.clear_rejectors()
+        queued.undone = refusal.undone
+        if refusal.error:
+            log.error("pod %s: %s", about_pod(queued.pod), refusal.message)
+        else:
+            queued.unschedulable_plugins |= refusal.plugins
+            queued.pending_plugins |= refusal.pending
+        pod = self._known(queued)
+        if pod is None:
+            self._queue.done(queued.uid)
+            return
+        queued.pod, queued.message = pod, refusal.message
+        self._queue.add_unschedulable(queued, runtime.now())
+        node = "" if refusal.error else refusal.nominated_node
+        if node:
+            self._state.nominations.add(pod, node)
+        elif node == "":
+            self._state.nominations.remove(pod.uid)
+        else:
+            self._state.nominations.update(pod, pod)
+        if log.isEnabledFor(logging.INFO):
+            log.info("pod %s is pending: %s", about_pod(pod), refusal.message)
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", refusal.message)
+        reason = SCHEDULER_ERROR if refusal.error else UNSCHEDULABLE
+        runtime.status.not_scheduled(pod, reason, refusal.message, node)
+
+    def _known(self, queued: QueuedPod) -> PodInfo | None:
+        """The latest version of a pod; None if it was deleted, replaced by another of its name, or bound."""
+        pod: PodInfo | None = self._state.objects[POD].get(queued.pod.key)
+        return None if pod is None or pod.uid != queued.uid or pod.node_name else pod
+
+    def _is_gone(self, queued: QueuedPod) -> bool:
+        pod = self._known(queued)
+        return pod is None or pod.terminating
+
+    def _record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
+        self._runtime.recorder.record(pod, pod.scheduler_name, event_type, reason, action, note)
+
+    def _notify(self, plan: Plan) -> None:
+        """Report the outcome of a gang to the plugin that named it."""
+        plugin: Any = plan.unit.named_by
+        gang = plan.unit.gang
+        if implements(plugin, GangDecided):
+            message = "" if plan.outcome is GangOutcome.PLACED else plan.message
+            try:
+                call(plugin, "GangDecided", plugin.gang_decided, gang, plan.outcome, message)
+            except PluginError as error:
+                log.error("gang %s: %s", gang and gang.name, error)  # noqa: TRY400 - the message names the plugin
+
+
+def _reserve_and_permit(binding: Binding) -> tuple[Status, dict[str, float]]:
+    """Run Reserve and Permit. Returns their status, and the seconds that plugins let the pod wait."""
+    try:
+        status = run_reserve(binding.profile, binding.cycle, binding.pod, binding.node_name)
+        if status.code is not Code.SUCCESS:
+            return status, {}
+        return run_permit(binding.profile, binding.cycle, binding.pod, binding.node_name)
+    except PluginError as error:
+        return Status(Code.ERROR, (str(error),), error.plugin), {}

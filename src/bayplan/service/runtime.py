@@ -1,0 +1,62 @@
+"""Runtime: what the parts of a running scheduler share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from bayplan.client import Client
+from bayplan.clock import Clock, SystemClock
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.state import ClusterState
+from bayplan.framework.events import ClusterEvent
+from bayplan.queue import SchedulingQueue
+from bayplan.service.event_recorder import EventRecorder
+from bayplan.service.intake import Intake
+from bayplan.service.metrics.measuring import Metrics
+from bayplan.service.pod_status import PodStatusWriter
+from bayplan.service.tasks import PodTasks
+from bayplan.service.waiting_pods import WaitingPods
+
+
+@dataclass(slots=True)
+class Runtime:
+    """One scheduler's state, queue, clock and writers.
+
+    `work` is set whenever the queue may have a pod to schedule. `tasks`: what is awaited for single pods: bindings and
+    evictions. `queue` is set once the profiles are built.
+    """
+
+    client: Client
+    clock: Clock = field(default_factory=SystemClock)
+    metrics: Metrics = None  # type: ignore[assignment]  # made from the clock by default
+    state: ClusterState = field(default_factory=ClusterState)
+    waiting: WaitingPods = field(default_factory=WaitingPods)
+    work: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: PodTasks = field(default_factory=PodTasks)
+    recorder: EventRecorder = field(init=False)
+    status: PodStatusWriter = field(init=False)
+    intake: Intake = field(init=False)
+    queue: SchedulingQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metrics = self.metrics or Metrics(self.clock)
+        self.recorder = EventRecorder(self.client, self.clock)
+        self.status = PodStatusWriter(self.client, self.clock)
+        self.intake = Intake(self.work.set, self.metrics)
+
+    def now(self) -> float:
+        """Seconds on the monotonic clock."""
+        return self.clock.monotonic()
+
+    def move(
+        self, event: ClusterEvent, old: object, new: object, only: Callable[[PodInfo], bool] | None = None
+    ) -> None:
+        """Requeue the pods that an event may make schedulable. See `SchedulingQueue.move_on_event`."""
+        self.queue.move_on_event(event, old, new, self.now(), only)
+
+    def activate(self, pods: Iterable[PodInfo]) -> None:
+        """Move pods to the active queue, whatever they wait for."""
+        self.queue.activate(pods, self.now())
+        self.work.set()

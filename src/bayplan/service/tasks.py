@@ -1,0 +1,51 @@
+"""Tasks that each belong to one pod: its binding, or the eviction of its victims."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.log_fields import about_pod
+
+log = logging.getLogger(__name__)
+
+
+class PodTasks:
+    """Runs a task per pod. A task that raises is logged and harms no other."""
+
+    def __init__(self) -> None:
+        self._running: dict[asyncio.Task[None], tuple[str, PodInfo]] = {}
+
+    def start(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` for a pod; `what` names the work in logs."""
+        task = asyncio.create_task(work, name=f"{what} {pod.key}")
+        self._running[task] = what, pod
+        task.add_done_callback(self._done)
+
+    def count(self, what: str) -> int:
+        """How many tasks of a kind are running."""
+        return sum(each == what for each, _ in self._running.values())
+
+    async def drain(self, seconds: float) -> None:
+        """Wait for running tasks, and cancel those that take longer."""
+        if self._running:
+            _, late = await asyncio.wait(self._running, timeout=seconds)
+            for task in late:
+                what, pod = self._running[task]
+                log.warning("%s pod %s was not finished in time", what, about_pod(pod))
+        await self.cancel()
+
+    async def cancel(self) -> None:
+        """Cancel all tasks, and wait until they have ended."""
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        what, pod = self._running.pop(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("%s pod %s failed", what, about_pod(pod), exc_info=error)

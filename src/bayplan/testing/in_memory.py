@@ -1,0 +1,77 @@
+"""An embedded API server without sockets for a test, and its client.
+
+client = make_client(make_node("a"), make_pod("web"))
+await client.bind("default", "web", "a")
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bayplan.api.kinds import NAMESPACE, NODE, POD, POD_GROUP, PRIORITY_CLASS, Kind
+from bayplan.clock import Clock
+from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept
+from bayplan.devcluster.in_memory import InMemoryClient
+from bayplan.testing.documents import document_of
+
+
+def make_client(*objects: Any, clock: Clock | None = None, **options: Any) -> InMemoryClient:
+    """A client of a new API server that holds `objects` (see `load`). The `options` are those of `Client`.
+
+    `clock` gives the times that the server writes.
+    """
+    client = InMemoryClient(ApiServer(listen=False, alpha=True, clock=clock), **options)
+    load(client.server, *objects)
+    return client
+
+
+def load(server: ApiServer, *objects: Any) -> None:
+    """Creates objects in any form that `document_of` takes, and the namespaces that they are in.
+
+    The server sets defaults and validates them. As if restored from a backup, they keep their status, their uids and
+    times, and nodes accept pods at once: they don't carry the taint of new nodes. A priority without a class gets a
+    PriorityClass of its own. Raises StatusError for an object that the server rejects.
+    """
+    for obj in objects:
+        kind, document = document_of(obj)
+        if namespace := document["metadata"].get("namespace"):
+            _ensure(server, NAMESPACE, namespace)
+        spec = document.get("spec") or {}
+        if kind in {POD, POD_GROUP} and spec.get("priority") and not spec.get("priorityClassName"):
+            value = spec["priority"]
+            document["spec"] = spec | {"priorityClassName": f"priority-{value}"}
+            _ensure(server, PRIORITY_CLASS, f"priority-{value}", value=value)
+        _restore(server, kind, document)
+
+
+def _ensure(server: ApiServer, kind: Kind, name: str, **fields: Any) -> None:
+    if name not in server.store.collection(kind.resource).objects:
+        server.load([{"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, **fields}])
+
+
+def _restore(server: ApiServer, kind: Kind, document: dict[str, Any]) -> None:
+    storage = server.storage
+    resource = storage.served.of_kind(kind.api_version, kind.kind)
+    assert resource is not None, f"the server has no {kind.kind}"
+    metadata = document["metadata"]
+    new = {**document, "metadata": {name: value for name, value in metadata.items() if name != "resourceVersion"}}
+    namespace = metadata.get("namespace", "default") if kind.namespaced else ""
+    created = storage.create(resource, namespace, accept(resource.schema, new, FieldValidation("Strict")), dry_run=True)
+    restored = storage.decode(resource, created)
+    restored["metadata"] |= {name: metadata[name] for name in _ASSIGNED if name in metadata}
+    if status := document.get("status"):
+        restored["status"] = restored.get("status", {}) | status
+    if kind is NODE:
+        restored["spec"]["taints"] = (document.get("spec") or {}).get("taints") or []
+    storage.write(resource, restored)
+
+
+_ASSIGNED = ("uid", "creationTimestamp", "deletionTimestamp")
+"""Metadata that only the server assigns, else."""
+
+
+def stored(server: ApiServer, kind: Kind) -> list[dict[str, Any]]:
+    """The objects of a kind as documents, ordered by namespace and name."""
+    header = {"apiVersion": kind.api_version, "kind": kind.kind}
+    return [header | entry.load() for entry in server.store.collection(kind.resource).select()]

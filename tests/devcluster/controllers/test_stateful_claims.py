@@ -1,0 +1,90 @@
+"""Who owns a claim by the retention policy of its StatefulSet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lightkube.models import apps_v1, core_v1
+from lightkube.models.apps_v1 import (
+    StatefulSetOrdinals,
+    StatefulSetPersistentVolumeClaimRetentionPolicy,
+    StatefulSetSpec,
+)
+from lightkube.models.core_v1 import PodTemplateSpec
+from lightkube.models.meta_v1 import LabelSelector, ObjectMeta, OwnerReference
+
+from bayplan.devcluster.controllers.stateful_claims import has_other_controller, owners
+
+POD_OWNER = ("v1", "Pod", "db-1", "pod-uid", True)
+SET_OWNER = ("apps/v1", "StatefulSet", "db", "set-uid", True)
+
+
+def reference(owner: tuple[str, str, str, str, bool]) -> OwnerReference:
+    api_version, kind, name, uid, controller = owner
+    return OwnerReference(apiVersion=api_version, kind=kind, name=name, uid=uid, controller=controller)
+
+
+def decided(deleted: str, scaled: str, given: list[Any], *, replicas: int = 2) -> list[tuple[str, str]] | None:
+    """The kinds and uids of the owners to write for the claim of db-1; None for no change."""
+    policy = StatefulSetPersistentVolumeClaimRetentionPolicy(whenDeleted=deleted, whenScaled=scaled)
+    spec = StatefulSetSpec(
+        selector=LabelSelector(),
+        template=PodTemplateSpec(),
+        replicas=replicas,
+        ordinals=StatefulSetOrdinals(start=0),
+        persistentVolumeClaimRetentionPolicy=policy,
+    )
+    stateful_set = apps_v1.StatefulSet(metadata=ObjectMeta(name="db", uid="set-uid"), spec=spec)
+    pod = core_v1.Pod(metadata=ObjectMeta(name="db-1", uid="pod-uid"))
+    metadata = ObjectMeta(name="data-db-1", ownerReferences=[reference(one) for one in given])
+    wanted = owners(core_v1.PersistentVolumeClaim(metadata=metadata), stateful_set, pod)
+    return None if wanted is None else [(one.kind, one.uid) for one in wanted]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "scaled", "given", "replicas", "wanted"),
+    [
+        pytest.param("Retain", "Retain", [], 2, None, id="none and none wanted"),
+        pytest.param("Retain", "Retain", [SET_OWNER], 2, [], id="policy became Retain"),
+        pytest.param("Delete", "Retain", [], 2, [("StatefulSet", "set-uid")], id="set"),
+        pytest.param("Delete", "Retain", [SET_OWNER], 1, None, id="set, also of a surplus pod"),
+        pytest.param("Retain", "Delete", [], 2, None, id="none while the pod is wanted"),
+        pytest.param("Retain", "Delete", [], 1, [("Pod", "pod-uid")], id="surplus pod"),
+        pytest.param("Delete", "Delete", [SET_OWNER], 1, [("Pod", "pod-uid")], id="from the set to the surplus pod"),
+        pytest.param("Delete", "Delete", [POD_OWNER], 2, [("StatefulSet", "set-uid")], id="and back"),
+        pytest.param(
+            "Delete", "Retain", [(*SET_OWNER[:4], False)], 2, [("StatefulSet", "set-uid")], id="owner, no controller"
+        ),
+        pytest.param(
+            "Delete",
+            "Retain",
+            [("v1", "Node", "n", "node-uid", False)],
+            2,
+            [("Node", "node-uid"), ("StatefulSet", "set-uid")],
+            id="others stay",
+        ),
+        pytest.param("Delete", "Retain", [("v1", "X", "x", "x-uid", True)], 2, None, id="another controller"),
+        pytest.param(
+            "Delete", "Retain", [("v1", "X", "x", "x-uid", True), SET_OWNER], 2, [("X", "x-uid")], id="two controllers"
+        ),
+        pytest.param("Delete", "Delete", [("v1", "Pod", "db-1", "old", True)], 2, None, id="former pod"),
+        pytest.param("Delete", "Delete", [("apps/v1", "StatefulSet", "db", "old", True)], 2, None, id="former set"),
+    ],
+)
+def test_owners_follow_the_retention_policy(deleted, scaled, given, replicas, wanted):
+    assert decided(deleted, scaled, given, replicas=replicas) == wanted
+
+
+@pytest.mark.parametrize(("deleted", "conflicting"), [("Delete", True), ("Retain", False)])
+def test_another_controller_conflicts_with_a_policy_that_deletes(deleted, conflicting):
+    policy = StatefulSetPersistentVolumeClaimRetentionPolicy(whenDeleted=deleted)
+    spec = StatefulSetSpec(
+        selector=LabelSelector(), template=PodTemplateSpec(), persistentVolumeClaimRetentionPolicy=policy
+    )
+    stateful_set = apps_v1.StatefulSet(metadata=ObjectMeta(name="db", uid="set-uid"), spec=spec)
+    claim = core_v1.PersistentVolumeClaim(
+        metadata=ObjectMeta(name="data-db-1", ownerReferences=[reference(("v1", "X", "x", "x-uid", True))])
+    )
+    pod = core_v1.Pod(metadata=ObjectMeta(name="db-1", uid="pod-uid"))
+    assert has_other_controller(claim, stateful_set, pod) is conflicting

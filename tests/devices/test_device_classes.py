@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from lightkube.models.resource_v1 import DeviceClass
+
+from bayplan.cluster.objects import ObjectStore
+from bayplan.devices.classes import CLASS_PREFIX, ExtendedResources
+from bayplan.testing.documents import convert
+
+GPU = "example.com/gpu"
+
+
+def device_class(name, resource=GPU, second=0):
+    created = f"2026-01-01T00:00:{second:02d}Z"
+    spec = {"extendedResourceName": resource} if resource else {}
+    return convert(DeviceClass, {"metadata": {"name": name, "creationTimestamp": created}, "spec": spec})
+
+
+@pytest.mark.feature("DynamicResources: extended resources")
+@pytest.mark.parametrize(
+    ("changes", "of_resource", "found_by_name"),
+    [
+        pytest.param([device_class("a", None)], None, ["a"], id="a class without a resource"),
+        pytest.param([device_class("a"), device_class("b", second=1)], "b", ["a", "b"], id="a younger class is added"),
+        pytest.param([device_class("b", second=1), device_class("a")], "b", ["b"], id="an older class is added"),
+        pytest.param([device_class("a"), device_class("b")], "a", ["a"], id="same age, later name"),
+        pytest.param([device_class("b"), device_class("a")], "a", ["a", "b"], id="same age, earlier name"),
+        pytest.param(
+            [device_class("a"), device_class("a", "x.com/y")], None, ["a"], id="the class changes its resource"
+        ),
+        pytest.param([device_class("a"), "a"], None, [], id="the class is deleted"),
+        pytest.param(
+            [device_class("a"), device_class("b", second=1), "a"],
+            None,
+            ["b"],
+            id="an older class is deleted and removes the resource",
+        ),
+    ],
+)
+def test_class_of_an_extended_resource(changes, of_resource, found_by_name):
+    store = ObjectStore()
+    found = store.view(ExtendedResources)
+    for each in changes:
+        if isinstance(each, str):
+            store.remove(each)
+        else:
+            store.set(each.metadata.name, each)
+    chosen = found.class_of(GPU)
+    assert (chosen and chosen.metadata.name) == of_resource
+    assert [name for name in ("a", "b") if found.class_of(f"{CLASS_PREFIX}{name}")] == found_by_name

@@ -1,0 +1,99 @@
+"""Failed bind requests, and their effect on the pod."""
+
+from __future__ import annotations
+
+import pytest
+from running import running_scheduler
+from workloads import NAME, pod, pods
+
+from bayplan.testing.invariants import check_invariants, waiting_or_bound
+
+BIND = "/binding$"
+
+
+def all_bound(cluster, count):
+    places = [cluster.witness.node_of(key) for key in cluster.witness.pods]
+    return len(places) == count and all(places)
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param({"status": 409}, id="409"),
+        pytest.param({"status": 404}, id="404"),
+        pytest.param({"status": 403}, id="403"),
+        pytest.param({"status": 500}, id="500"),
+        pytest.param({"status": 503}, id="503"),
+        pytest.param({"status": 429, "retry_after": 1}, id="429 with Retry-After"),
+        pytest.param({"drop_answer": True}, id="carried out, connection lost"),
+        pytest.param({"delay": 1.0}, id="timeout, not carried out"),
+        pytest.param({"hang": True}, id="never answered"),
+    ],
+)
+async def test_failed_bindings_are_retried(cluster, proxy, what):
+    await cluster.add_nodes(4, cpu="2")
+    async with running_scheduler(proxy.access, request_timeout=0.5):
+        fault = proxy.inject("POST", BIND, times=10, **what)
+        await cluster.create_fast(pods("p", 40, "200m"))
+        await cluster.witness.until(lambda: all_bound(cluster, 40), within=30)
+    assert fault.hits == 10
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_binding_without_a_reply_is_not_repeated(cluster, proxy):
+    await cluster.add_node("a")
+    async with running_scheduler(proxy.access, request_timeout=0.5):
+        proxy.inject("POST", BIND, drop_answer=True)
+        await cluster.create(pod("once"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/once", "Scheduled"))
+    assert proxy.count("POST", BIND) == 1
+    assert [event["reason"] for event in cluster.witness.events_of("default/once")] == ["Scheduled"]
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_pod_with_an_unknown_binding_keeps_its_resources(cluster, proxy):
+    await cluster.add_node("a", cpu="1")
+    async with running_scheduler(proxy.access, request_timeout=0.3):
+        watches = proxy.inject("GET", r"/pods\?.*watch=", times=None, hang=True)
+        proxy.cut()
+        proxy.inject("POST", BIND, drop_answer=True)
+        unknown = proxy.inject("GET", "/pods/first$", times=None, status=500)
+        await cluster.witness.until(lambda: watches.hits)
+        proxy.faults.remove(watches)
+        proxy.cut()
+        await cluster.create(pod("first", "800m"), pod("second", "800m"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/second", "FailedScheduling"))
+        proxy.faults.remove(unknown)
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        assert cluster.witness.node_of("default/first") == "a"
+        await cluster.delete("first")
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/second") == "a")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_repeatedly_failing_binding_is_reported_and_retried(cluster, proxy, caplog):
+    await cluster.add_node("a")
+    async with running_scheduler(proxy.access):
+        fault = proxy.inject("POST", "/pods/refused/binding$", times=None, status=403, message="quota says no")
+        await cluster.create(pod("refused"), pod("other"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        condition = await cluster.condition("refused")
+        await cluster.witness.until(lambda: fault.hits >= 4)
+        proxy.faults.remove(fault)
+        await cluster.witness.until(lambda: all_bound(cluster, 2))
+    assert condition["reason"] == "SchedulerError"
+    assert condition["message"] == "binding to node a failed: 403 Forbidden: quota says no"
+    assert "pod default/refused: binding to node a failed: 403 Forbidden: quota says no" in caplog.text
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_late_condition_does_not_overwrite_the_bound_one(cluster, proxy):
+    await cluster.add_node("a", cpu="1")
+    async with running_scheduler(proxy.access):
+        slow = proxy.inject("PATCH", "/status$", delay=0.7)
+        await cluster.create(pod("big", "2"))
+        await cluster.witness.until(lambda: slow.hits)
+        await cluster.add_node("b", cpu="4")
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/big") == "b")
+    assert (await cluster.condition("big"))["status"] == "True"
+    check_invariants(cluster.witness, NAME)

@@ -1,0 +1,302 @@
+"""Objects that cannot be decoded, and plugins that fail, are reported; all other pods are scheduled."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from clusters import embedded
+from running import FAST, running_scheduler
+from workloads import NAME, node_affinity, pod
+
+from bayplan.api.kinds import NODE, POD
+from bayplan.framework.interface import Plugin
+from bayplan.framework.status import SKIP
+from bayplan.testing.invariants import check_invariants, condition_of, waiting_or_bound
+
+POD_ANSWERS, NODE_ANSWERS = r"/pods\?", r"/nodes\?"
+
+
+@pytest.mark.parametrize(
+    ("make", "broken", "message"),
+    [
+        pytest.param(
+            lambda: pod("strange", "987m"), {b'"987m"': b'"plenty"'}, "'plenty' is not a quantity", id="bad quantity"
+        ),
+        pytest.param(
+            lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
+            {b'"In"': b'"Near"'},
+            # kube-scheduler has the same message.
+            "didn't match Pod's node affinity/selector",
+            id="unknown operator",
+        ),
+        pytest.param(
+            lambda: pod("strange", affinity=node_affinity("tier", "In", "strange-value")),
+            {b'["strange-value"]': b'"strange-value"'},
+            "values",
+            id="string for a list",
+        ),
+        pytest.param(
+            lambda: pod("strange", priority=None, terminationGracePeriodSeconds=98765),
+            {b'"terminationGracePeriodSeconds":98765': b'"terminationGracePeriodSeconds":"soon"'},
+            "terminationGracePeriodSeconds",
+            id="string for a number",
+        ),
+    ],
+)
+async def test_undecodable_pod_stays_pending(cluster, proxy, caplog, make, broken, message):
+    await cluster.add_node("a", labels={"tier": "strange-value"})
+    caplog.set_level(logging.INFO, "bayplan.service")
+    fault = proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(make(), pod("plain-1"), pod("plain-2"))
+        await cluster.witness.until(
+            lambda: cluster.witness.node_of("default/plain-1") and cluster.witness.node_of("default/plain-2")
+        )
+        events = await cluster.witness.until(lambda: cluster.witness.events_of("default/strange"))
+        assert {event["reason"] for event in events} == {"FailedScheduling"}
+        assert message in events[0]["note"]
+        assert cluster.witness.node_of("default/strange") == ""
+        assert any("default/strange" in record.getMessage() for record in caplog.records)
+        # Once it can be decoded, it is scheduled.
+        proxy.faults.remove(fault)
+        proxy.cut()
+        await cluster.client.patch(POD, "strange", {"metadata": {"labels": {"changed": "yes"}}}, "default")
+        await cluster.add_node("b", labels={"tier": "strange-value"})
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange"))
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize(
+    ("field", "kept", "broken"),
+    [
+        pytest.param(
+            "nodeSelector", {"tier": "x"}, {b'"nodeSelector":{"tier":"x"}': b'"nodeSelector":null'}, id="null map"
+        ),
+        pytest.param(
+            "tolerations",
+            [{"key": "only-here", "operator": "Exists"}],
+            {b'"ports":[]': b'"ports":null', b'"env":[]': b'"env":null'},
+            id="null lists",
+        ),
+    ],
+)
+async def test_null_is_decoded_as_empty(cluster, proxy, field, kept, broken):
+    await cluster.add_node("a")
+    proxy.inject("GET", POD_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(pod("strange", **{field: kept}))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/strange") == "a")
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({b'"cpu":"13"': b'"cpu":"many"'}, id="bad quantity"),
+        pytest.param({b'"providerID":"far://away"': b'"providerID":["far"]'}, id="list for a string"),
+    ],
+)
+async def test_undecodable_node_is_not_used(cluster, proxy, caplog, broken):
+    await cluster.add_node("good")
+    await cluster.add_node("strange", cpu="13")
+    await cluster.client.patch(NODE, "strange", {"spec": {"providerID": "far://away"}})
+    fault = proxy.inject("GET", NODE_ANSWERS, times=None, replace=broken)
+    async with running_scheduler(proxy.access):
+        await cluster.create(pod("small"), pod("large", "10"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/small") == "good")
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        pending = (await cluster.condition("large"))["message"]
+        assert pending.startswith("0/1 nodes are available: 1 Insufficient cpu. ")
+        assert any("node strange" in record.getMessage() for record in caplog.records)
+        proxy.faults.remove(fault)
+        proxy.cut()
+        await cluster.client.patch(NODE, "strange", {"metadata": {"labels": {"changed": "yes"}}})
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/large") == "strange")
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_undecodable_node_update_is_ignored(cluster, proxy, caplog):
+    await cluster.add_node("a")
+    proxy.inject("GET", NODE_ANSWERS, times=None, replace={b'"cpu":"13"': b'"cpu":"many"'})
+    async with running_scheduler(proxy.access):
+        await cluster.client.patch(NODE, "a", {"status": {"allocatable": {"cpu": "13"}}}, subresource="status")
+        await cluster.witness.until(
+            lambda: any("version of node a:" in record.getMessage() for record in caplog.records)
+        )
+        await cluster.create(pod("small", "3"), pod("large", "10"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+    assert cluster.witness.node_of("default/small") == "a"
+    assert cluster.witness.node_of("default/large") == ""
+    check_invariants(cluster.witness, NAME)
+
+
+@pytest.fixture
+async def small_cluster(tmp_path):
+    """A cluster for tests of plugins, which do not depend on the API server."""
+    async with embedded(tmp_path) as cluster:
+        await cluster.add_nodes(2)
+        yield cluster
+
+
+class Broken(Plugin):
+    """Calls `behave` at one extension point for the pod `unlucky`, the first two times."""
+
+    name = "Broken"
+
+    def __init__(self, behave):
+        self.times = 0
+        self._behave = behave
+
+    def act(self, pod):
+        if pod.name == "unlucky" and self.times < 2:
+            self.times += 1
+            return self._behave()
+        return None
+
+
+class BrokenFilter(Broken):
+    def filter(self, cycle, pod, node):
+        return self.act(pod)
+
+
+class BrokenFilterNodes(Broken):
+    def filter_nodes(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenPreFilter(Broken):
+    def pre_filter(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenScore(Broken):
+    def score(self, cycle, pod, node):
+        answer = self.act(pod)
+        return 1 if answer is None else answer
+
+
+class BrokenScoreNodes(Broken):
+    def score_nodes(self, cycle, pod, nodes):
+        answer = self.act(pod)
+        return np.zeros(len(nodes), dtype=np.int64) if answer is None else answer
+
+
+class BrokenPreScore(Broken):
+    def pre_score(self, cycle, pod, nodes):
+        return self.act(pod)
+
+
+class BrokenReserve(Broken):
+    def reserve(self, cycle, pod, node_name):
+        return self.act(pod)
+
+    def unreserve(self, cycle, pod, node_name):
+        raise RuntimeError("unreserve breaks too") if pod.name == "unlucky" else None
+
+
+class BrokenPermit(Broken):
+    def permit(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+class BrokenPreBind(Broken):
+    async def pre_bind(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+class BrokenBind(Broken):
+    async def bind(self, cycle, pod, node_name):
+        answer = self.act(pod)
+        return SKIP if answer is None else answer
+
+
+class BrokenPostBind(Broken):
+    def post_bind(self, cycle, pod, node_name):
+        return self.act(pod)
+
+
+def breaks():
+    raise KeyError("missing")
+
+
+@pytest.mark.parametrize("behave", [breaks, lambda: 3.5, object], ids=["raises", "float", "object"])
+@pytest.mark.parametrize(
+    "plugin",
+    [
+        BrokenPreFilter, BrokenFilter, BrokenFilterNodes, BrokenPreScore, BrokenScore, BrokenScoreNodes,
+        BrokenReserve, BrokenPermit, BrokenPreBind, BrokenBind,
+    ],
+    ids=lambda plugin: plugin.__name__,
+)  # fmt: skip
+async def test_failure_of_a_plugin_fails_the_attempt(small_cluster, plugin, behave, caplog):
+    cluster = small_cluster
+    broken = plugin(behave)
+    async with running_scheduler(cluster.access, broken):
+        await cluster.create(pod("unlucky"), pod("lucky"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "FailedScheduling"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/unlucky"))
+    assert broken.times == 2
+    failure = cluster.witness.events_of("default/unlucky", "FailedScheduling")[0]["note"]
+    assert "Broken" in failure
+    assert failure in caplog.text
+    conditions = [condition_of(version) for version in cluster.witness.versions("default/unlucky")]
+    assert "SchedulerError" in {condition and condition.get("reason") for condition in conditions}
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_failure_in_post_bind_is_logged_only(small_cluster, caplog):
+    cluster = small_cluster
+    async with running_scheduler(cluster.access, BrokenPostBind(breaks)):
+        await cluster.create(pod("unlucky"))
+        await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "Scheduled"))
+    assert "pod default/unlucky is bound, but" in caplog.text
+    assert "Broken" in caplog.text
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_plugin_that_always_fails_blocks_only_its_pods(small_cluster):
+    cluster = small_cluster
+    broken = BrokenFilter(breaks)
+    broken.times = -(10**6)
+    async with running_scheduler(cluster.access, broken):
+        await cluster.create(pod("unlucky"))
+        await cluster.witness.until(lambda: broken.times > 3 - 10**6)
+        await cluster.create(pod("lucky"))
+        await cluster.witness.until(lambda: cluster.witness.node_of("default/lucky"))
+        await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, NAME))
+        condition = await cluster.condition("unlucky")
+    assert condition["reason"] == "SchedulerError"
+    assert "Broken" in condition["message"]
+    check_invariants(cluster.witness, NAME)
+
+
+async def test_blocking_plugin_is_logged_with_its_stack(small_cluster, caplog):
+    cluster = small_cluster
+    named = threading.Event()
+
+    class Release(logging.Handler):
+        def emit(self, record):
+            if "plugin Sleepy in Filter has been blocking" in record.getMessage():
+                named.set()
+
+    class Sleepy(Plugin):
+        name = "Sleepy"
+
+        def filter(self, cycle, pod, node):
+            assert named.wait(20), "not reported"
+
+    handler = Release()
+    logging.getLogger("bayplan").addHandler(handler)
+    try:
+        async with running_scheduler(cluster.access, Sleepy(), settings=replace(FAST, blocked_after=0.2)):
+            await cluster.create(pod("slow"))
+            await cluster.witness.until(lambda: cluster.witness.node_of("default/slow"))
+    finally:
+        logging.getLogger("bayplan").removeHandler(handler)
+    assert 'assert named.wait(20), "not reported"' in caplog.text
+    check_invariants(cluster.witness, NAME)

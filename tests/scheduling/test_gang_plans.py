@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from bayplan.framework.interface import Gang, GangOutcome, Placement, Plugin
+from bayplan.scheduling import Options, Outcome, Templates, Unit, attempt, run
+from bayplan.testing.builders import make_cluster, make_node, make_pod
+
+
+def gang(*pods, needed=None, placed=0):
+    return Gang("red", pods, len(pods) if needed is None else needed, placed, together=True)
+
+
+def pods(count, cpu="1", **fields):
+    return [make_pod(f"red-{number}", cpu=cpu, **fields) for number in range(count)]
+
+
+def planned(cluster, members, *, templates=None):
+    """The plan of an attempt of the gang."""
+    unit = Unit(members.members[0], members, Namer(), members.members)
+    options = Options(templates=templates)
+    return run(attempt(unit, cluster.profile, cluster.state, random.Random(0), options))
+
+
+class Namer:
+    """Stands for the plugin that named the gang."""
+
+    name = "Namer"
+
+
+def outcome(plan):
+    """The nodes of the placed members, and the outcome."""
+    return {decision.pod.name: decision.node for decision in plan.placed}, plan.outcome
+
+
+def snapshot(state):
+    table = state.table
+    rows = {name: sorted(table.pods[row]) for name, row in table.row_of.items()}
+    requested = {name: int(table.requested[table.resources["cpu"]][row]) for name, row in table.row_of.items()}
+    nominated = {node: sorted(pods) for node, pods in state.nominations.nodes.items()}
+    return rows, requested, nominated, state.pod_count, state.assumed_count
+
+
+LACKING = "0/2 nodes are available: 2 Insufficient cpu."
+CASES = {
+    "all fit": (gang(*pods(4)), 4, ""),
+    "a part is enough": (gang(*pods(6), needed=4), 4, ""),
+    "one too many": (gang(*pods(5)), 4, f"gang red: 4 of 5 members fit; the next one: {LACKING}"),
+    "with members that are placed already": (
+        gang(*pods(5), placed=2),
+        4,
+        f"gang red: 6 of 7 members fit; the next one: {LACKING}",
+    ),
+    "a member that is too large does not stop the others": (gang(make_pod("big", cpu="3"), *pods(4), needed=4), 4, ""),
+    "a member that is too large and needed": (
+        gang(make_pod("big", cpu="3"), *pods(4)),
+        0,
+        f"gang red: 0 of 5 members fit; the next one: {LACKING}",
+    ),
+    "too few members": (
+        gang(*pods(2), needed=3),
+        0,
+        "gang red: 3 members are needed; held back: none",
+    ),
+}
+
+
+@pytest.mark.parametrize(("members", "fitting", "message"), CASES.values(), ids=CASES)
+def test_members_count_on_their_nodes_for_later_members(members, fitting, message):
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"))
+    before = snapshot(cluster.state)
+    plan = planned(cluster, members)
+    assert sum(1 for decision in plan.decisions if decision.node) == fitting
+    if message:
+        assert (plan.placed, plan.outcome, plan.message) == ([], GangOutcome.REFUSED, message)
+        assert {refusal.pod.name for refusal in plan.refused} == {pod.name for pod in members.members}
+        assert {refusal.message for refusal in plan.refused} == {message}
+    else:
+        assert (len(plan.placed), plan.outcome) == (fitting, GangOutcome.PLACED)
+        assert plan.all_or_none
+    assert snapshot(cluster.state) == before
+
+
+def test_no_more_members_are_tried_once_too_few_can_fit():
+    cluster = make_cluster(make_node("a", cpu="2"))
+    plan = planned(cluster, gang(*pods(50), needed=49))
+    assert [bool(decision.node) for decision in plan.decisions] == [True, True, False, False]
+    assert len(plan.refused) == 50
+
+
+def test_members_that_a_placed_gang_does_not_need_are_left_over():
+    cluster = make_cluster(make_node("a", cpu="2"))
+    plan = planned(cluster, gang(*pods(50), needed=2))
+    assert [bool(decision.node) for decision in plan.decisions] == [True, True, False]
+    assert [pod.name for pod in plan.leftover] == [f"red-{number}" for number in range(2, 50)]
+
+
+def test_without_nodes():
+    plan = planned(make_cluster(), gang(*pods(2)))
+    assert plan.message == "gang red: 0 of 2 members fit; the next one: no nodes available to schedule pods"
+
+
+class Touchy:
+    """Fails for one pod."""
+
+    name = "Touchy"
+    reads_pods = False
+    arguments = None
+
+    def filter(self, cycle, pod, node):
+        if pod.name == "red-1":
+            raise ZeroDivisionError("oh")
+
+
+def test_a_failing_plugin_ends_the_attempt():
+    cluster = make_cluster(make_node("a"), plugins=[Touchy()])
+    plan = planned(cluster, gang(*pods(3), needed=2))
+    assert [decision.outcome for decision in plan.decisions] == [Outcome.SCHEDULED, Outcome.ERROR]
+    assert plan.message.endswith("the next one: plugin Touchy failed in Filter: ZeroDivisionError: oh")
+    assert plan.outcome is GangOutcome.ERROR
+    assert {refusal.pod.name: refusal.error for refusal in plan.refused} == {
+        "red-0": False,
+        "red-1": True,
+        "red-2": False,
+    }
+
+
+# Preemption
+
+
+def low(name, node, cpu="2"):
+    return make_pod(name, cpu=cpu, node=node, priority=-5)
+
+
+def test_a_gang_preempts_if_it_fits_then():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"), low("y", "b"))
+    before = snapshot(cluster.state)
+    plan = planned(cluster, gang(*pods(4)))
+    assert plan.placed == []
+    assert sorted(victim.name for each in plan.preemptions for victim in each.victims) == ["x", "y"]
+    assert sorted(refusal.nominated_node for refusal in plan.refused) == ["a", "a", "b", "b"]
+    assert plan.message == "gang red: 4 of 4 members fit once 2 pods of lower priority are gone"
+    assert snapshot(cluster.state) == before
+
+
+def test_a_gang_that_does_not_fit_either_way_preempts_nothing():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"), low("y", "b"))
+    plan = planned(cluster, gang(*pods(5)))
+    assert (plan.placed, plan.preemptions) == ([], [])
+    assert plan.message.startswith("gang red: 0 of 5 members fit; the next one: 0/2 nodes are available")
+
+
+def test_assumed_and_nominated_pods_are_restored():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"))
+    state = cluster.state
+    state.assume(low("y", ""), "b")
+    members = pods(4)
+    state.nominations.add(members[0], "b")
+    before = snapshot(state)
+    assert planned(cluster, gang(*members)).preemptions
+    assert snapshot(state) == before
+    assert state.is_assumed("default-y")
+    assert not state.is_assumed("default-x")
+
+
+def test_a_pod_that_is_forgotten_during_a_what_if_stays_forgotten():
+    cluster = make_cluster(make_node("a", cpu="2"))
+    state = cluster.state
+    state.assume(low("y", ""), "a")
+    with state.what_if() as what_if:
+        what_if.remove("default-y")
+        state.forget("default-y")
+    assert state.pod("default-y") is None
+    assert state.pod_count == 0
+
+
+def test_nested_what_ifs():
+    cluster = make_cluster(make_node("a", cpu="2"), make_node("b", cpu="2"), low("x", "a"), low("y", "b"))
+    state = cluster.state
+    before = snapshot(state)
+    with state.what_if() as outer:
+        outer.remove("default-x")
+        outer.remove("default-y")
+        outer.restore("default-y")
+        outer.restore("default-y")
+        assert outcome(planned(cluster, gang(*pods(2)))) == ({"red-0": "a", "red-1": "a"}, GangOutcome.PLACED)
+        assert planned(cluster, gang(*pods(3))).preemptions
+        assert state.pod("default-x") is None, "a nested what-if does not undo the outer one"
+        assert state.pod("default-y") is not None
+        outer.remove_only([state.pod("default-y")])
+        assert (state.pod("default-x") is None, state.pod("default-y")) == (False, None)
+    assert snapshot(state) == before
+
+
+PLACEMENTS = {
+    "its nodes only": ((0, 1), 3, 3, ""),
+    "not enough of them": (
+        (0,),
+        3,
+        2,
+        "gang red: 2 of 3 members fit in r1; the next one: 0/1 nodes are available: 1 Insufficient cpu.",
+    ),
+}
+
+
+class Placements(Plugin):
+    """Allows a gang only these rows."""
+
+    name = "Placements"
+
+    def __init__(self, rows):
+        self.rows = np.array(rows)
+
+    def generate_placements(self, gang, nodes):
+        return [Placement("r1", nodes.at(self.rows))]
+
+
+@pytest.mark.parametrize(("rows", "size", "placed", "message"), PLACEMENTS.values(), ids=PLACEMENTS)
+@pytest.mark.parametrize("with_templates", [False, True])
+def test_a_placement_limits_the_nodes(rows, size, placed, message, with_templates):
+    cluster = make_cluster(*(make_node(name, cpu="2") for name in "abc"), plugins=[Placements(rows)])
+    templates = Templates(cluster.profile) if with_templates else None
+    plan = planned(cluster, gang(*pods(size)), templates=templates)
+    names = {cluster.state.nodes.name(row) for row in rows}
+    nodes = [decision.node for decision in plan.decisions if decision.node]
+    assert len(nodes) == placed
+    assert set(nodes) <= names
+    assert plan.message == message
+    if templates is not None:
+        assert templates.used > 0
+
+
+def test_a_what_if_that_raises_is_undone():
+    cluster = make_cluster(make_node("a", cpu="2"), low("x", "a"))
+    before = snapshot(cluster.state)
+
+    def fail():
+        with cluster.state.what_if() as what_if:
+            what_if.remove("default-x")
+            what_if.place(make_pod("p", cpu="1"), "a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert snapshot(cluster.state) == before

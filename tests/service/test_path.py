@@ -1,0 +1,130 @@
+"""The path of a pod and of a gang, as ARCHITECTURE.md draws it, is the path through the code."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayplan.api.kinds import POD
+from bayplan.config import default_profile
+from bayplan.plugins.coscheduling.groups import LIGHTWEIGHT_LABEL, MIN_AVAILABLE_LABEL
+from bayplan.plugins.coscheduling.plugin import Coscheduling
+from bayplan.service.scheduler import Scheduler, Settings
+from bayplan.testing.builders import make_node
+from bayplan.testing.in_memory import make_client
+from bayplan.testing.virtual_time import VirtualTime
+
+ROOT = Path(__file__).parents[2]
+_STAGE = re.compile(r"^([\w.]+) +(\w+/\w+)\.py\b", re.MULTILINE)
+
+
+def drawn():
+    """The stages of a pod, and of a gang: (name, module), in the order of the document."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = text.split("## The path of a pod", 1)[1].split("\n## ", 1)[0]
+    blocks = [_STAGE.findall(block) for block in section.split("```")[1::2]]
+    return [[(name, "bayplan." + path.replace("/", ".")) for name, path in block] for block in blocks]
+
+
+POD_PATH, GANG_PATH = drawn()
+
+
+class Gangs(Coscheduling):
+    """Coscheduling next to the default plugins."""
+
+    name = "Gangs"
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The names of the drawn functions, in the order of their calls."""
+    calls = []
+    for name, path in {*POD_PATH, *GANG_PATH}:
+        module = importlib.import_module(path)
+        *owners, attribute = name.split(".")
+        owner = getattr(module, owners[0]) if owners else module
+        original = getattr(owner, attribute)
+
+        def wrapped(*args, _name=name, _original=original, **kwargs):
+            calls.append(_name)
+            return _original(*args, **kwargs)
+
+        if owners:
+            monkeypatch.setattr(owner, attribute, wrapped)
+            continue
+        for each in [each for key, each in sys.modules.items() if key.startswith("bayplan")]:
+            if vars(each).get(attribute) is original:  # where it was imported to
+                monkeypatch.setattr(each, attribute, wrapped)
+    return calls
+
+
+async def schedule(called, *pods):
+    """Schedule pods on a cluster with one node, and return the calls since they were created."""
+    loop = asyncio.get_running_loop()
+    async with make_client(make_node("a"), clock=loop) as client:
+        scheduler = Scheduler(
+            client,
+            lambda handle: {"default-scheduler": default_profile("default-scheduler", handle, [Gangs])},
+            Settings(seed=0),
+            clock=loop,
+        )
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(scheduler.run(stop))
+            await scheduler.synced.wait()
+            called.clear()
+            for pod in pods:
+                await client.create(POD, pod)
+            await asyncio.sleep(1)
+            found = list(called)
+            assert all(pod.spec.nodeName for pod in (await client.list(POD)).items)
+            stop.set()
+        return found
+
+
+def pod(name, **labels):
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    return {"metadata": {"name": name, "labels": labels}, "spec": {"containers": [container]}}
+
+
+def run(called, *pods):
+    with asyncio.Runner(loop_factory=VirtualTime) as runner:
+        return runner.run(schedule(called, *pods))
+
+
+def missing(calls, path):
+    """The first drawn function that is not called after those before it; None if all are, in the drawn order."""
+    rest = iter(calls)
+    return next((name for name, _ in path if name not in rest), None)
+
+
+def test_a_pod_takes_the_path_of_the_drawing(called):
+    calls = run(called, pod("web"))
+    assert missing(calls, POD_PATH) is None
+    once = {"attempt", "SchedulingCycle.run", "PlanCarrier.carry_out", "ClusterState.assume", "BindingCycles.start"}
+    assert {name: calls.count(name) for name in once} == dict.fromkeys(once, 1)
+
+
+def test_a_gang_takes_the_path_of_the_drawing(called):
+    labels = {LIGHTWEIGHT_LABEL: "crew", MIN_AVAILABLE_LABEL: "2"}
+    calls = run(called, pod("one", **labels), pod("two", **labels))
+    assert missing(calls, GANG_PATH) is None
+    turn = calls[calls.index("GangAttempt.run") :]
+    carried = turn.index("PlanCarrier.carry_out")
+    assert turn[:carried].count("SchedulingCycle.run") == turn[:carried].count("StateWhatIf.place") == 2
+    assert turn[carried:].count("ClusterState.assume") == turn[carried:].count("BindingCycles.start") == 2
+
+
+def test_effects_follow_the_decision(called):
+    calls = run(called, pod("web"))
+    before = calls[: calls.index("PlanCarrier.carry_out")]
+    assert not {"ClusterState.assume", "run_reserve", "run_permit", "BindingCycles.start"} & set(before)
+
+
+def test_the_drawing_has_both_paths():
+    assert (len(POD_PATH), len(GANG_PATH)) == (16, 12)
