@@ -1,14 +1,20 @@
-"""The contract's checks: plugins that keep it pass, and each broken one is told what it breaks."""
+"""Checks of the plugin contract: plugins that keep it pass, and each broken one fails the check of its promise."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
-from broken_answers import BROKEN_ANSWERS, AnswersTrue, chance
-from broken_promises import BROKEN_PROMISES, Patient, RestsOnMore, SignsTooLittle
+from broken_answers import BROKEN_ANSWERS, AddsButDoesNotRemove, AnswersTrue, chance
+from broken_promises import BROKEN_PROMISES, Patient, SignsTooLittle
+from hypothesis import Phase, given, settings
 
 from bayplan.plugins.registry import PLUGINS
-from bayplan.testing import CHECKS, BrokenContract, check_contract, make_node, make_pod
+from bayplan.testing import CHECKS, BrokenContract, check_contract, make_cluster, make_node, make_pod
 from bayplan.testing.contract.words import words_of
+from bayplan.testing.strategies import clusters, nodes, pods
 
 BROKEN = [*BROKEN_ANSWERS, *BROKEN_PROMISES]
 IN_TREE = [entry for entry in PLUGINS.values() if entry.factory is not None]
@@ -105,12 +111,12 @@ DECLARES = {
 MORE = {
     "DynamicResources": {"objects": DEVICES, "pods": [USES_CLAIM]},
     "NodeDeclaredFeatures": {"objects": [DECLARES], "pods": [USER_NAMESPACE]},
-    # Pods that wait have no node, but for those that somebody made so.
+    # Pending pods have no node, unless a user sets one.
     "NodeName": {"pods": [make_pod("waiting", node="n0"), make_pod("waiting", node="elsewhere")]},
-    # As upstream, it does not look at the anti-affinity of pods that are there when a node changes its labels, nor at
-    # namespace selectors when pods do; the flush of pods that have waited for five minutes makes up for it.
+    # As upstream: its hints ignore the anti-affinity of existing pods when the labels of a node change, and namespace
+    # selectors when pods change. The flush of pods that have been unschedulable for five minutes makes up for it.
     "InterPodAffinity": {"skip": ["events"]},
-    # As upstream, which does not look again when the node goes that the user of a claim is on.
+    # As upstream, which has no hint for a deleted node with a pod that uses the claim.
     "VolumeRestrictions": {
         "skip": ["events"],
         "objects": [
@@ -120,7 +126,7 @@ MORE = {
         ],
         "pods": [make_pod("waiting", spec={"volumes": volumes}) for volumes in ([DISK], [using("exclusive")])],
     },
-    # As upstream, which does not look again when a volume goes that would have counted.
+    # As upstream, which has no hint for a deleted volume that counted.
     "NodeVolumeLimits": {
         "skip": ["events"],
         "objects": [
@@ -131,25 +137,36 @@ MORE = {
         ],
         "pods": WAITING,
     },
-    # Scores only with a shape, which the feature gate StorageCapacityScoring would have to allow.
+    # Scores only with a shape, which needs the feature gate StorageCapacityScoring.
     "VolumeBinding": {"skip": ["exercise"], "objects": BOUND, "pods": WAITING},
     "VolumeZone": {"objects": BOUND, "pods": WAITING},
 }
 
 
+@pytest.fixture
+def unshrunk():
+    """Makes Hypothesis report the first example that it finds."""
+    settings.register_profile("unshrunk", phases=[Phase.generate])
+    settings.load_profile("unshrunk")
+    yield
+    settings.load_profile("default")
+
+
 @pytest.mark.parametrize("entry", IN_TREE, ids=lambda entry: entry.name)
-def test_every_plugin_of_ours_keeps_the_contract(entry):
+def test_every_in_tree_plugin_keeps_the_contract(entry):
     check_contract(entry.factory, **MORE.get(entry.name, {}))
 
 
-@pytest.mark.parametrize(("plugin", "check", "told"), [pytest.param(*each, id=each[0].name) for each in BROKEN])
-def test_a_broken_plugin_is_told_what_it_breaks(plugin, check, told):
+@pytest.mark.usefixtures("unshrunk")
+@pytest.mark.parametrize(("plugin", "check", "text"), [pytest.param(*each, id=each[0].name) for each in BROKEN])
+def test_a_broken_plugin_fails_the_check_of_its_promise(plugin, check, text):
     with pytest.raises(BrokenContract) as caught:
         check_contract(plugin)
     error = caught.value
     assert (error.plugin, error.check) == (plugin.name, check)
-    assert told in str(error)
+    assert text in str(error)
     assert str(error).startswith(f"plugin {plugin.name!r} fails the check {check!r}: {CHECKS[check]}\n")
+    assert str(error).endswith(f'check_contract(..., only=["{check}"], seed=0)')
 
 
 def test_every_check_has_a_plugin_that_fails_it():
@@ -157,39 +174,52 @@ def test_every_check_has_a_plugin_that_fails_it():
 
 
 @pytest.mark.parametrize("arguments", [None, {"tier": "batch"}])
-def test_a_good_plugin_passes_whatever_its_arguments(arguments):
+def test_a_good_plugin_passes_with_any_arguments(arguments):
     check_contract(Patient, arguments)
 
 
-def test_arguments_that_cannot_be_are_told():
+def test_wrong_arguments_fail_the_registration():
     with pytest.raises(BrokenContract, match=r"registration.*\n.*colour"):
         check_contract(Patient, {"colour": "red"})
 
 
-def test_the_example_is_small():
+def test_the_reported_example_is_small():
     with pytest.raises(BrokenContract) as caught:
         check_contract(SignsTooLittle)
-    assert [kind.kind for kind, _ in caught.value.example.objects] == ["Node"]
-    assert set(caught.value.example.pod["spec"]) <= {"containers", "schedulerName"}
+    assert str(caught.value.example) == "Node n0 {}\npending Pod default/waiting {}"
 
 
-def test_the_same_seed_finds_the_same():
-    told = set()
-    for _ in range(2):
+def test_the_same_seed_finds_the_same_example_whichever_checks_are_chosen():
+    found = set()
+    for only in ([], [], ["what-ifs"]):
         with pytest.raises(BrokenContract) as caught:
-            check_contract(RestsOnMore, seed=3)
-        told.add(str(caught.value))
-    assert len(told) == 1
+            check_contract(AddsButDoesNotRemove, seed=3, only=only)
+        found.add(str(caught.value))
+    assert len(found) == 1
+
+
+def test_a_plugin_that_breaks_a_promise_only_once_is_reported():
+    asked = []
+
+    class Once(AnswersTrue):
+        name = "once"
+
+        def filter(self, cycle, pod, node):
+            asked.append(node)
+            return True if len(asked) == 1 else None
+
+    with pytest.raises(BrokenContract, match="returned True"):
+        check_contract(Once)
 
 
 def test_checks_can_be_chosen():
     check_contract(chance, skip=["repeatable", "inputs", "forms"])
     check_contract(SignsTooLittle, only=["answers", "inputs"])
-    with pytest.raises(ValueError, match=r"no such check: sings; there are registration, answers, .*reuse"):
+    with pytest.raises(ValueError, match=r"no such check: sings; the checks are registration, answers, .*reuse"):
         check_contract(AnswersTrue, only=["sings"])
 
 
-def test_objects_and_pods_of_the_caller_take_part():
+def test_clusters_contain_the_objects_and_pods_of_the_caller():
     seen = set()
 
     class Looks(AnswersTrue):
@@ -211,3 +241,23 @@ def test_words_are_those_of_the_code_and_of_the_arguments():
     assert words[0] == "tier"
     assert {"gold", "example.com/tier"} <= set(words)
     assert "patient" not in words
+
+
+@given(clusters(words=["example.com/tier", "web"]), pods(words=["example.com/tier", "web"]), nodes())
+@settings(max_examples=20, deadline=None)
+def test_strategies_make_clusters_that_decisions_can_be_made_in(objects, pod, node):
+    cluster = make_cluster(*objects, node)
+    decision = cluster.decide(pod)
+    assert decision.node in {"", "n0", "n1", "n2", "n3"}
+    assert bool(decision.node) != bool(decision.message)
+
+
+def test_without_hypothesis_one_line_says_what_to_install(tmp_path):
+    (tmp_path / "hypothesis.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'hypothesis'\", name=__name__)\n"
+    )
+    code = "from bayplan.testing import make_cluster\nmake_cluster()\nfrom bayplan.testing import check_contract\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
+    assert "Traceback" in done.stderr
+    assert done.stderr.splitlines()[-1].endswith("needs Hypothesis: pip install 'bayplan[testing]'")

@@ -1,6 +1,6 @@
-"""The contract between plugins and the scheduler, as checks that any plugin can be held to."""
+"""The contract between plugins and the scheduler, as checks for any plugin."""
 
-from bayplan.testing.contract.contract import CHECKS, check_contract
-from bayplan.testing.contract.faults import BrokenContract
+import bayplan.testing.strategies  # noqa: F401 - first, because it says what to install if Hypothesis is missing
+from bayplan.testing.contract.contract import CHECKS, BrokenContract, check_contract
 
 __all__ = ["CHECKS", "BrokenContract", "check_contract"]

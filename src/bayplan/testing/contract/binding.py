@@ -1,21 +1,26 @@
-"""What a plugin does with a pod that has its node: it sets aside, permits, binds and tells, as its types say."""
+"""Promises about pods that have a node, or are to get one by preemption: Reserve, Permit, PreBind, Bind, PostBind and
+PostFilter.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import random
+from collections.abc import Coroutine, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any
 
-from bayplan.api.kinds import NODE
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.state import ClusterState
+from bayplan.framework import interface
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile
 from bayplan.framework.runner import (
     run_bind,
+    run_filter,
     run_permit,
     run_post_bind,
+    run_post_filter,
     run_pre_bind,
     run_pre_bind_pre_flight,
     run_pre_filter,
@@ -23,104 +28,132 @@ from bayplan.framework.runner import (
     run_unreserve,
 )
 from bayplan.framework.status import Code, PluginError
-from bayplan.testing.contract.examples import Example, StrictHandle
-from bayplan.testing.contract.faults import Finding
-from bayplan.testing.contract.subject import Subject, alone
+from bayplan.framework.verdicts import Diagnosis
+from bayplan.framework.what_if import ProfileWhatIf
+from bayplan.plugins.node_resources.fit import NodeResourcesFit
+from bayplan.testing.contract.examples import Example, World, pod_info
+from bayplan.testing.contract.promise import Breach, promise
+from bayplan.testing.contract.subject import Subject, alone, ask, difference
 
-T = TypeVar("T")
+BIND_SECONDS = 10.0
+"""How long PreBind and Bind may take."""
+_LAST_BINDER = SimpleNamespace(name="LastBinder", bind=lambda *_: None)
+"""The Bind plugin after the one under test, which may skip pods."""
 
-ANSWER_SECONDS = 10.0
-"""How long PreBind and Bind may take here."""
+
+@promise(
+    "reserve", "Unreserve undoes Reserve, however often it is called", lambda subject: subject.takes_part(Point.RESERVE)
+)
+def reserve(subject: Subject, example: Example) -> None:
+    """Unreserve undoes Reserve, does nothing the second time, and nothing for a pod that was never reserved."""
+    plugin, world = subject.start(example)
+    profile = alone(plugin)
+    before = ask(plugin, world).texts() if subject.answers else {}
+    for node in example.nodes:
+        for what, reserved in (("Unreserve without Reserve", False), ("Reserve and Unreserve", True)):
+            cycle, pod = CycleState(), pod_info(example.pod)
+            run_pre_filter(profile, cycle, pod, world.state.nodes)
+            if reserved:
+                run_reserve(profile, cycle, pod, node)
+            for times in ("", " twice"):
+                for error in run_unreserve(profile, cycle, pod, node):
+                    raise Breach(
+                        f"{what}{times} on node {node}: {error}",
+                        "let unreserve remove what it finds of the pod, and raise nothing if there is nothing",
+                    )
+            after = ask(plugin, world).texts() if subject.answers else {}
+            if found := difference(before, after, "before", f"after {what} on node {node}"):
+                raise Breach(found, "let unreserve return exactly what reserve took for this pod, and nothing twice")
+
+
+@promise(
+    "post-filter",
+    "PostFilter returns a PostFilterResult whose victims are on the nominated node",
+    lambda subject: subject.has(interface.PostFilter),
+)
+def post_filter(subject: Subject, example: Example) -> None:
+    """PostFilter is asked about a pod that fits nowhere, with NodeResourcesFit beside the plugin."""
+    plugin, world = subject.start(example)
+    profile, fit = alone(plugin), NodeResourcesFit()
+    both = {point: [*profile.at(point), fit] for point in (Point.PRE_FILTER, Point.FILTER)}
+    profile.plugins = {**profile.plugins, **both}
+    cycle, nodes = CycleState(), world.state.nodes
+    if run_pre_filter(profile, cycle, world.pod, nodes).refusal is not None:
+        return
+    verdicts = run_filter(profile, cycle, world.pod, nodes)
+    if verdicts.standing.any():
+        return
+    diagnosis = Diagnosis(world.state.table.live_count, verdicts)
+    what_if = ProfileWhatIf(profile, world.state.nominations, random.Random(0))
+    try:
+        next(run_post_filter(profile, cycle, world.pod, diagnosis, what_if))
+    except StopIteration as end:
+        result = end.value
+    elsewhere = [pod.key for pod in result.victims if pod.node_name != result.nominated_node]
+    if elsewhere:
+        raise Breach(
+            f"it nominated node {result.nominated_node!r} with victims on other nodes: {', '.join(elsewhere)}",
+            "name only victims that are on the nominated node",
+        )
+
+
+@promise(
+    "binding",
+    "Reserve, Permit, PreBind, Bind and PostBind return what their types say",
+    lambda subject: subject.takes_part(Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.BIND, Point.POST_BIND),
+)
+def binding(subject: Subject, example: Example) -> None:
+    """A pod is bound to every node as the scheduler does it: all points, in their order."""
+    plugin, world = subject.start(example, SilentClient())
+    profile = alone(plugin)
+    profile.plugins = {**profile.plugins, Point.BIND: [*profile.at(Point.BIND), _LAST_BINDER]}
+    try:
+        _in_new_loop(_bind_everywhere(profile, world, example.nodes))
+    except (Breach, PluginError):
+        raise
+    except Exception as error:
+        raise Breach(
+            f"PreBind or Bind raised {type(error).__name__}: {error}",
+            f"let it end within {BIND_SECONDS:g} s and raise nothing, or skip the check 'binding' if it needs an API "
+            "server",
+        ) from error
 
 
 class SilentClient:
-    """An API client that does nothing: what is written is taken, and nothing else is answered. Implements
+    """An API client that does nothing: it accepts what is written, and returns nothing else. Implements
     framework.handle.ApiClient.
     """
 
-    async def create(self, _kind: Any, obj: Any, *_: Any, **__: Any) -> Any:
-        """What was to be made."""
-        return obj
-
-    async def update(self, _kind: Any, obj: Any, *_: Any, **__: Any) -> Any:
-        """What was to be written."""
-        return obj
-
     def __getattr__(self, verb: str) -> Any:
-        async def call(*_: Any, **__: Any) -> None:
-            """Do nothing."""
+        async def call(_kind: Any = None, obj: Any = None, *_: Any, **__: Any) -> Any:
+            return obj if verb in {"create", "update"} else None
 
         return call
 
 
-class ClientHandle(StrictHandle):
-    """A handle with a client."""
-
-    client: Any
-
-    def __init__(self, state: ClusterState) -> None:
-        super().__init__(state)
-        self.client = SilentClient()
-
-
-class BindsTheRest:
-    """The Bind plugin after the one that is checked, which may leave pods to it."""
-
-    name = "BindsTheRest"
-
-    def bind(self, *_: Any) -> None:
-        """Have nothing against it."""
-
-
-def check_binding(subject: Subject, example: Example) -> Finding | None:
-    """Reserve, Permit, PreBind, Bind and PostBind answer what the scheduler can take, in their order, on every node."""
-    if not subject.takes_part(Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.BIND, Point.POST_BIND):
-        return None
-    world = example.build()
-    profile = alone(subject.build(ClientHandle(world.state)))
-    profile.plugins = {**profile.plugins, Point.BIND: [*profile.at(Point.BIND), BindsTheRest()]}
-    for node in [document["metadata"]["name"] for document in example.of(NODE)]:
+async def _bind_everywhere(profile: Profile, world: World, nodes: Iterable[str]) -> None:
+    for node in nodes:
         cycle = CycleState()
-        try:
-            if run_pre_filter(profile, cycle, world.pod, world.state.nodes).refusal is not None:
-                return None
-            for error in _bind(profile, cycle, world.pod, node):
-                return Finding(str(error), f"let {error.point} raise nothing: the pod is bound, or given up, already")
-        except PluginError as error:
-            wanted = f"let {error.point} answer what its point in bayplan.framework.interface says"
-            return Finding(str(error), wanted, error)
-        except TimeoutError:
-            return Finding(
-                f"on node {node}, PreBind or Bind took longer than {ANSWER_SECONDS:g} s",
-                "let it end, or skip the check 'binding' if it waits for a real cluster",
-            )
-        except Exception as error:  # noqa: BLE001 - whatever it raises is the finding
-            return Finding(
-                f"on node {node} it raised {type(error).__name__}: {error}",
-                "let it raise nothing, or skip the check 'binding' if it needs an API server",
-                error,
-            )
-    return None
+        if run_pre_filter(profile, cycle, world.pod, world.state.nodes).refusal is not None:
+            return
+        async with asyncio.timeout(BIND_SECONDS):
+            errors = await _bind(profile, cycle, world.pod, node)
+        for error in errors:
+            raise Breach(str(error), f"let {error.point} raise nothing: the pod is bound, or rejected, already")
 
 
-def _bind(profile: Profile, cycle: CycleState, pod: PodInfo, node: str) -> list[PluginError]:
-    """Take a pod to its node as the scheduler does, or give it up. Returns what is raised after it is bound or not."""
-    accepted = run_reserve(profile, cycle, pod, node).code is Code.SUCCESS
-    accepted = accepted and not run_permit(profile, cycle, pod, node)[0].rejected
-    if accepted:
+async def _bind(profile: Profile, cycle: CycleState, pod: PodInfo, node: str) -> list[PluginError]:
+    """Bind a pod to a node as the scheduler does, or undo it. Returns what is raised afterwards."""
+    reserved = run_reserve(profile, cycle, pod, node).code is Code.SUCCESS
+    if reserved and not run_permit(profile, cycle, pod, node)[0].rejected:
         run_pre_bind_pre_flight(profile, cycle, pod, node)
-        accepted = not awaited(run_pre_bind, profile, cycle, pod, node).rejected
-    if accepted and not awaited(run_bind, profile, cycle, pod, node).rejected:
-        return run_post_bind(profile, cycle, pod, node)
+        prepared = not (await run_pre_bind(profile, cycle, pod, node)).rejected
+        if prepared and not (await run_bind(profile, cycle, pod, node)).rejected:
+            return run_post_bind(profile, cycle, pod, node)
     return run_unreserve(profile, cycle, pod, node)
 
 
-def awaited(run: Callable[..., Coroutine[Any, Any, T]], *arguments: Any) -> T:
-    """What a coroutine function returns, from a loop of its own: the caller may be inside of one."""
-
-    async def answer() -> T:
-        async with asyncio.timeout(ANSWER_SECONDS):
-            return await run(*arguments)
-
+def _in_new_loop(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine in a thread: the caller may be inside of an event loop."""
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, answer()).result()
+        thread.submit(asyncio.run, coroutine).result()

@@ -1,71 +1,81 @@
-"""The checks, and how they are run: on random clusters, and, where one fails, on smaller and smaller ones."""
+"""check_contract: checks a plugin on random clusters, and reports the smallest cluster in which a check fails."""
 
 from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, Verbosity, given, settings
+from hypothesis import seed as seeded
+from hypothesis.errors import Flaky
+
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ConfigurationError, ExtraPlugin, PluginLoadError
-from bayplan.framework.checks import check_plugin
-from bayplan.framework.functions import InvalidPlugin
+from bayplan.cluster.state import ClusterState
+from bayplan.config import ExtraPlugin
+from bayplan.framework.checks import check_events, check_plugin
+from bayplan.framework.interface import EnqueueExtensions
 from bayplan.framework.profile import Point
 from bayplan.framework.status import PluginError
-from bayplan.testing.contract.answers import (
-    check_answers,
-    check_post_filter,
-    check_repeatable,
-)
-from bayplan.testing.contract.binding import check_binding
-from bayplan.testing.contract.examples import UNBUILDABLE, Example, documents
-from bayplan.testing.contract.faults import BrokenContract, Finding
-from bayplan.testing.contract.forms import check_forms, check_what_ifs
-from bayplan.testing.contract.inputs import check_inputs
-from bayplan.testing.contract.random_examples import RandomExamples
-from bayplan.testing.contract.reserving import check_reserve
-from bayplan.testing.contract.sharing import check_reads_pods, check_rests_on, check_reuse, check_signature
+from bayplan.testing.contract import binding, deciding, queueing, sharing
+from bayplan.testing.contract.examples import Example, StrictHandle, pod_info
+from bayplan.testing.contract.examples import examples as random_examples
+from bayplan.testing.contract.promise import Breach, Promise
 from bayplan.testing.contract.subject import Subject, ask
-from bayplan.testing.contract.waking import check_events, check_hints
 from bayplan.testing.contract.words import words_of
+from bayplan.testing.documents import document_of
+from bayplan.testing.strategies import Documents
 
-_MOST_ATTEMPTS = 600
-"""How many smaller examples are tried for one that shows the same."""
-
-Examine = Callable[[Subject, Example], Finding | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A part of the contract: its name, and what is promised."""
-
-    name: str
-    promise: str
-    examine: Examine
-
-
-_CHECKS = (
-    Check("answers", "every point answers what its type says, and scores are 0 to 100", check_answers),
-    Check("inputs", "what it is given stays as it is", check_inputs),
-    Check("repeatable", "the same question gets the same answer", check_repeatable),
-    Check("forms", "per-node and whole-table forms agree, for all nodes and for some", check_forms),
-    Check("what-ifs", "pods in thought count as if they were there", check_what_ifs),
-    Check("signature", "pods with equal signatures get equal answers", check_signature),
-    Check("rests-on", "what is shared rests on the pod, on each node and on what rests_on says", check_rests_on),
-    Check("reads-pods", "with reads_pods = False, pods on nodes make no difference", check_reads_pods),
-    Check("reuse", "decisions are the same with and without reuse of earlier answers", check_reuse),
-    Check("hints", "hints answer QUEUE or SKIP, whatever happens", check_hints),
-    Check("events", "what may help a pod that waits is told to the queue", check_events),
-    Check("reserve", "Unreserve undoes Reserve, however often it is called", check_reserve),
-    Check("post-filter", "PostFilter answers a PostFilterResult that holds together", check_post_filter),
-    Check("binding", "Reserve, Permit, PreBind, Bind and PostBind answer what their types say", check_binding),
+_PROMISES = (
+    deciding.answers,
+    deciding.inputs,
+    deciding.repeatable,
+    deciding.forms,
+    deciding.what_ifs,
+    sharing.signature,
+    sharing.rests_on,
+    sharing.reads_pods,
+    sharing.reuse,
+    queueing.hints,
+    queueing.events,
+    binding.reserve,
+    binding.post_filter,
+    binding.binding,
 )
-_REGISTRATION = Check("registration", "it can be made, and its methods be called as points call them", lambda *_: None)
-_EXERCISE = Check("exercise", "the examples bring it to say one thing and another", lambda *_: None)
+_REGISTRATION, _EXERCISE = "registration", "exercise"
 
-CHECKS: Mapping[str, str] = {check.name: check.promise for check in (_REGISTRATION, *_CHECKS, _EXERCISE)}
-"""Every check by name, with what it holds a plugin to."""
+CHECKS: Mapping[str, str] = {
+    _REGISTRATION: "the plugin starts, and its methods can be called as their extension points call them",
+    **{promise.name: promise.text for promise in _PROMISES},
+    _EXERCISE: "the examples bring out different answers",
+}
+"""What each check holds a plugin to, by the name of the check."""
+
+_RUN = 10
+"""How many examples Hypothesis draws in one run. After the first ten it would mostly vary examples that it has drawn,
+and see few other clusters.
+"""
+
+
+class BrokenContract(AssertionError):
+    """A plugin breaks a promise that all plugins make to the scheduler.
+
+    `plugin` and `check` are names; `seen` is what the plugin did, `change` what would be right. `example` is the
+    smallest cluster that was found, None where none is needed.
+    """
+
+    def __init__(self, plugin: str, check: str, breach: Breach, example: Example | None, rerun: str) -> None:
+        self.plugin = plugin
+        self.check = check
+        self.seen = breach.seen
+        self.change = breach.change
+        self.example = example
+        parts = {"seen": self.seen, "with": example, "change": self.change, "rerun": rerun}
+        lines = [f"plugin {plugin!r} fails the check {check!r}: {CHECKS[check]}"]
+        for name, part in parts.items():
+            if part is not None:
+                lines.append(f"  {name + ':':<9}{str(part).replace(chr(10), chr(10) + 11 * ' ')}")
+        super().__init__("\n".join(lines))
 
 
 def check_contract(
@@ -77,121 +87,126 @@ def check_contract(
     words: Iterable[str] = (),
     only: Collection[str] = (),
     skip: Collection[str] = (),
-    examples: int = 40,
+    examples: int = 60,
     seed: int = 0,
 ) -> None:
-    """Hold a plugin to what all plugins promise the scheduler (see CHECKS). Raises BrokenContract for the first breach.
+    """Check what every plugin promises the scheduler (see CHECKS). Raises BrokenContract for the first breach.
 
-    `plugin`: a class, which is built with `arguments` as they would stand in `pluginConfig`, or a function plugin. It
-    is asked about `examples` small random clusters, the same ones for the same `seed`. Label keys and the like that
-    stand in its code are used in these; `words` are more of them. `objects` (nodes, bound pods, objects of any kind)
-    are in every cluster, and every other pod that waits is one of `pods`. `only` and `skip` choose among the checks;
-    ValueError names one that there is not.
+    `plugin`: a class, which is built with `arguments` as from `pluginConfig`, or a function plugin. Hypothesis draws
+    `examples` small clusters, the same ones for the same `seed`, and shrinks the first in which a check fails. Their
+    labels, annotations and resources are strings from the plugin's code and arguments, and `words`. `objects` (nodes,
+    bound pods, objects of any kind) are in every cluster, and in half of them the pending pod is one of `pods`. `only`
+    and `skip` choose the checks; an unknown one raises ValueError.
     """
-    chosen = _chosen(only, skip)
-    if _REGISTRATION.name in chosen:
-        _check_registration(plugin)
-    subject = Subject.of(plugin, arguments)
-    vocabulary = tuple(dict.fromkeys((*words, *words_of(plugin, arguments))))
-    waiting = [document for _, document in documents(pods)]
-    maker = RandomExamples(seed, vocabulary, documents(objects), waiting)
-    made = [maker.example(number) for number in range(examples)]
-    _check_start(subject, maker.example(0))
-    for check in _CHECKS:
-        if check.name in chosen:
-            for example in made:
-                finding = _examined(check, subject, example)
-                if finding is not None:
-                    smallest, seen = _smallest(check, subject, example, finding)
-                    raise BrokenContract(subject.name, check.name, check.promise, seen, smallest) from seen.cause
-    if _EXERCISE.name in chosen:
-        _check_exercise(subject, made)
-
-
-def _chosen(only: Collection[str], skip: Collection[str]) -> set[str]:
     unknown = sorted({*only, *skip} - CHECKS.keys())
     if unknown:
-        raise ValueError(f"no such check: {', '.join(unknown)}; there are {', '.join(CHECKS)}")
-    return set(only or CHECKS) - set(skip)
+        raise ValueError(f"no such check: {', '.join(unknown)}; the checks are {', '.join(CHECKS)}")
+    chosen = set(only or CHECKS) - set(skip)
 
+    def broken(check: str, breach: Breach, example: Example | None = None) -> BrokenContract:
+        rerun = f'check_contract(..., only=["{check}"], seed={seed})'
+        return BrokenContract(str(getattr(plugin, "name", plugin)), check, breach, example, rerun)
 
-def _check_registration(plugin: ExtraPlugin) -> None:
     try:
-        check_plugin(plugin)
-    except InvalidPlugin as error:
-        finding = Finding(str(error), "give the method the parameters that its point calls it with")
-        name = getattr(plugin, "name", type(plugin).__name__)
-        raise BrokenContract(str(name), _REGISTRATION.name, _REGISTRATION.promise, finding, None) from None
-
-
-def _check_start(subject: Subject, example: Example) -> None:
-    try:
-        subject.build(example.build().handle)
-    except (ConfigurationError, PluginLoadError) as error:
-        finding = Finding(str(error), "let it start with these arguments, or give check_contract others", error)
-        raise BrokenContract(subject.name, _REGISTRATION.name, _REGISTRATION.promise, finding, None) from error
-
-
-def _examined(check: Check, subject: Subject, example: Example) -> Finding | None:
-    """What a check finds. A plugin that raises where the check does not look for that has failed it, too."""
-    try:
-        return check.examine(subject, example)
-    except PluginError as error:
-        return Finding(str(error), f"let {error.point} raise nothing", error)
+        if _REGISTRATION in chosen:
+            check_plugin(plugin)
+        subject = Subject.of(plugin, arguments)
+        started = subject.make(StrictHandle(ClusterState()))
+        if subject.has(EnqueueExtensions):
+            check_events(started)
     except Exception as error:
-        own = [
-            (frame.f_code, line)
-            for frame, line in traceback.walk_tb(error.__traceback__)
-            if frame.f_globals.get("__name__") == subject.module
-        ]
+        breach = Breach(f"{type(error).__name__}: {error}", "correct the plugin, or the arguments of check_contract")
+        raise broken(_REGISTRATION, breach) from error
+
+    exercise = _Exercise(subject)
+    promises = [each for each in (*_PROMISES, exercise.promise) if each.name in chosen and each.concerns(subject)]
+    drawn = random_examples(
+        Documents((*words, *words_of(plugin, arguments))),
+        tuple(document_of(each) for each in objects),
+        [document for _, document in map(document_of, pods)],
+    )
+    failed: list[tuple[Promise, Breach, Example]] = []
+
+    def keeps_promises(example: Example) -> None:
+        for promise in [failed[0][0]] if failed else stage:
+            try:
+                _examine(promise, subject, example)
+            except Breach as breach:
+                failed.append((promise, breach, example))
+                raise
+
+    try:
+        last = [sharing.reuse]  # what breaks this promise mostly breaks another one, too, which says more of the cause
+        for stage in ([each for each in promises if each not in last], [each for each in promises if each in last]):
+            for first in range(0, examples, _RUN) if stage else ():
+                _run(drawn, keeps_promises, min(_RUN, examples - first), f"{seed} {first}")
+    except (Breach, Flaky):  # Flaky: the plugin does not repeat what it did
+        promise, breach, example = failed[-1]
+        raise broken(promise.name, breach, example) from breach.__cause__
+    if _EXERCISE in chosen and (missing := exercise.missing()):
+        change = "give check_contract `words`, `objects` or `pods` that make a difference to the plugin"
+        raise broken(_EXERCISE, Breach(f"in all examples, {missing}", change))
+
+
+def _run(drawn: Any, test: Callable[[Example], None], examples: int, seed: str) -> None:
+    """Let Hypothesis try some examples, and shrink one that fails. Its current profile says whether it shrinks."""
+    limits: Callable[[Any], Any] = settings(
+        max_examples=examples,
+        phases=[phase for phase in settings().phases if phase in {Phase.generate, Phase.shrink}],
+        report_multiple_bugs=False,
+        database=None,
+        deadline=None,
+        verbosity=Verbosity.quiet,
+        suppress_health_check=list(HealthCheck),
+    )
+    seeded(seed)(limits(given(drawn)(test)))()
+
+
+def _examine(promise: Promise, subject: Subject, example: Example) -> None:
+    """Raises Breach. A plugin that raises where the check does not expect it has broken the promise, too."""
+    try:
+        promise.examine(subject, example)
+    except Breach:
+        raise
+    except PluginError as error:
+        change = f"let {error.point} return what its protocol in bayplan.framework.interface says, and raise nothing"
+        raise Breach(str(error), change) from error
+    except Exception as error:
+        calls = traceback.walk_tb(error.__traceback__)
+        own = [(frame.f_code, line) for frame, line in calls if frame.f_globals.get("__name__") == subject.module]
         if not own:
             raise
         code, line = own[-1]
-        where = f"raised by {code.co_name} in line {line} of {code.co_filename}"
-        return Finding(f"{type(error).__name__}: {error}, {where}", f"let {code.co_name} answer for all of them", error)
+        raise Breach(
+            f"{code.co_name} raised {type(error).__name__}: {error}, in line {line} of {code.co_filename}",
+            f"let {code.co_name} return a value for every pod and every node",
+        ) from error
 
 
-def _smallest(check: Check, subject: Subject, example: Example, finding: Finding) -> tuple[Example, Finding]:
-    """The smallest example in which the check finds something, and what that is."""
-    attempts, smaller = 0, True
-    while smaller:
-        smaller = False
-        for candidate in example.smaller():
-            attempts += 1
-            if attempts > _MOST_ATTEMPTS:
-                break
-            try:
-                candidate.build()
-            except UNBUILDABLE:
-                continue
-            found = _examined(check, subject, candidate)
-            if found is not None:
-                example, finding, smaller = candidate, found, True
-                break
-    return example, finding
+class _Exercise:
+    """Notes whether the checks have seen different answers: a filter that never rejects a node passes them all."""
 
+    def __init__(self, subject: Subject) -> None:
+        self.promise = Promise(_EXERCISE, CHECKS[_EXERCISE], lambda subject: subject.decides, self._note)
+        self._subject = subject
+        self._rejects = False
+        self._accepts = False
+        self._scores: set[int] = set()
 
-def _check_exercise(subject: Subject, made: Iterable[Example]) -> None:
-    """Whether the other checks have seen anything: a filter that never turns a node down passes them all."""
-    rejected = passed = False
-    scores: set[int] = set()
-    for example in made:
-        world = example.build()
-        said = ask(subject.build(world.handle), world)
-        rejected |= said.refusal is not None or any(status.rejected for status in said.verdicts.values())
-        rejected |= said.names is not None
-        passed |= bool(said.takes)
-        scores.update((said.scores or {}).values())
-    what = ""
-    if subject.takes_part(Point.FILTER, Point.PRE_FILTER) and not rejected:
-        what = "it took every pod on every node"
-    elif subject.takes_part(Point.FILTER) and not passed:
-        what = "it took no pod on any node"
-    elif subject.takes_part(Point.SCORE) and len(scores) < 2:
-        what = f"it gave every node the same score, {', '.join(map(str, scores)) or 'none at all'}"
-    if what:
-        finding = Finding(
-            f"in none of the examples did it do otherwise: {what}",
-            "give check_contract `words`, `objects` or `pods` that make a difference to it",
-        )
-        raise BrokenContract(subject.name, _EXERCISE.name, _EXERCISE.promise, finding, None)
+    def missing(self) -> str:
+        """Return what was always the same; "" for a plugin that gave different answers."""
+        if self._subject.takes_part(Point.FILTER, Point.PRE_FILTER) and not self._rejects:
+            return "every node was feasible for every pod"
+        if self._subject.takes_part(Point.FILTER) and not self._accepts:
+            return "no node was feasible for any pod"
+        if self._subject.takes_part(Point.SCORE) and len(self._scores) < 2:
+            return f"every node got the same score, {', '.join(map(str, self._scores)) or 'none at all'}"
+        return ""
+
+    def _note(self, subject: Subject, example: Example) -> None:
+        for pod in (example.pod, example.other):
+            answers = ask(*subject.start(example), pod_info(pod))
+            self._rejects |= answers.refusal is not None or answers.names is not None
+            self._rejects |= any(status.rejected for status in answers.verdicts.values())
+            self._accepts |= bool(answers.feasible)
+            self._scores.update((answers.scores or {}).values())

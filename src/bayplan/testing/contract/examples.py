@@ -1,35 +1,48 @@
-"""Examples: a small cluster and a pod that waits, as documents, so that one can be built as often as it takes, made
-smaller while it still shows what is wrong, and printed.
-"""
+"""Examples for the checks: a small cluster with a pending pod, and what may change there, drawn by Hypothesis."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain, product
 from typing import Any
 
 import yaml
-from lightkube.models.core_v1 import Node, Pod
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+from lightkube.models.core_v1 import Node
+from lightkube.models.meta_v1 import ObjectMeta
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
-from bayplan.api.objects import UndecodableObject, convert
-from bayplan.api.quantity import InvalidQuantity
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
-from bayplan.testing.documents import Document, document_of, key_of, put, typed
+from bayplan.testing.documents import Document, key_of, put, typed
 from bayplan.testing.offline import OfflineHandle
+from bayplan.testing.strategies import (
+    NODE_BASE,
+    POD_BASE,
+    RARE_POD_FIELDS,
+    Documents,
+    Edit,
+    Fields,
+    Marks,
+    Objects,
+    at,
+    bound_to,
+    edited,
+    edits,
+    node_named,
+    resolved,
+)
 
-GONE = "gone"
-"""A node of every example that was there once: its row of the node table is left, and is not live."""
-
-_KEPT = frozenset({"name", "uid", "nodeName", "namespace", "schedulerName", "containers"})
-"""What an object needs to be the one that it is."""
+_GONE = Node(metadata=ObjectMeta(name="gone"))
+"""A node that every cluster had once: its row of the node table is left, and is not live."""
 
 
 class StrictHandle(OfflineHandle):
-    """As strict as a running scheduler's: kinds have to be asked for before `freeze`, in a plugin's `__init__`."""
+    """As strict as a running scheduler's handle: a plugin must ask for kinds in `__init__`, before `freeze`."""
 
     def __init__(self, state: ClusterState) -> None:
         super().__init__(state)
@@ -37,7 +50,7 @@ class StrictHandle(OfflineHandle):
         self._frozen = False
 
     def objects(self, kind: Kind | str) -> ObjectStore:
-        """The known objects of a kind. Raises RuntimeError for one that nobody would watch."""
+        """Return the known objects of a kind. Raises RuntimeError for a kind that the scheduler would not watch."""
         kind = kind_of(kind) if isinstance(kind, str) else kind
         if self._frozen and kind not in self._watched:
             raise RuntimeError(f"{kind.plural} are not watched: ask the handle for them in __init__")
@@ -45,13 +58,13 @@ class StrictHandle(OfflineHandle):
         return super().objects(kind)
 
     def freeze(self) -> None:
-        """From now on no more kinds are watched."""
+        """Watch no more kinds."""
         self._frozen = True
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """An example, built: `pod` waits."""
+    """An example, built. `pod` is the pending pod."""
 
     state: ClusterState
     handle: StrictHandle
@@ -59,141 +72,228 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """Objects of a cluster with their kinds, and the pod that waits. `number` says which of the examples it is.
+class Change:
+    """A change of an object: `before` is None for a new one, `after` for one that is deleted. `path`: its field."""
 
-    Pods among the objects are on nodes, though the node may not exist. `words` are what the plugin seems to look for.
+    text: str
+    kind: Kind
+    before: Document | None
+    after: Document | None
+    path: str = ""
+
+    @property
+    def nodes(self) -> set[str]:
+        """The nodes that it is about."""
+        documents = [each for each in (self.before, self.after) if each is not None]
+        if self.kind is NODE:
+            return {each["metadata"]["name"] for each in documents}
+        return {each["spec"]["nodeName"] for each in documents if self.kind is POD}
+
+    @property
+    def pod(self) -> PodInfo:
+        """The changed pod."""
+        assert self.after is not None
+        return pod_info(self.after)
+
+    def make(self, state: ClusterState) -> None:
+        """Make the change."""
+        _replace(state, self.kind, self.before, self.after)
+
+    @contextmanager
+    def made(self, state: ClusterState) -> Iterator[None]:
+        """Make the change, and undo it in the end."""
+        self.make(state)
+        try:
+            yield
+        finally:
+            _replace(state, self.kind, self.after, self.before)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Example:
+    """The objects of a cluster with their kinds, and a pending pod. Its string shows it without `given` objects.
+
+    `variants` and `updates` are changes of one field of the pending pod: what other pods may have there, and what users
+    may update. `changes` are of other objects. `other` is another pending pod, `arrival` one that may come to a node.
     """
 
-    number: int
-    objects: tuple[tuple[Kind, Document], ...]
+    objects: Objects
     pod: Document
-    words: tuple[str, ...] = ()
+    given: Objects
+    other: Document
+    arrival: Document
+    variants: Sequence[Change]
+    updates: Sequence[Change]
+    changes: Sequence[Change]
 
     def build(self) -> World:
-        """The cluster and the pod. Raises UndecodableObject or InvalidQuantity for documents that cannot be."""
+        """Return the cluster and the pending pod."""
         state = ClusterState()
-        state.set_node(Node(metadata=convert(Node, {"metadata": {"name": GONE}}).metadata))
-        for kind, document in self.objects:
-            tell(state, kind, document)
-        state.remove_node(GONE)
+        state.set_node(_GONE)
+        for kind, document in self.all:
+            _set(state, kind, document)
+        state.remove_node("gone")
         return World(state, StrictHandle(state), pod_info(self.pod))
 
-    def of(self, kind: Kind) -> list[Document]:
-        """The objects of one kind."""
-        return [document for each, document in self.objects if each is kind]
+    @property
+    def all(self) -> Objects:
+        """All objects of the cluster."""
+        return (*self.objects, *self.given)
 
-    def without(self, index: int) -> Example:
-        """The same without one of the objects."""
-        return replace(self, objects=(*self.objects[:index], *self.objects[index + 1 :]))
+    @property
+    def nodes(self) -> list[str]:
+        """The names of the nodes."""
+        return [document["metadata"]["name"] for kind, document in self.all if kind is NODE]
 
-    def having(self, index: int, document: Document) -> Example:
-        """The same with another version of one of the objects."""
-        kind = self.objects[index][0]
-        return replace(self, objects=(*self.objects[:index], (kind, document), *self.objects[index + 1 :]))
+    @property
+    def bound(self) -> list[Document]:
+        """The pods on nodes, some of which may not exist."""
+        return [document for kind, document in self.all if kind is POD]
 
-    def smaller(self) -> Iterator[Example]:
-        """The same with one thing less, big things first. What comes out need not be buildable."""
-        for index in reversed(range(len(self.objects))):
-            yield self.without(index)
-        for document in _less(self.pod):
-            if document["spec"]["containers"]:
-                yield replace(self, pod=document)
-        for index, (_, whole) in enumerate(self.objects):
-            for less in _less(whole):
-                if less.get("spec", {}).get("containers", True):
-                    yield self.having(index, less)
+    def without(self, *documents: Document) -> Example:
+        """Return the example without some objects."""
 
-    def __str__(self) -> str:
-        lines = [_line(kind.kind, document) for kind, document in self.objects]
-        return "\n".join([*lines, _line("Pod that waits:", self.pod)])
+        def left(objects: Objects) -> Objects:
+            return tuple(each for each in objects if not any(each[1] is document for document in documents))
 
+        return replace(self, objects=left(self.objects), given=left(self.given))
 
-UNBUILDABLE = (UndecodableObject, InvalidQuantity, ValueError)
-"""What building an example raises that lacks something."""
+    def with_pod(self, pod: Document) -> Example:
+        """Return the example with one more pod on a node."""
+        return replace(self, objects=(*self.objects, (POD, pod)))
 
+    def _repr_pretty_(self, printer: Any, _cycle: bool) -> None:
+        """What Hypothesis would report."""
+        printer.text(repr(self))
 
-@contextmanager
-def changed(state: ClusterState, kind: Kind, before: Document | None, after: Document | None) -> Iterator[None]:
-    """The cluster as it is after a change of an object, which is undone in the end."""
-    _become(state, kind, before, after)
-    yield
-    _become(state, kind, after, before)
+    def __repr__(self) -> str:
+        return "\n".join([*(_line(*each) for each in self.objects), f"pending {_line(POD, self.pod)}"])
 
 
-def tell(state: ClusterState, kind: Kind, document: Document) -> None:
-    """Add an object to the cluster, or take over a new version of it."""
-    put(state, kind, key_of(kind, document), typed(kind, document))
+def examples(documents: Documents, given: Objects = (), pods: Sequence[Document] = ()) -> SearchStrategy[Example]:
+    """Return a strategy for examples. All have the `given` objects, and half of them one of `pods` as pending pod."""
+    pending = st.one_of(documents.pending, *([st.sampled_from(pods)] if pods else ()))
+    fields = documents.pod_labels, documents.pod_fields, {**documents.constraints, **RARE_POD_FIELDS}
+    variants = _several(*(st.sampled_from(edits(each)) for each in fields))
+    updates = _several(_updates(documents))
+    changes = _several(*_changes(documents))
+    keys = {(kind, key_of(kind, document)) for kind, document in given}
 
+    @st.composite
+    def drawn(draw: DrawFn) -> Example:
+        marks, pod = draw(documents.marks), draw(pending)
+        objects = tuple(each for each in draw(documents.cluster) if (each[0], key_of(*each)) not in keys)
 
-def take_away(state: ClusterState, kind: Kind, document: Document) -> None:
-    """Remove an object from the cluster."""
-    if kind is NODE:
-        state.remove_node(document["metadata"]["name"])
-    elif kind is POD:
-        state.remove_pod(pod_info(document).uid)
-    state.objects[kind].remove(key_of(kind, document))
+        def own(edits: list[Edit]) -> list[Change]:
+            return [_edit(POD, pod, path, resolved(value, marks)) for path, value in edits]
 
+        changed = [_change((*objects, *given), marks, *each) for each in draw(changes)]
+        return Example(
+            objects,
+            pod,
+            given,
+            draw(documents.pending),
+            draw(documents.bound),
+            own(draw(variants)),
+            own(draw(updates)),
+            [change for change in changed if change is not None],
+        )
 
-def _become(state: ClusterState, kind: Kind, before: Document | None, after: Document | None) -> None:
-    if after is not None:
-        tell(state, kind, after)
-    elif before is not None:
-        take_away(state, kind, before)
+    return drawn()
 
 
 def pod_info(document: Document) -> PodInfo:
-    """A pod as plugins see it."""
-    return PodInfo(convert(Pod, document))
+    """Return a pod as plugins see it."""
+    pod: PodInfo = typed(POD, document)
+    return pod
 
 
-def documents(objects: Iterable[Any]) -> tuple[tuple[Kind, Document], ...]:
-    """Objects in any form as documents with their kinds. Raises TypeError, or ValueError for a wrong reference."""
-    return tuple(document_of(obj) for obj in objects)
+def _several(*strategies: SearchStrategy[Any]) -> SearchStrategy[list[Any]]:
+    """About five of each."""
+    return st.tuples(*(st.lists(each, max_size=10) for each in strategies)).map(lambda lists: [*chain(*lists)])
 
 
-def edited(document: Document, path: Sequence[str], value: Any) -> dict[str, Any]:
-    """The document with a value at a path of fields."""
-    first, *rest = path
-    return {**document, first: edited(document.get(first) or {}, rest, value) if rest else value}
+def _updates(documents: Documents) -> SearchStrategy[Edit]:
+    """What the API server lets users change of a pending pod."""
+    fields: Fields = {
+        **documents.pod_labels,
+        "metadata.annotations": documents.pod_fields["metadata.annotations"],
+        "spec.tolerations": [[{"operator": "Exists"}]],
+        "spec.schedulingGates": [[]],
+        "spec.containers[].resources.requests": [{}, {"cpu": "100m", "memory": "1Mi"}],
+    }
+    return st.sampled_from(edits(fields))
 
 
-def _less(document: Document) -> Iterator[dict[str, Any]]:
-    """The document with one field or one list item less, outer ones first."""
-    for key in document:
-        if key not in _KEPT and key not in {"metadata", "spec"}:
-            yield {other: each for other, each in document.items() if other != key}
-    for key, value in document.items():
-        for less in _less_of(value):
-            yield {**document, key: less}
+def _changes(documents: Documents) -> Iterator[SearchStrategy[tuple[str, int, Any]]]:
+    """What may change in the cluster, the number of the object that changes, and the change."""
+    for fields in (documents.node_labels, documents.node_fields):
+        yield st.sampled_from([("edit node", *each) for each in product(range(4), edits(fields))])
+    number = st.integers(0, 11)
+    yield st.one_of(
+        st.sampled_from([("edit pod", *each) for each in product(range(6), edits(documents.pod_labels))]),
+        st.tuples(st.just("delete"), number, st.none()),
+        st.tuples(st.just("add node"), number, documents.node),
+        st.tuples(st.just("add pod"), number, documents.bound),
+    )
 
 
-def _less_of(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
-        yield from _less(value)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield [*value[:index], *value[index + 1 :]]
-            for less in _less_of(item):
-                yield [*value[:index], less, *value[index + 1 :]]
+def _change(objects: Objects, marks: Marks, how: str, number: int, value: Any) -> Change | None:
+    if how == "add node":
+        return Change("a node is added", NODE, None, node_named(value, "new"))
+    kinds = {"edit node": NODE, "add pod": NODE, "edit pod": POD}
+    candidates = [each for each in objects if how == "delete" or each[0] is kinds[how]]
+    if not candidates:
+        return None
+    kind, document = candidates[number % len(candidates)]
+    name = document["metadata"]["name"]
+    if how == "add pod":
+        return Change(f"a pod is added to node {name}", POD, None, bound_to(value, "new", name))
+    if how == "delete":
+        return Change(f"{kind.kind} {name} is deleted", kind, document, None)
+    path, new = value
+    return _edit(kind, document, path, resolved(new, marks))
 
 
-def _line(kind: str, document: Document) -> str:
-    metadata: Document = document["metadata"]
-    name = f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else metadata["name"]
-    spec: Document = document.get("spec", {})
-    node = spec.get("nodeName")
-    rest = {key: value for key, value in document.items() if key not in {"apiVersion", "kind"}}
-    rest["metadata"] = {key: value for key, value in metadata.items() if key not in {"name", "namespace", "uid"}}
-    rest["spec"] = {key: value for key, value in spec.items() if key != "nodeName" and value != _USUAL.get(key)}
-    text = yaml.safe_dump(_filled(rest), default_flow_style=True, width=1_000_000, sort_keys=False).strip()
-    return f"{kind} {name}{f' on {node}' if node else ''} {text}"
+def _edit(kind: Kind, document: Document, path: str, value: Any) -> Change:
+    if path == "spec.tolerations":  # of a pod that exists, these can only be added
+        value = [*(at(document, path) or ()), *value]
+    after = edited(document, path, value)
+    if kind is NODE:
+        after = node_named(after, document["metadata"]["name"])
+    return Change(f"{path} of {kind.kind} {document['metadata']['name']} changes", kind, document, after, path)
 
 
-_USUAL = {"schedulerName": "default-scheduler", "containers": [{"name": "main"}]}
-"""What every pod of an example has, and what goes without saying."""
+def _set(state: ClusterState, kind: Kind, document: Document) -> None:
+    put(state, kind, key_of(kind, document), typed(kind, document))
 
 
-def _filled(value: Any) -> Any:
-    """Without what is empty at the top, for reading."""
-    return {key: each for key, each in value.items() if each not in ({}, [], None, "")}
+def _replace(state: ClusterState, kind: Kind, before: Document | None, after: Document | None) -> None:
+    if after is not None:
+        _set(state, kind, after)
+    elif before is not None:
+        if kind is NODE:
+            state.remove_node(before["metadata"]["name"])
+        elif kind is POD:
+            state.remove_pod(pod_info(before).uid)
+        state.objects[kind].remove(key_of(kind, before))
+
+
+def _line(kind: Kind, document: Document) -> str:
+    """An object in one line, without what the simplest object of its kind has."""
+    base = {POD: POD_BASE, NODE: node_named(NODE_BASE, document["metadata"]["name"])}.get(kind, {})
+    fields = {
+        section: {
+            name: value
+            for name, value in document.get(section, {}).items()
+            if value and name not in _HIDDEN and value != base.get(section, {}).get(name)
+        }
+        for section in ("metadata", "spec", "status")
+    }
+    shown = {section: each for section, each in fields.items() if each}
+    text = yaml.safe_dump(shown, default_flow_style=True, width=1_000_000, sort_keys=False).strip()
+    node = at(document, "spec.nodeName")
+    return f"{kind.kind} {key_of(kind, document)}{f' on {node}' if node else ''} {text}"
+
+
+_HIDDEN = frozenset({"name", "namespace", "uid", "nodeName", "phase"})

@@ -1,65 +1,68 @@
-"""The plugin under check: how it is made, and how it is asked what the scheduler would ask it, alone."""
+"""The plugin under test: how it is made, and what it answers when it is asked alone, as the scheduler would ask it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.config import ExtraPlugin, KubeSchedulerProfile, build_profile
+from bayplan.config import ConfigurationError, ExtraPlugin, KubeSchedulerProfile
+from bayplan.config.catalog import Catalog
+from bayplan.config.planning import plan_profile
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
 from bayplan.framework import interface
+from bayplan.framework.calling import call
 from bayplan.framework.functions import FunctionPlugin
 from bayplan.framework.handle import Handle
-from bayplan.framework.interface import CycleState, Plugin
+from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import FORMS, Point, Profile, implements, takes_part
-from bayplan.framework.runner import (
-    normalized,
-    raw_scores,
-    run_filter,
-    run_pre_filter,
-    run_pre_score,
-    status_of,
-)
-from bayplan.framework.status import PluginError, Status
+from bayplan.framework.runner import normalized, raw_scores, run_filter, run_pre_filter, run_pre_score, status_of
+from bayplan.framework.status import Code, Status
 from bayplan.plugins.registry import PLUGINS
-from bayplan.testing.contract.examples import StrictHandle, World
+from bayplan.testing.contract.examples import Example, World
 
 SCHEDULER = "default-scheduler"
 """The scheduler name of the pods of all examples."""
+_DECIDING = (Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A plugin by its class (or the instance itself), and how to make one for a cluster."""
+    """A plugin by its class, and how to make one for a cluster. `module` is the name of the module with its code."""
 
     name: str
     cls: type[Any]
     make: Callable[[Handle], Any]
     module: str
-    """Where its code is."""
-
-    def build(self, handle: StrictHandle) -> Any:
-        """One for a cluster, with the kinds that it looks up settled."""
-        plugin = self.make(handle)
-        handle.freeze()
-        return plugin
 
     @classmethod
     def of(cls, plugin: ExtraPlugin, arguments: Mapping[str, Any] | None) -> Subject:
-        """A class is built as a configuration with these arguments would have it; an instance is what it is."""
+        """A class is built with these arguments, as from `pluginConfig`; an instance stays what it is.
+
+        Raises ConfigurationError for arguments that the plugin does not take.
+        """
+        keywords = _decoded(plugin, arguments or {})
+        if not isinstance(plugin, type):
+            module = plugin.function.__module__ if isinstance(plugin, FunctionPlugin) else type(plugin).__module__
+            return cls(plugin.name, type(plugin), lambda _: plugin, module)
+        takes_handle = "handle" in inspect.signature(plugin).parameters
 
         def make(handle: Handle) -> Any:
-            if isinstance(plugin, Plugin) and not arguments:
-                return plugin
-            return _configured(plugin, arguments or {}, handle)
+            return plugin(**keywords, **({"handle": handle} if takes_handle else {}))
 
-        module = plugin.function.__module__ if isinstance(plugin, FunctionPlugin) else _class_of(plugin).__module__
-        return cls(plugin.name, _class_of(plugin), make, module)
+        return cls(plugin.name, plugin, make, plugin.__module__)
+
+    def start(self, example: Example, client: Any = None) -> tuple[Any, World]:
+        """Return a new plugin in a new cluster. `client`: the API client that its handle has."""
+        world = example.build()
+        world.handle.client = client
+        plugin = self.make(world.handle)
+        world.handle.freeze()
+        return plugin, world
 
     def has(self, form: type[Any]) -> bool:
         """Whether the plugin has the methods of one of the protocols of `framework.interface`."""
@@ -67,124 +70,148 @@ class Subject:
 
     def takes_part(self, *points: Point) -> bool:
         """Whether it takes part in any of these points."""
-        return any(issubclass(self.cls, form) for point in points for form in FORMS[point])
+        return any(self.has(form) for point in points for form in FORMS[point])
 
     @property
     def decides(self) -> bool:
         """Whether it takes part in choosing a node."""
-        return self.takes_part(Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
+        return self.takes_part(*_DECIDING)
 
     @property
-    def signs(self) -> bool:
-        """Whether answers are shared between pods with equal signatures."""
-        return self.has(interface.Sign)
+    def answers(self) -> bool:
+        """Whether `ask` asks it anything."""
+        return self.decides or self.has(interface.PreEnqueue)
+
+    @property
+    def shares(self) -> bool:
+        """Whether pods with equal signatures share its answers."""
+        return self.decides and self.has(interface.Sign)
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """All that a plugin says of one pod, by names. Comparable.
+class Answers:
+    """All answers of a plugin about one pod.
 
-    `enqueue`: PreEnqueue's refusal. `refusal`: PreFilter's. `names`: the nodes that it left. `skipped`: whether it
-    skipped its Filter. `verdicts`: of every node that exists and came into question. `raw`, `scores`: before and after
-    normalisation, of the nodes that it takes; None where it does not score.
+    `enqueue` and `refusal`: the rejections by PreEnqueue and PreFilter. `names`: the nodes that PreFilter left.
+    `skipped`: whether it skipped Filter. `verdicts`: of every node that exists and that PreFilter left. `raw` and
+    `scores`: of the feasible nodes, before and after normalization; None where the plugin does not score.
     """
 
     enqueue: Status | None
-    refusal: Status | None
-    names: frozenset[str] | None
-    skipped: bool
-    verdicts: Mapping[str, Status]
-    raw: Mapping[str, int] | None
-    scores: Mapping[str, int] | None
+    refusal: Status | None = None
+    names: frozenset[str] | None = None
+    skipped: bool = False
+    verdicts: Mapping[str, Status] = field(default_factory=dict)
+    raw: Mapping[str, int] | None = None
+    scores: Mapping[str, int] | None = None
 
     @property
-    def takes(self) -> list[str]:
-        """The nodes that it takes."""
+    def feasible(self) -> list[str]:
+        """The feasible nodes."""
         if self.enqueue is not None or self.refusal is not None:
             return []
         return [name for name, status in self.verdicts.items() if not status.rejected]
 
-    def of_node(self, name: str) -> str:
-        """What it says of a node, in words, scores before normalisation."""
-        if self.refusal is not None:
-            return f"PreFilter turns the pod down ({self.refusal.message})"
-        status = self.verdicts.get(name)
-        if status is None:
-            return "PreFilter leaves it out"
-        if status.rejected:
-            return f"turns it down ({status.message})"
-        return "takes it" if self.raw is None else f"takes it and scores {self.raw[name]}"
+    def texts(self, *, shared: bool = False) -> dict[str, str]:
+        """Return the answers as text, by what they are about. `shared`: only those that equal signatures share."""
+        texts = {} if shared else {"the answer of PreEnqueue": text_of(self.enqueue), "Filter": str(self.skipped)}
+        texts["the answer of PreFilter"] = (
+            text_of(self.refusal) if self.names is None else f"nodes {sorted(self.names)}"
+        )
+        for name, status in self.verdicts.items():
+            score = f" with score {self.raw[name]}" if self.raw and name in self.raw else ""
+            if not shared and self.scores and name in self.scores:
+                score += f", normalized {self.scores[name]}"
+            texts[f"node {name}"] = text_of(status) + score
+        return texts
 
-    def shared(self) -> tuple[object, ...]:
-        """What pods with equal signatures share."""
-        return self.refusal, self.names, self.verdicts, self.raw
+
+def text_of(status: Status | None) -> str:
+    """Return a verdict as text."""
+    return f"{status.code} ({status.message})" if status is not None and status.code is not Code.SUCCESS else "feasible"
+
+
+def difference(
+    one: Mapping[str, str], other: Mapping[str, str], first: str, second: str, nodes: Collection[str] | None = None
+) -> str:
+    """Return where texts of answers differ; "" if they do not. `nodes`: those to compare, and nothing else.
+
+    `first` and `second`: when, or for what, the one and the other were given.
+    """
+    for about in {**one, **other} if nodes is None else sorted(f"node {name}" for name in nodes):
+        before, after = one.get(about, "left out"), other.get(about, "left out")
+        if before != after:
+            return f"{about} is {before} {first} and {after} {second}"
+    return ""
 
 
 def alone(plugin: Any) -> Profile:
-    """A profile of this plugin and no other."""
-    points = {point: [plugin] for point in Point if takes_part(plugin, point)}
-    return Profile(SCHEDULER, points)
+    """Return a profile of this plugin and no other."""
+    return Profile(SCHEDULER, {point: [plugin] for point in Point if takes_part(plugin, point)})
 
 
-def ask(plugin: Any, world: World, pod: PodInfo | None = None) -> Said:
-    """Ask about the pod that waits, or another one. Raises PluginError."""
-    pod = pod or world.pod
+def ask(plugin: Any, world: World, pod: PodInfo | None = None, asked: Callable[..., None] | None = None) -> Answers:
+    """Ask about the pending pod, or another one. Raises PluginError.
+
+    `asked` is called after every point with its name and the CycleState, and after NormalizeScore with the raw scores
+    and the array of them that the plugin was given, too.
+    """
+    pod, tell = pod or world.pod, asked or (lambda *_: None)
     profile, cycle, nodes = alone(plugin), CycleState(), world.state.nodes
-    enqueue = ask_pre_enqueue(plugin, pod)
+    enqueue = _ask_pre_enqueue(plugin, pod)
+    tell("PreEnqueue", cycle)
     outcome = run_pre_filter(profile, cycle, pod, nodes)
+    tell("PreFilter", cycle)
     skipped = plugin.name in cycle.skip_filter
     if outcome.refusal is not None:
-        return Said(enqueue, outcome.refusal, None, skipped, {}, None, None)
+        return Answers(enqueue, outcome.refusal, skipped=skipped)
     if outcome.names is not None:
-        found = sorted(position for name in outcome.names if (position := nodes.position(name)) is not None)
-        nodes = nodes.at(np.array(found, dtype=np.intp))
+        left = [position for name in sorted(outcome.names) if (position := nodes.position(name)) is not None]
+        nodes = nodes.at(np.array(left, dtype=np.intp))
     verdicts = run_filter(profile, cycle, pod, nodes)
     live = np.flatnonzero(nodes.live).tolist()
-    said = {nodes.name(position): verdicts.of(position) for position in live}
-    raw, scores = ask_scores(plugin, profile, cycle, pod, nodes.at(verdicts.feasible()))
-    return Said(enqueue, None, outcome.names, skipped, said, raw, scores)
+    by_name = {nodes.name(position): verdicts.of(position) for position in live}
+    answers = Answers(enqueue, None, outcome.names, skipped, by_name)
+    tell("Filter", cycle)
+    feasible = nodes.at(verdicts.feasible())
+    if not len(feasible):
+        return answers
+    run_pre_score(profile, cycle, pod, feasible)
+    tell("PreScore", cycle)
+    if not takes_part(plugin, Point.SCORE) or plugin.name in cycle.skip_score:
+        return answers
+    raw = raw_scores(plugin, cycle, pod, feasible)
+    tell("Score", cycle)
+    given = raw.copy()
+    scores = normalized(plugin, cycle, pod, given, feasible)
+    tell("NormalizeScore", cycle, raw, given)
+    names = [feasible.name(position) for position in range(len(feasible))]
+    return replace(
+        answers,
+        raw=dict(zip(names, raw.tolist(), strict=True)),
+        scores=dict(zip(names, scores.tolist(), strict=True)),
+    )
 
 
-def ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
-    """PreEnqueue's refusal, if it is one."""
+def _ask_pre_enqueue(plugin: Any, pod: PodInfo) -> Status | None:
+    """PreEnqueue's rejection, or None."""
     if not implements(plugin, interface.PreEnqueue):
         return None
-    try:
-        answer = plugin.pre_enqueue(pod)
-    except Exception as error:  # whatever it raises is the finding
-        raise PluginError(plugin.name, "PreEnqueue", f"{type(error).__name__}: {error}") from error
-    status = status_of(answer, plugin, "PreEnqueue")
+    status = status_of(call(plugin, "PreEnqueue", plugin.pre_enqueue, pod), plugin, "PreEnqueue")
     return status if status.rejected else None
 
 
-def ask_scores(
-    plugin: Any, profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes
-) -> tuple[dict[str, int] | None, dict[str, int] | None]:
-    """The scores of nodes that are all feasible, before and after normalisation."""
-    if not len(nodes):
-        return None, None
-    run_pre_score(profile, cycle, pod, nodes)
-    if not takes_part(plugin, Point.SCORE) or plugin.name in cycle.skip_score:
-        return None, None
-    names = [nodes.name(position) for position in range(len(nodes))]
-    raw = raw_scores(plugin, cycle, pod, nodes)
-    kept = dict(zip(names, raw.tolist(), strict=True))
-    return kept, dict(zip(names, normalized(plugin, cycle, pod, raw.copy(), nodes).tolist(), strict=True))
-
-
-def _configured(plugin: ExtraPlugin, arguments: Mapping[str, Any], handle: Handle) -> Any:
-    """The plugin as a configuration with it, and with nothing else but what has to be, would make it."""
+def _decoded(plugin: ExtraPlugin, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of a plugin that a configuration with these arguments enables."""
     enabled = Plugins(multiPoint=PluginSet([PluginReference(plugin.name)], [PluginReference("*")]))
+    cls = plugin if isinstance(plugin, type) else type(plugin)
     for point, usual in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
-        if not any(issubclass(_class_of(plugin), form) for form in FORMS[point]):
+        if not any(issubclass(cls, form) for form in FORMS[point]):
             setattr(enabled, point.value, PluginSet([PluginReference(usual)]))
     config = [PluginConfig(plugin.name, dict(arguments))] if arguments else []
+    in_tree = plugin.name in PLUGINS and PLUGINS[plugin.name].factory is plugin
     profile = KubeSchedulerProfile(schedulerName=SCHEDULER, plugins=enabled, pluginConfig=config)
-    entry = PLUGINS.get(plugin.name)
-    in_tree = entry is not None and entry.factory is plugin
-    built = build_profile(profile, handle, [] if in_tree else [plugin])
-    return next(each for each in built.every() if each.name == plugin.name)
-
-
-def _class_of(plugin: ExtraPlugin) -> type[Any]:
-    return plugin if isinstance(plugin, type) else type(plugin)
+    plan, faults = plan_profile(profile, Catalog([] if in_tree else [plugin]))
+    if faults:
+        raise ConfigurationError(faults)
+    return {"args": plan.arguments[plugin.name]} if plugin.name in plan.arguments else {}
