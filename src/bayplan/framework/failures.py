@@ -11,14 +11,13 @@ from collections import Counter
 from pathlib import Path
 from traceback import FrameSummary, extract_tb, format_list
 
-import bayplan
 from bayplan.framework.status import PluginError
 
 log = logging.getLogger(__name__)
 
 _MOST_PLACES = 1000
 _LONGEST_TEXT = 500
-_PACKAGE = str(Path(bayplan.__file__).parent)
+_PACKAGE = str(Path(__file__).parents[1])
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 _Place = tuple[str, str, str]
