@@ -1,7 +1,7 @@
 # Every target sets up what it needs: a virtual environment next to this file, from pinned requirements.
 # `make help` lists the targets. `make PYTHON=/path/to/python3.12 ...` selects the interpreter.
 
-OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+OLD_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11, 2))
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c '$(OLD_ENOUGH)' 2>/dev/null && echo "$$python" && break; done)
 VENV := .venv
@@ -28,11 +28,13 @@ CLEAR := --clear
 endif
 
 $(STAMP): requirements/dev.txt pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Bayplan needs Python 3.11 or newer; select one with make PYTHON=/path/to/python3" >&2; exit 1; }
-	@"$(PYTHON)" -c '$(OLD_ENOUGH)' 2>/dev/null || { echo "Bayplan needs Python 3.11 or newer, but '$(PYTHON)' is not" >&2; exit 1; }
-	@echo "Setting up $(VENV) with $$("$(PYTHON)" --version) ..."
+	@test -n "$(PYTHON)" || { echo "Bayplan needs Python 3.11.2 or newer; select one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@"$(PYTHON)" -c '$(OLD_ENOUGH)' 2>/dev/null || { echo "Bayplan needs Python 3.11.2 or newer, but '$(PYTHON)' is not" >&2; exit 1; }
+	@echo "1/3 Creating $(VENV) with $$("$(PYTHON)" --version) ..."
 	@"$(PYTHON)" -m venv $(CLEAR) $(VENV)
+	@echo "2/3 Installing the requirements, which takes about a minute ..."
 	@$(PIP) --require-hashes --requirement requirements/dev.txt
+	@echo "3/3 Installing Bayplan ..."
 	@$(PIP) --no-deps --no-build-isolation --editable .
 	@printf '%s' "$(CURDIR)" >$@
 
@@ -46,7 +48,7 @@ test-apiserver: install ## Run the tests that need a real control plane in KUBEB
 	@test -n "$$KUBEBUILDER_ASSETS" || { echo "Set KUBEBUILDER_ASSETS to a directory with etcd and kube-apiserver, such as one created by setup-envtest" >&2; exit 1; }
 	$(PYTEST) -m apiserver $(ARGS)
 
-soak: install ## Run the outage tests at full length (takes minutes)
+soak: install ## Run the outage tests and the fuzz at full length (takes minutes)
 	$(BIN)/python -m pytest -m soak --timeout 600 $(ARGS) tests/end_to_end
 
 lint: install ## Run ruff, mypy --strict and the import contracts
@@ -72,4 +74,4 @@ svg: install ## Create docs/demo.svg, the picture in the README, from a demo
 	$(BIN)/bayplan demo --save-svg docs/demo.svg
 
 clean: ## Remove .venv and all caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist
+	rm -rf $(VENV) .venv-ci .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

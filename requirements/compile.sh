@@ -2,7 +2,7 @@
 # Pins every dependency with its hashes, without naming a registry. Needs uv.
 set -eu
 cd "$(dirname "$0")/.."
-compile=(uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --quiet
+compile=(uv pip compile pyproject.toml --universal --python-version 3.11.2 --generate-hashes --no-emit-index-url --quiet
          --custom-compile-command requirements/compile.sh "$@")
 "${compile[@]}" --output-file requirements/runtime.txt
 "${compile[@]}" --group dev --output-file requirements/dev.txt

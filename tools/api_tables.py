@@ -4,10 +4,10 @@ Run it from the top of this repository on a source tree of Kubernetes, of the re
 
     python tools/api_tables.py /path/to/kubernetes
 
-Kinds, required fields and the rules of merging come from the OpenAPI document (`api/openapi-spec/swagger.json`), and
-field numbers from the .proto files. The types of fields come from the Go sources: only they show which fields are
-pointers, which are left out when they are empty, and what error messages call a type. ValueError or KeyError: the
-sources contradict each other.
+Kinds, required fields and the rules of merging come from the OpenAPI document (`api/openapi-spec/swagger.json`),
+possible values from the generated OpenAPI code (the document lacks them), and field numbers from the .proto files.
+The types of fields come from the Go sources: only they show which fields are pointers, which are left out when they
+are empty, and what error messages call a type. ValueError or KeyError: the sources contradict each other.
 """
 
 from __future__ import annotations
@@ -54,6 +54,9 @@ _MEMBER = re.compile(
 )  # the default, the type and the tags of a field
 _TAG = re.compile(r'(\w+):"([^"]*)"')
 _MESSAGE = re.compile(r"^message (\w+) \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_DESCRIBED = re.compile(r"^func schema_k8sio_api_(\w+)\(", re.MULTILINE)
+_PROPERTY = re.compile(r'^\t{5}"([^"]+)": \{$', re.MULTILINE)
+_ENUM = re.compile(r"Enum: +\[\]interface\{\}\{(.*)\}")
 _NUMBER = re.compile(r"^  \w.* (\w+) = (\d+);", re.MULTILINE)
 
 
@@ -85,6 +88,20 @@ class Package:
         }
 
 
+def read_enums(tree: Path) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The possible values of fields: by type, named as in the table, and by JSON name."""
+    text = (tree / "pkg/generated/openapi/zz_generated.openapi.go").read_text(encoding="utf-8")
+    _, *functions = _DESCRIBED.split(text)
+    found = {}
+    for name, body in zip(functions[::2], functions[1::2], strict=True):
+        group, version, kind = name.rsplit("_", 2)
+        _, *properties = _PROPERTY.split(body)
+        for field, schema in zip(properties[::2], properties[1::2], strict=True):
+            if match := _ENUM.search(schema):
+                found[f"{group}_{version}.{kind}", field] = tuple(json.loads(f"[{match[1]}]"))
+    return found
+
+
 class Table:
     """The types that the API's kinds consist of: `types` has their fields, by names like `core_v1.Pod`."""
 
@@ -92,6 +109,7 @@ class Table:
         self.types: dict[str, Fields] = {}
         self._tree = tree
         self._packages: dict[str, Package] = {}
+        self._enums = read_enums(tree)
         document = json.loads((tree / "api/openapi-spec/swagger.json").read_text(encoding="utf-8"))
         self._definitions: dict[str, Schema] = document["definitions"]
         for name, definition in self._definitions.items():
@@ -126,6 +144,7 @@ class Table:
             if json_name:
                 required = json_name in schema.get("required", ())
                 described = {**properties[json_name], "required": required, "default": default}
+                described["enum"] = self._enums.get((key, json_name), ())
                 fields[json_name] = self._field(package, go, options, described, number)
             else:
                 embedded = self._add(package, go, schema)
@@ -157,6 +176,7 @@ class Table:
             merge=merge if merge in {"set", "map"} or (merge == "atomic" and not kind.startswith("[]")) else "",
             keys=tuple(schema.get("x-kubernetes-list-map-keys", ())),
             required=schema["required"],
+            enum=schema["enum"],
             default=schema["default"],
         )
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lightkube.models.core_v1 import Node
 
 from bayplan.api import quantity
+from bayplan.api.objects import UndecodableObject, decode
 
 NANO = quantity.NANO
 
@@ -55,3 +58,22 @@ def test_units_round_up(nanos, whole, milli):
 @given(st.integers(0, 10**15), st.sampled_from(["", "m", "k", "Ki", "Mi", "G"]))
 def test_sums_are_exact(number, suffix):
     assert quantity.parse(f"{number}{suffix}") * 3 == quantity.parse(f"{3 * number}{suffix}")
+
+
+@pytest.mark.parametrize("text", ["10Ei", "9223372036854775808", "1e27", "99999999E"])
+def test_amounts_beyond_64_bits_saturate(text):
+    assert quantity.value(quantity.parse(text)) == 2**63 - 1
+    assert quantity.milli_value(quantity.parse(text)) == 2**63 - 1
+    assert quantity.value(quantity.parse(f"-{text}")) == -(2**63)
+
+
+def test_very_long_number_is_malformed():
+    with pytest.raises(quantity.InvalidQuantity):
+        quantity.parse("9" * 5000)
+
+
+@pytest.mark.parametrize("value", [{}, [], 7])
+def test_value_that_is_no_text_is_refused_by_the_types_of_the_fields(value):
+    raw = msgspec.json.encode({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": value}}})
+    with pytest.raises(UndecodableObject, match="Expected `str`"):
+        decode(Node, raw)

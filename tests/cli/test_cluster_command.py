@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -67,6 +68,28 @@ async def test_options_for_nodes_objects_port_and_kubeconfig(tmp_path: Path):
             node = await client.get(NODE, "node-0")
             assert {**node.status.capacity}.items() >= {"cpu": "500m", "memory": "1Gi", "pods": "7"}.items()
             assert (await client.get(POD, "p", "default")).spec.nodeName == "node-0"
+
+
+async def test_the_banner_says_how_pods_get_scheduled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    with serving("--nodes", "1", "--kubeconfig", "dev.yaml") as (_, named, printed):
+        assert named == tmp_path / "dev.yaml"
+        assert "pods that don't set schedulerName stay Pending until you run this as well:" in printed
+        assert "\n  bayplan run --scheduler-name default-scheduler\n" in printed
+
+
+async def test_a_scheduler_can_run_inside(tmp_path: Path):
+    file = tmp_path / "pod.yaml"
+    file.write_text(POD_YAML.replace("nodeName: node-0, ", ""))
+    with serving("--nodes", "1", "--scheduler", "--rbac", "-f", str(file)) as (process, kubeconfig, printed):
+        assert "A scheduler runs inside" in printed
+        async with connect(kubeconfig) as client, asyncio.timeout(20):
+            async for event in client.watch(POD):
+                if event.object.spec.nodeName:
+                    break
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=10)
+    assert (process.returncode, errors) == (0, "")
 
 
 async def test_nodes_of_a_file_are_counted_and_get_the_labels_of_a_kubelet(tmp_path: Path):
@@ -182,7 +205,16 @@ def test_a_kubeconfig_that_cannot_be_written(tmp_path: Path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--cpu", "many"), ("--nodes", "-1"), ("--clock-rate", "0"), ("--port", "70000"), ("--zones", "0"), ("--odd",)],
+    [
+        ("--cpu", "many"),
+        ("--cpu", "-1"),
+        ("--memory", "-5Gi"),
+        ("--nodes", "-1"),
+        ("--clock-rate", "0"),
+        ("--port", "70000"),
+        ("--zones", "0"),
+        ("--odd",),
+    ],
     ids=" ".join,
 )
 def test_invalid_options_are_rejected(arguments: tuple[str, ...]):

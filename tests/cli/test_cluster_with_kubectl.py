@@ -210,3 +210,18 @@ async def test_deleting_a_namespace_deletes_its_content(kubectl: Kubectl):
     await kubectl("create", "configmap", "c", "--from-literal=a=b", "-n", "team")
     await kubectl("delete", "namespace", "team", "--timeout=30s")
     assert "team" not in await kubectl("get", "namespaces")
+
+
+async def test_every_namespace_has_the_certificate_authority(kubectl: Kubectl) -> None:
+    await kubectl("create", "namespace", "team")
+    await kubectl("wait", "--for=create", "configmap/kube-root-ca.crt", "-n", "team", "--timeout=10s")
+    assert "10.96.0.1" in await kubectl("get", "service", "kubernetes", "-n", "default")
+
+
+async def test_quota_counts_pods(kubectl: Kubectl) -> None:
+    await kubectl("create", "quota", "small", "--hard=pods=1")
+    await kubectl("run", "first", "--image=i")
+    await kubectl("wait", "--for=condition=Ready", "pod/first", "--timeout=30s")
+    assert "pods: 1/1" in await kubectl("get", "quota", "small")
+    await kubectl("delete", "pod", "first", "--timeout=30s")
+    assert "pods: 0/1" in await kubectl("get", "quota", "small")

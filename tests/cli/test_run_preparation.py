@@ -391,3 +391,18 @@ def test_an_error_while_writing_the_configuration_is_reported(tmp_path):
     done = CliRunner().invoke(main, ["run", "--write-config-to", str(tmp_path)])
     assert done.exit_code == 2
     assert done.stderr == f"bayplan run: --write-config-to: {tmp_path} cannot be written: Is a directory\n"
+
+
+def test_a_written_configuration_is_equivalent(tmp_path):
+    written, policy = tmp_path / "written.yaml", tmp_path / "policy.py"
+    policy.write_text("from bayplan import filter_plugin\n@filter_plugin\ndef tier(pod, node): ...\n")
+    again = tmp_path / "again.yaml"
+    first = CliRunner().invoke(main, ["run", "--plugin", str(policy), "--write-config-to", str(written)])
+    arguments = ["run", "--plugin", str(policy), "--config", str(written)]
+    second = CliRunner().invoke(main, [*arguments, "--write-config-to", str(again)])
+    assert (first.exit_code, first.stderr) == (0, "")
+    assert (second.exit_code, second.stderr) == (0, "")
+    assert again.read_text() == written.read_text()
+    document = yaml.safe_load(written.read_text())
+    assert document["leaderElection"]["leaderElect"] is False
+    assert document["profiles"][0]["schedulerName"] == "bayplan-scheduler"

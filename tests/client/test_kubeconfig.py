@@ -223,7 +223,7 @@ def test_invalid_setting_is_a_config_error_of_one_line(tmp_path, change, message
         pytest.param(b"{", "is not YAML", id="not YAML"),
         pytest.param(b"\xff\xfe\x00", "is not YAML", id="not text"),
         pytest.param(b"- a", "must be a mapping, not list", id="a list"),
-        pytest.param(b"", "no current-context is set; choose one of: none", id="empty"),
+        pytest.param(b"", "no current-context is set, and no contexts are defined", id="empty"),
     ],
 )
 def test_invalid_file_is_a_config_error(tmp_path, content, message):

@@ -51,7 +51,7 @@ class Script(Client):
         self.asked.append(("list", params.get("limit"), params.get("continue")))
         return await self._next()
 
-    async def stream(self, path, *, params=None, seconds=None):
+    async def stream(self, path, *, params=None, seconds=None, idle=None):
         self.asked.append(("watch", params["resourceVersion"]))
         step = await self._next()
         for chunk in step if isinstance(step, list) else [step]:
@@ -337,8 +337,7 @@ async def test_failing_handler_is_logged_and_the_next_change_follows(sleeps, cap
             await asyncio.wait_for(script.done.wait(), 5)
     assert [what for what, *_ in handler.told] == ["added", "added", "deleted"]
     assert [record.getMessage() for record in caplog.records] == [
-        "Pod n/a: the handler failed on put",
-        "Pod n/b: the handler failed on put",
+        "handling a change of pods failed (Pod n/a put): RuntimeError: oops",
     ]
 
 

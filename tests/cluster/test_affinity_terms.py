@@ -14,7 +14,7 @@ def matching(state, labels=WEB, namespace="default", namespace_labels=None):
     """By topology key: how many pods of each row have a term that matches such a pod."""
     pod = make_pod("pending", labels=labels, namespace=namespace)
     columns = state.table.terms.matching(pod, namespace_labels or {})
-    return {column.term.topology_key: column.counts.rows[: state.table.size].tolist() for column in columns}
+    return {column.term.topology_key: column.counts.dense(state.table.size).tolist() for column in columns}
 
 
 def there(name, node="n0", affinity=AWAY_FROM_WEB, **more):

@@ -141,12 +141,20 @@ def test_what_ifs_change_the_view_only(table):
     assert Nodes(table).port_conflicts(wanted).tolist() == [True, False, False]
 
 
-def test_codes_are_never_reused():
+def test_value_without_rows_keeps_its_code_until_there_are_many():
     column = CodedColumn(2, None)
     column.set(0, "a")
     column.set(0, "b")
     assert (column.code("a"), column.code("b"), column.code("c")) == (1, 2, -1)
     assert column.isin(["a"], slice(0, 2)).tolist() == [False, False]
+    column.set(1, "a")
+    for number in range(1000):
+        column.set(0, f"v{number}")
+        assert len(column.values) <= 2 * 2 + 65
+        assert column.where(lambda value: value == "a", slice(0, 2)).tolist() == [False, True]
+        assert column.isin([f"v{number}"], slice(0, 2)).tolist() == [True, False]
+        assert column.isin([f"v{each}" for each in range(number + 1)], slice(0, 2)).tolist() == [True, False]
+        assert column.values[column.frozen(2)[0]] == f"v{number}"
 
 
 def test_removed_pods_are_restored_one_by_one(table):
@@ -184,3 +192,93 @@ def test_lowest_priority_follows_the_pods(table):
         table.add_pod(make_pod(f"q{number}", priority=number, node=f"n{number}"))
     assert table.lowest_priority[table.row_of["n99"]] == 99
     assert table.lowest_priority[table.size :].min() == NO_PRIORITY
+
+
+def test_amounts_beyond_64_bits_saturate_and_pods_are_removed_again(table):
+    table.set_node(make_node("a", cpu="10E", memory="100Ei", pods="99999999999999999999"))
+    huge = [make_pod(name, cpu="10E", memory="100Ei", node="a") for name in ("one", "two", "three")]
+    before = table.requested.copy()
+    for pod in huge:
+        table.add_pod(pod)
+    assert table.allocatable[:2, table.row_of["a"]].tolist() == [2**63 - 1] * 2
+    assert table.allowed_pods[table.row_of["a"]] == 2**63 - 1
+    for pod in huge:
+        table.remove_pod(pod.uid)
+    assert (table.requested == before).all()
+
+
+def test_unknown_label_makes_no_column(table):
+    for number in range(100):
+        assert not Nodes(table).has_label(f"key-{number}").any()
+        assert not Nodes(table).label_in(f"key-{number}", {"a"}).any()
+    assert not table._labels
+
+
+def test_column_of_a_label_is_dropped_with_the_last_node_that_has_it(table):
+    table.set_node(make_node("a", labels={"pool": "x"}))
+    table.set_node(make_node("b", labels={"pool": "y"}))
+    assert Nodes(table).label_in("pool", {"x"}).tolist() == [True, False, False]
+    table.set_node(make_node("a"))
+    assert Nodes(table).label_in("pool", {"x", "y"}).tolist() == [False, True, False]
+    table.remove_node("b")
+    assert not Nodes(table).has_label("pool").any()
+    assert "pool" not in table._labels
+    assert table._label_counts == {"kubernetes.io/hostname": 2, "zone": 1}
+
+
+def test_names_of_nodes_that_came_and_went_leave_nothing():
+    table = NodeTable()
+    table.set_node(make_node("stays"))
+    Nodes(table).label_in("kubernetes.io/hostname", {"stays"})
+    for number in range(2000):
+        table.set_node(make_node(f"n{number}", labels={f"key-{number}": "a"}, taints=[f"t{number}:NoSchedule"]))
+        Nodes(table).has_label(f"key-{number}")
+        table.remove_node(f"n{number}")
+    assert (table.size, len(table.names), len(table._labels)) == (1, 1, 1)
+    assert len(table.labels("kubernetes.io/hostname").values) <= 70
+    assert len(table.taints.values) <= 70
+    assert Nodes(table).label_in("kubernetes.io/hostname", {"stays"}).tolist() == [True]
+
+
+def test_rows_are_given_back_when_a_node_changes(table):
+    pod = make_pod("p", node="unknown")
+    table.add_pod(pod)
+    table.remove_pod(pod.uid)
+    assert table.size == 4
+    version = table.version
+    table.set_node(make_node("a"))
+    assert (table.size, table.changed_since(version - 2).tolist()) == (3, [0])
+    for name in "cba":
+        table.remove_node(name)
+    assert (table.size, table.row_of, table.pods) == (0, {}, [])
+
+
+def test_resources_that_nothing_uses_are_given_back(table):
+    table.set_node(make_node("c", resources={GPU: "2"}))
+    pods = [make_pod(f"p{n}", node="b", resources={f"example.com/r{n}": "3", GPU: "1"}) for n in range(40)]
+    for pod in pods:
+        table.add_pod(pod)
+    assert Nodes(table).requested("example.com/r7").tolist() == [0, 3, 0]
+    assert Nodes(table).requested(GPU).tolist() == [0, 40, 0]
+    for pod in pods:
+        table.remove_pod(pod.uid)
+    assert list(table.resources) == ["cpu", "memory", "ephemeral-storage", GPU]
+    assert len(table.allocatable) == len(table.requested) <= 16
+    assert Nodes(table).allocatable(GPU).tolist() == [0, 0, 2]
+    assert Nodes(table).requested(GPU).tolist() == [0, 0, 0]
+    table.set_node(make_node("c"))
+    assert len(table.resources) == 3
+    table.add_pod(make_pod("zero", node="b", resources={"example.com/zero": "0"}))
+    assert len(table.resources) == 3
+
+
+def test_host_ports_that_no_pod_uses_are_given_back(table):
+    pods = [make_pod(f"p{port}", node="b", host_ports=[port]) for port in range(8000, 8100)]
+    for pod in pods:
+        table.add_pod(pod)
+    wanted = HostPort("127.0.0.1", "TCP", 8042)
+    assert Nodes(table).port_conflicts(wanted).tolist() == [False, True, False]
+    for pod in pods:
+        table.remove_pod(pod.uid)
+    assert not table.ports
+    assert Nodes(table).port_conflicts(wanted) is None

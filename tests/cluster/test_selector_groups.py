@@ -6,7 +6,7 @@ import pytest
 
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.cluster import selector_groups
-from bayplan.cluster.selector_groups import PodSelector
+from bayplan.cluster.pod_selectors import PodSelector
 from bayplan.testing.builders import make_cluster, make_node, make_pod
 
 WEB = LabelSelector((Requirement("app", "=", frozenset({"web"})),))
@@ -25,7 +25,7 @@ def state():
 
 def counts(state, *selectors):
     group = state.table.group(selectors)
-    return group.counts.rows[: state.table.size].tolist(), group.active.rows[: state.table.size].tolist()
+    return group.counts.dense(state.table.size).tolist(), group.active.dense(state.table.size).tolist()
 
 
 @pytest.mark.parametrize(
@@ -83,3 +83,58 @@ def test_evicted_group_is_recounted(state, monkeypatch):
     assert counts(state, front)[0] == [1, 0]
     state.remove_pod("default-d")
     assert [counts(state, each)[0] for each in (web, front, everything)] == [[1, 0], [0, 0], [3, 0]]
+
+
+def equal(key, *values):
+    return LabelSelector((Requirement(key, "in" if len(values) > 1 else "=", frozenset(values)),))
+
+
+def test_many_groups_are_kept_at_once(state):
+    keys = [(PodSelector(DEFAULT, equal("app", f"app-{number}")),) for number in range(600)]
+    groups = [state.table.group(key) for key in keys]
+    assert [state.table.group(key) for key in keys] == groups
+
+
+def test_new_group_evaluates_no_selector_on_pods_without_its_labels(state, monkeypatch):
+    for number in range(1000):
+        state.set_pod(pod(f"other-{number}", app=f"app-{number}", tier="back"))
+    evaluated = []
+    matches = Requirement.matches
+    monkeypatch.setattr(Requirement, "matches", lambda self, labels: evaluated.append(labels) or matches(self, labels))
+    both = LabelSelector(equal("tier", "back").requirements + equal("app", "app-7", "app-8").requirements)
+    assert counts(state, PodSelector(DEFAULT, both))[0] == [2, 0]
+    state.set_pod(pod("more", "n1", app="app-7", tier="back"))
+    assert counts(state, PodSelector(DEFAULT, both))[0] == [2, 1]
+    assert len(evaluated) <= 2
+
+
+def test_groups_that_are_not_asked_for_are_evicted(state, monkeypatch):
+    monkeypatch.setattr(selector_groups, "_SWEEP_INTERVAL", 10)
+    monkeypatch.setattr(selector_groups, "_MIN_AGE", 100)
+    table = state.table
+    web = (PodSelector(DEFAULT, WEB),)
+    for number in range(50):
+        table.group((PodSelector(DEFAULT, equal("app", f"app-{number}")),))
+    kept = table.group(web)
+    for number in range(200):
+        state.set_pod(pod("d", app=f"app-{number % 50}"))
+        assert table.group(web) is kept
+    assert len(table._groups) == 1
+    assert len(table._groups._index) == 1
+    assert counts(state, *web)[0] == [1, 0]
+
+
+def test_memory_of_groups_is_bounded(state, monkeypatch):
+    monkeypatch.setattr(selector_groups, "_SWEEP_INTERVAL", 10)
+    monkeypatch.setattr(selector_groups, "MAX_BYTES", 20_000)
+    for number in range(500):
+        state.set_node(make_node(f"n{number}"))
+        state.set_pod(pod(f"p{number}", f"n{number}", app="web"))
+    keys = [
+        (PodSelector(DEFAULT, LabelSelector((Requirement("x", "notin", frozenset({str(n)})),))),) for n in range(100)
+    ]
+    for key in keys:
+        state.table.group(key)
+    taken = sum(group.bytes for group in state.table._groups._groups.values())
+    assert taken <= 20_000 + 10 * 4 * state.table.capacity
+    assert sum(counts(state, *keys[0])[0]) == 503

@@ -19,6 +19,7 @@ from bayplan.config import (
     default_profile,
     load_plugins,
 )
+from bayplan.config.catalog import Catalog
 from bayplan.config.plugin_files import installed_plugins
 from bayplan.config.types import PluginConfig, PluginReference, Plugins, PluginSet
 from bayplan.framework.checks import check_events
@@ -426,3 +427,21 @@ def test_events_of_custom_resources_are_valid():
             return [EventHint(ClusterEvent("racks.v1.example.com", Action.ADD | Action.UPDATE)), EventHint(ALL_EVENTS)]
 
     check_events(Racks())
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        "@filter_plugin\ndef same(pod, node): ...",
+        "class Same(Plugin):\n    name = 'same'\n    def filter(self, cycle, pod, node): ...",
+    ],
+)
+def test_both_files_with_the_same_plugin_name_are_named(tmp_path, definition):
+    files = [tmp_path / "one.py", tmp_path / "two.py"]
+    for file in files:
+        file.write_text(f"from bayplan import Plugin, filter_plugin\n{definition}\n")
+    with pytest.raises(PluginLoadError) as caught:
+        Catalog(load_plugins(map(str, files)))
+    assert str(caught.value) == (
+        f"{files[1]}: plugin name 'same' is already used by another plugin, in {files[0]}: choose another name"
+    )

@@ -166,7 +166,8 @@ def test_watch_ends_on_virtual_time():
     async def story():
         loop = asyncio.get_running_loop()
         client = make_client(clock=loop)
-        events = [event async for event in client.watch(NODE, resource_version="1", timeout_seconds=3600)]
+        version = (await client.list(NODE)).resource_version
+        events = [event async for event in client.watch(NODE, resource_version=version, timeout_seconds=3600)]
         return {event.type for event in events}, loop.time()
 
     with asyncio.Runner(loop_factory=VirtualTime) as runner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -30,6 +31,11 @@ class BayplanRun:
 
     def signal(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
+
+    @property
+    def problems(self) -> list[str]:
+        """The lines that are not informational."""
+        return [line for line in self.lines if not re.match(r"\S+ \S+ I ", line)]
 
     def logged(self, text: str) -> bool:
         return any(text in line for line in self.lines)

@@ -28,7 +28,7 @@ async def test_signal_dumps_cache_and_queue(form, cluster):
         (node,) = (line for line in lines if line.startswith("dump: node a: requested cpu 500m,"))
         assert "pods: default/small (" in node
         (queued,) = (line for line in lines if line.startswith("dump: unschedulable: pod default/big, "))
-        assert "helps with NodeResourcesFit: 0/1 nodes are available: 1 Insufficient cpu." in queued
+        assert "for an event for NodeResourcesFit: 0/1 nodes are available: 1 Insufficient cpu." in queued
         if form == "json":
             assert [line["pod"] for line in map(json.loads, run.lines) if line["msg"] == queued] == [
                 {"name": "big", "namespace": "default"}

@@ -376,7 +376,7 @@ async def test_port_in_use_is_reported_at_start(small) -> None:
         arguments = ("--kubeconfig", small.scheduler_kubeconfig, "--bind-address=127.0.0.1", f"--secure-port={port}")
         async with bayplan_run(*arguments) as run:
             assert await run.ended() == 2
-    assert run.lines == [
+    assert run.problems == [
         (
             f"bayplan run: cannot serve on 127.0.0.1, port {port}: Address already in use; choose with --bind-address "
             "and --secure-port (0: serve nothing)"

@@ -33,8 +33,8 @@ async def startup_error(*arguments, **environ):
     """The only line that `bayplan run` logs before it exits with status 2."""
     async with bayplan_run(*arguments, environ=environ) as run:
         assert await run.ended() == 2
-    assert len(run.lines) == 1, run.lines
-    return run.lines[0]
+    assert len(run.problems) == 1, run.lines
+    return run.problems[0]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ async def test_profiles_of_a_configuration_decide_independently(cluster, tmp_pat
     assert len(nodes) == 1
     assert cluster.witness.node_of("default/apart") not in nodes
     assert (await cluster.condition("late"))["message"].startswith("0/2 nodes are available: 2 has 1 pods.")
-    assert run.lines == [
+    assert run.problems == [
         (
             f"bayplan run: warning: plugin 'nowhere' is not enabled in any profile of {config}: "
             "enable it in plugins.multiPoint"
@@ -250,7 +250,7 @@ async def test_configuration_of_2021_works(cluster, tmp_path):
         await cluster.witness.until(lambda: waiting_or_bound(cluster.witness, "sample-scheduler"))
     assert cluster.witness.node_of("default/ordinary")
     assert "no samples" in (await cluster.condition("sample"))["message"]
-    assert [line.partition(" is converted to")[0] for line in run.lines] == [
+    assert [line.partition(" is converted to")[0] for line in run.problems] == [
         f"{config}:1: warning: apiVersion: kubescheduler.config.k8s.io/v1beta1"
     ]
 
@@ -270,7 +270,7 @@ async def test_all_errors_of_a_configuration_are_reported(tmp_path):
     async with bayplan_run("--config", path) as run:
         assert await run.ended() == 2
     score = "profiles[0].plugins.score.enabled[0]"
-    assert run.lines == [
+    assert run.problems == [
         f"{path}:3: paralelism: unknown field: did you mean 'parallelism'?",
         f'{path}:4: podMaxBackoffSeconds: expected an integer, got "soon"',
         f"{path}:10: {score}.name: plugin 'NodeResourceFit' does not exist: did you mean 'NodeResourcesFit'?",
@@ -348,7 +348,16 @@ async def test_verbose_log_has_the_outcome_of_every_pod(cluster):
     async with bayplan_run("--kubeconfig", cluster.scheduler_kubeconfig) as run:
         await cluster.create(pod("another"))
         await cluster.witness.until(lambda: cluster.witness.node_of("default/another"))
-    assert run.lines == []
+        run.signal(signal.SIGTERM)
+        assert await run.ended() == 0
+    reports = [line.partition(" I ")[2] for line in run.lines if " I " in line]
+    assert reports[0] == f"cluster: {cluster.access.server} ({cluster.access.source})"
+    assert reports[1:4] == [
+        "scheduling pods with schedulerName bayplan-scheduler",
+        "no plugins in addition to the built-in ones",
+        "metrics and health checks are off (--secure-port 0)",
+    ]
+    assert reports[4].startswith("ready: 1 nodes, ")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
@@ -420,6 +429,27 @@ def proxied_kubeconfig(cluster, proxy):
     path = cluster.scheduler_kubeconfig.with_name("proxied.yaml")
     path.write_text(json.dumps(document))
     return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("election", [[], ["--leader-elect", "--leader-elect-resource-name=x"]], ids=["alone", "elect"])
+async def test_silent_server_is_reported_within_5_seconds_and_a_signal_ends_at_once(number, election):
+    connections = []
+    server = await asyncio.start_server(lambda _, writer: connections.append(writer), "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    now = asyncio.get_running_loop().time
+    async with server, bayplan_run("--master", url, *election) as run:
+        async with asyncio.timeout(20):
+            while not run.logged("the API server has not replied for 5 s"):  # noqa: ASYNC110 - another process
+                await asyncio.sleep(0.05)
+        began = now()
+        run.signal(number)
+        assert await run.ended() == 0
+        assert now() - began < 3
+        for writer in connections:
+            writer.close()
+    assert run.lines[0].endswith(f"cluster: {url} (--master)")
+    assert not run.logged("Traceback")
 
 
 def bound(cluster):

@@ -195,8 +195,7 @@ async def test_a_port_in_use(policy):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         message = await error_of("--plugin", policy, "--port", port)
-    assert message.startswith(f"bayplan extender: cannot serve on 127.0.0.1:{port}: ")
-    assert message.count("\n") == 1
+    assert message == f"bayplan extender: port {port} on 127.0.0.1 is in use: choose another with --port\n"
 
 
 async def test_missing_permissions(policy, tmp_path):

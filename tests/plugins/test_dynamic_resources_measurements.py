@@ -5,7 +5,7 @@ import pytest
 from bayplan.api.kinds import RESOURCE_CLAIM
 from bayplan.devcluster.apiserver import Fault
 from bayplan.plugins.arguments import DynamicResourcesArgs
-from bayplan.service.metrics.of_plugins import PluginMeasurements
+from bayplan.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.testing.builders import make_pod
 from bayplan.testing.documents import document_of, known
 from bayplan.testing.in_memory import make_client, stored

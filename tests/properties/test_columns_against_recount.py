@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 from bayplan.api.labels import LabelSelector, Requirement
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.pod_info import HostPort
-from bayplan.cluster.selector_groups import PodSelector
+from bayplan.cluster.pod_selectors import PodSelector
 from bayplan.cluster.state import ClusterState
 from bayplan.testing.builders import make_node, make_pod, pod_affinity, pod_term
 

@@ -60,7 +60,8 @@ class ScriptedClient:
         return self._answer("get", kind.kind, namespace, name)
 
     async def patch(self, kind: Any, name: str, patch: Any, namespace: str | None = None, **options: Any) -> Any:
-        return self._answer("patch", kind.kind, namespace, name, patch)
+        self._answer("patch", kind.kind, namespace, name, patch)
+        return Pod(metadata=ObjectMeta(name=name, resourceVersion="8"))
 
     async def delete(self, kind: Any, name: str, namespace: str | None = None, *, uid: str | None = None) -> None:
         self._answer("delete", kind.kind, namespace, name, uid)

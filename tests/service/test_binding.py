@@ -283,18 +283,18 @@ async def test_a_pod_with_work_in_pre_bind_is_nominated_until_it_is_bound(client
     setting = Setting(client, clock, plugin)
     setting.start()
     await plugin.works.wait()
-    assert setting.runtime.status._patches["uid-web"][1] == {"nominatedNodeName": "a"}
+    assert setting.runtime.status._statuses["uid-web"].wanted == {"nominatedNodeName": "a"}
     plugin.may_end.set()
     await setting.runtime.tasks.drain(4)
     setting.assert_bound()
-    assert not setting.runtime.status._patches
+    assert not setting.runtime.status._statuses["uid-web"].wanted
 
 
 async def test_a_pod_without_work_in_pre_bind_is_not_nominated(client, clock) -> None:
     setting = Setting(client, clock)
     setting.start()
     await asyncio.sleep(0)
-    assert not setting.runtime.status._patches
+    assert not setting.runtime.status._statuses
     await setting.runtime.tasks.drain(4)
 
 

@@ -285,4 +285,4 @@ async def test_lower_nominations_on_the_node_are_cleared(clock):
     await setting.evict()
     nominations = setting.state.nominations
     assert [nominations.node_of(pod.uid) for pod in (lower, equal, elsewhere)] == [None, "a", "b"]
-    assert setting.runtime.status._patches["uid-lower"][1] == {"nominatedNodeName": None}
+    assert setting.runtime.status._statuses["uid-lower"].wanted == {"nominatedNodeName": ""}

@@ -227,3 +227,42 @@ def test_an_invalid_version_of_a_node_is_ignored(watched, caplog) -> None:
     assert watched.state.nodes.allocatable("cpu").tolist() == [4000]
     assert "ignoring an invalid version of node a" in caplog.text
     assert "'many' is not a quantity" in caplog.text
+
+
+def test_pod_with_the_uid_of_another_pod_is_ignored_until_that_pod_is_gone(watched, caplog) -> None:
+    first, second = make_pod("first", uid="same", node="a"), make_pod("second", uid="same", node="b")
+    watched.pods.added(first)
+    watched.pods.added(second)
+    assert watched.state.pod("same").key == "default/first"
+    assert "ignoring pod default/second, which has the uid of pod default/first" in caplog.text
+    watched.pods.deleted(second)
+    assert watched.state.pod("same").key == "default/first"
+    watched.pods.added(second)
+    watched.pods.deleted(first)
+    assert watched.where("same") == "on b"
+    watched.pods.deleted(second)
+    assert watched.where("same") == "nowhere"
+
+
+def test_pod_that_lost_its_node_is_pending_again(watched) -> None:
+    watched.pods.added(BOUND)
+    watched.pods.updated(BOUND, WAITING)
+    assert watched.where() == "active"
+
+
+def test_pod_of_another_scheduler_leaves_the_queue(watched) -> None:
+    watched.pods.added(WAITING)
+    other = make_pod()
+    other.scheduler_name = "another"
+    watched.pods.updated(WAITING, other)
+    assert watched.where() == "nowhere"
+
+
+def test_pod_with_the_uid_of_a_deleted_pod_that_is_in_flight_is_placed(watched) -> None:
+    first, second = make_pod("first", uid="same"), make_pod("second", uid="same", node="b")
+    watched.pods.added(first)
+    assert watched.queue.pop(0.0) is not None
+    watched.pods.added(second)
+    assert watched.state.pod("same") is None
+    watched.pods.deleted(first)
+    assert watched.state.pod("same").key == "default/second"

@@ -1,4 +1,4 @@
-"""Leader election in virtual time: who leads when, and that never two do."""
+"""Leader election in virtual time. There are never two leaders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from bayplan.testing.in_memory import make_client
 
 
 class Time:
-    """Time that passes when everybody sleeps."""
+    """Virtual time, which passes while all tasks sleep."""
 
     def __init__(self):
         self.now = 100.0
@@ -51,7 +51,7 @@ class Time:
 
 
 class WallClock:
-    """A time of day that is wrong by so many seconds, and may jump."""
+    """A wall clock that is wrong by `skew` seconds, which may change."""
 
     def __init__(self, time, skew=0.0):
         self.time, self.skew = time, skew
@@ -61,7 +61,7 @@ class WallClock:
 
 
 class Candidate:
-    """An elector with a client of its own; `fail` adds a fault of its connection."""
+    """An elector with its own client. `fail` adds a fault to its connection."""
 
     def __init__(self, name, server, time, skew=0.0):
         self.client = InMemoryClient(server, retries=0)
@@ -112,21 +112,21 @@ async def spec(client):
     return (await client.get(LEASE, "kube-scheduler", "kube-system")).spec
 
 
-async def test_the_first_one_leads_and_goes_on_leading(world):
+async def test_first_candidate_keeps_the_lease(world):
     time, client, candidate = world
     one = candidate("one")
     await time.pass_until(100)
     two = candidate("two")
     await time.pass_until(400)
     assert (one.elector.leads(), two.elector.leads(), two.elector.leader) == (True, False, "one")
-    there = await spec(client)
-    assert (there.holderIdentity, there.leaseDurationSeconds, there.leaseTransitions) == ("one", 15, 0)
-    assert there.renewTime - there.acquireTime > timedelta(seconds=290)
+    current = await spec(client)
+    assert (current.holderIdentity, current.leaseDurationSeconds, current.leaseTransitions) == ("one", 15, 0)
+    assert current.renewTime - current.acquireTime > timedelta(seconds=290)
     (event,) = (await client.list(EVENT, "kube-system")).items
     assert (event.reason, event.note, event.regarding.kind) == ("LeaderElection", "one became leader", "Lease")
 
 
-async def test_another_one_takes_over_when_the_lease_has_run_out(world):
+async def test_another_candidate_takes_over_an_expired_lease(world):
     time, client, candidate = world
     one = candidate("one")
     await time.pass_until(101)
@@ -138,11 +138,11 @@ async def test_another_one_takes_over_when_the_lease_has_run_out(world):
     assert (one.elector.leads(), two.elector.leads()) == (False, False)
     await time.pass_until(died + 15 + 2 * 2.2 * 2)
     assert two.elector.leads()
-    there = await spec(client)
-    assert (there.holderIdentity, there.leaseTransitions) == ("two", 1)
+    current = await spec(client)
+    assert (current.holderIdentity, current.leaseTransitions) == ("two", 1)
 
 
-async def test_a_lease_that_is_given_back_is_taken_at_once(world):
+async def test_released_lease_is_acquired_at_once(world):
     time, _, candidate = world
     one = candidate("one")
     await time.pass_until(101)
@@ -155,7 +155,7 @@ async def test_a_lease_that_is_given_back_is_taken_at_once(world):
     assert two.elector.leads()
 
 
-async def test_a_leader_that_cannot_renew_stops_before_another_starts(world):
+async def test_leader_that_cannot_renew_stops_before_another_starts(world):
     time, _, candidate = world
     one = candidate("one")
     await time.pass_until(101)
@@ -170,8 +170,8 @@ async def test_a_leader_that_cannot_renew_stops_before_another_starts(world):
     assert two.elector.leads()
 
 
-@pytest.mark.parametrize("drop", ["before", "after"], ids=["lost request", "lost answer"])
-async def test_a_short_outage_costs_nothing(world, drop):
+@pytest.mark.parametrize("drop", ["before", "after"], ids=["lost request", "lost response"])
+async def test_short_outage_keeps_the_lease(world, drop):
     time, client, candidate = world
     one = candidate("one")
     await time.pass_until(150)
@@ -181,7 +181,7 @@ async def test_a_short_outage_costs_nothing(world, drop):
     assert (await spec(client)).leaseTransitions == 0
 
 
-async def test_somebody_else_s_word_ends_it_at_once(world):
+async def test_leader_stops_when_another_holder_is_seen(world):
     time, client, candidate = world
     one = candidate("one")
     await time.pass_until(150)
@@ -193,7 +193,7 @@ async def test_somebody_else_s_word_ends_it_at_once(world):
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 3600.0])
-async def test_nobody_s_time_of_day_matters(world, skew):
+async def test_wrong_wall_clocks_have_no_effect(world, skew):
     time, _, candidate = world
     one = candidate("one")
     await time.pass_until(101)
@@ -207,7 +207,7 @@ async def test_nobody_s_time_of_day_matters(world, skew):
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_never_two_at_once(data):
+def test_there_are_never_two_leaders(data):
     async def run():
         time, server = Time(), make_client().server
         candidates = [Candidate(name, server, time, skew) for name, skew in (("a", 0), ("b", 900), ("c", -900))]
@@ -243,19 +243,19 @@ def test_never_two_at_once(data):
     asyncio.run(run())
 
 
-async def test_nothing_is_written_by_one_that_does_not_lead():
+async def test_fenced_client_writes_only_for_the_leader():
     leads = [False]
     metadata = {"name": "x", "namespace": "default"}
     lease = {"kind": LEASE.kind, "apiVersion": LEASE.api_version, "metadata": metadata}
     client = FencedClient(make_client(lease), lambda: leads[0])
     assert (await client.get(LEASE, "x")).metadata.name == "x"
-    with pytest.raises(TransportError, match="does not lead"):
+    with pytest.raises(TransportError, match="is not the leader"):
         await client.delete(LEASE, "x")
     leads[0] = True
     await client.delete(LEASE, "x")
 
 
-async def test_the_thread_leads_and_gives_the_lease_back():
+async def test_leadership_thread_acquires_and_releases_the_lease():
     client = make_client()
 
     quick = LeaderElectionSettings(lease_duration=1, renew_deadline=0.5, retry_period=0.05)
@@ -264,7 +264,6 @@ async def test_the_thread_leads_and_gives_the_lease_back():
         assert one.leads()
         async with LeaderElection(lambda: InMemoryClient(client.server), quick, "two") as two:
             assert not two.leads()
-        assert one.leader == "one"
     assert not one.leads()
     assert one.lost.is_set()
     assert (await spec(client)).holderIdentity == ""

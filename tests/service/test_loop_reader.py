@@ -10,16 +10,16 @@ def broken() -> None:
     raise KeyError("state")
 
 
-async def test_reads_in_the_thread_of_the_loop() -> None:
+async def test_function_runs_in_the_thread_of_the_loop() -> None:
     reader = LoopReader()
     reader.open()
-    assert reader.read(threading.get_ident, 1) == threading.get_ident(), "without waiting, in that thread itself"
+    assert reader.read(threading.get_ident, 1) == threading.get_ident(), "called directly in the loop's own thread"
     assert await asyncio.to_thread(reader.read, threading.get_ident, 5) == threading.get_ident()
     with pytest.raises(KeyError):
         await asyncio.to_thread(reader.read, broken, 5)
 
 
-async def test_waits_so_long_at_most() -> None:
+async def test_read_times_out_while_the_loop_is_blocked() -> None:
     reader, read = LoopReader(), []
     reader.open()
     outcome = []
@@ -33,14 +33,14 @@ async def test_waits_so_long_at_most() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     thread.join()  # which blocks the loop
-    assert outcome == ["the scheduler's event loop is blocked for more than 0.01 s"]
+    assert outcome == ["the scheduler's event loop did not respond within 0.01 s"]
     await asyncio.sleep(0)
-    assert read == [], "nobody waits for it any more"
+    assert read == [], "the call was cancelled"
 
 
-def test_before_and_after_the_loop_runs() -> None:
+def test_read_fails_before_and_after_the_loop_runs() -> None:
     reader = LoopReader()
-    with pytest.raises(LoopUnavailableError, match="does not run"):
+    with pytest.raises(LoopUnavailableError, match="is not running"):
         reader.read(list, 1)
 
     async def run() -> None:
@@ -48,13 +48,13 @@ def test_before_and_after_the_loop_runs() -> None:
 
     asyncio.run(run())
     with pytest.raises(LoopUnavailableError, match="has ended"):
-        threading_read(reader)
+        read_in_thread(reader)
     reader.close()
-    with pytest.raises(LoopUnavailableError, match="does not run"):
+    with pytest.raises(LoopUnavailableError, match="is not running"):
         reader.read(list, 1)
 
 
-def threading_read(reader: LoopReader) -> None:
+def read_in_thread(reader: LoopReader) -> None:
     problems = []
 
     def read() -> None:

@@ -32,7 +32,7 @@ def sums(histograms: Histograms) -> dict[tuple[str, ...], float]:
 
 
 class Slow:
-    """A plugin that takes a second, and answers as it is told."""
+    """A plugin that takes a second and returns the given result."""
 
     name = "Slow"
 
@@ -60,7 +60,7 @@ def stopwatch(metrics: Metrics):
 # Buckets
 
 
-def test_a_value_falls_into_the_first_bucket_that_is_not_exceeded() -> None:
+def test_value_is_counted_in_the_first_bucket_that_holds_it() -> None:
     histogram = Histogram((1, 2, 4))
     for value in (0.5, 1, 1.5, 4, 4.1):
         histogram.observe(value)
@@ -70,7 +70,7 @@ def test_a_value_falls_into_the_first_bucket_that_is_not_exceeded() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100])
-def test_many_values_count_like_one_by_one(size) -> None:
+def test_observing_many_values_equals_observing_each(size) -> None:
     rng, bounds = random.Random(1), exponential_buckets(0.001, 2, 15)
     values = [*(rng.expovariate(1) for _ in range(size)), *bounds]
     single, many = Histogram(bounds), Histogram(bounds)
@@ -98,7 +98,7 @@ def popped(clock, name="web", **fields) -> QueuedPod:
     ("attempts", "label"),
     [pytest.param(1, "1"), pytest.param(14, "14"), pytest.param(15, "15+"), pytest.param(99, "15+")],
 )
-def test_a_pod_that_is_bound(metrics, clock, attempts, label) -> None:
+def test_bound_pod_is_recorded(metrics, clock, attempts, label) -> None:
     queued = popped(clock, attempts=attempts, was_flushed=attempts == 14)
     clock.seconds += 0.25
     metrics.bound(queued)
@@ -109,7 +109,7 @@ def test_a_pod_that_is_bound(metrics, clock, attempts, label) -> None:
     assert metrics.scheduled_after_flush == (attempts == 14)
 
 
-def test_pods_of_several_profiles_and_attempts_are_told_apart(metrics, clock) -> None:
+def test_bound_pods_are_counted_by_profile_and_attempts(metrics, clock) -> None:
     for attempts in (1, 1, 2, 20, 30):
         metrics.bound(popped(clock, attempts=attempts))
     other = popped(clock)
@@ -124,7 +124,7 @@ def test_pods_of_several_profiles_and_attempts_are_told_apart(metrics, clock) ->
 
 
 @pytest.mark.parametrize("result", [measuring.UNSCHEDULABLE, measuring.ERROR])
-def test_an_attempt_that_fails(metrics, clock, result) -> None:
+def test_failed_attempt_is_recorded(metrics, clock, result) -> None:
     queued = popped(clock)
     clock.seconds += 2
     metrics.failed(queued, result)
@@ -134,12 +134,12 @@ def test_an_attempt_that_fails(metrics, clock, result) -> None:
 @pytest.mark.parametrize(
     ("victims", "message", "attempts", "preemptions"),
     [
-        pytest.param(0, "", 0, 0, id="nobody tried to make room"),
-        pytest.param(0, "preemption: not helpful", 1, 0, id="in vain"),
+        pytest.param(0, "", 0, 0, id="no preemption"),
+        pytest.param(0, "preemption: not helpful", 1, 0, id="unsuccessful preemption"),
         pytest.param(3, "", 1, 1, id="with victims"),
     ],
 )
-def test_preemptions(metrics, clock, victims, message, attempts, preemptions) -> None:
+def test_preemptions_are_counted(metrics, clock, victims, message, attempts, preemptions) -> None:
     queued = popped(clock)
     decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(), Diagnosis(1, post_filter_message=message))
     decision.victims = tuple(make_pod(f"victim-{number}") for number in range(victims))
@@ -148,7 +148,7 @@ def test_preemptions(metrics, clock, victims, message, attempts, preemptions) ->
     assert (metrics.victims.count, metrics.victims.sum) == (preemptions, victims)
 
 
-def test_one_attempt_in_twenty_is_timed_and_stands_for_those_between(clock) -> None:
+def test_one_attempt_in_twenty_is_timed_and_counts_for_those_between(clock) -> None:
     metrics = Metrics(clock, rng=random.Random(7))
     queued = popped(clock)
     decision = Decision(queued.pod, Outcome.UNSCHEDULABLE, CycleState(skip_filter={"NodePorts"}), Diagnosis(1))
@@ -166,12 +166,12 @@ def test_one_attempt_in_twenty_is_timed_and_stands_for_those_between(clock) -> N
 
 
 @pytest.mark.parametrize("end", ["bound", "failed"])
-def test_decisions_are_sorted_into_buckets_many_at_a_time(metrics, clock, end) -> None:
+def test_decisions_are_folded_in_batches(metrics, clock, end) -> None:
     for _ in range(2500):
         queued = popped(clock)
         metrics.new_decisions.append(0.5)
         metrics.bound(queued) if end == "bound" else metrics.failed(queued, measuring.ERROR)
-    assert metrics.decisions.count == 2000, "without anybody who reads"
+    assert metrics.decisions.count == 2000, "folded without a scrape"
     metrics.fold()
     assert (metrics.decisions.count, metrics.decisions.sum) == (2500, 1250)
     assert sum(counts(metrics.attempts).values()) == 2500
@@ -183,17 +183,19 @@ def test_decisions_are_sorted_into_buckets_many_at_a_time(metrics, clock, end) -
 @pytest.mark.parametrize(
     ("point", "answer", "status"),
     [
-        pytest.param("PreFilter", None, "Success", id="nothing to say against it"),
-        pytest.param("Filter", "not here", "Unschedulable", id="a reason"),
+        pytest.param("PreFilter", None, "Success", id="feasible"),
+        pytest.param("Filter", "not here", "Unschedulable", id="rejected"),
         pytest.param("PreFilter", Status(Code.SKIP), "Skip", id="skip"),
         pytest.param("PreFilter", Status.unresolvable("no"), "UnschedulableAndUnresolvable", id="unresolvable"),
         pytest.param("Permit", Wait(3), "Wait", id="wait"),
-        pytest.param("PostFilter", PostFilterResult(Status.unschedulable("no")), "Unschedulable", id="no room"),
-        pytest.param("Score", 7, "Success", id="a score"),
-        pytest.param("Filter", ValueError("bug"), "Error", id="a bug"),
+        pytest.param(
+            "PostFilter", PostFilterResult(Status.unschedulable("no")), "Unschedulable", id="unsuccessful PostFilter"
+        ),
+        pytest.param("Score", 7, "Success", id="score"),
+        pytest.param("Filter", ValueError("bug"), "Error", id="exception"),
     ],
 )
-def test_a_plugin_is_timed_with_its_status(metrics, clock, point, answer, status) -> None:
+def test_plugin_is_timed_with_its_status(metrics, clock, point, answer, status) -> None:
     slow, times = Slow(clock), stopwatch(metrics)
     with pytest.raises(PluginError) if status == "Error" else nullcontext():
         assert times.call(slow, point, slow.method, answer) is answer
@@ -204,7 +206,7 @@ def test_a_plugin_is_timed_with_its_status(metrics, clock, point, answer, status
     assert sums(metrics.points) == {(point, "Success" if status == "Skip" else of_point, "test"): 1}
 
 
-def test_a_point_takes_what_its_plugins_take_and_not_what_they_ask_of_others(metrics, clock) -> None:
+def test_point_duration_excludes_calls_between_plugins(metrics, clock) -> None:
     slow, times = Slow(clock), stopwatch(metrics)
 
     def post_filter(answer):
@@ -236,7 +238,7 @@ def test_a_point_takes_what_its_plugins_take_and_not_what_they_ask_of_others(met
     }
 
 
-async def test_what_is_awaited_counts_until_it_is_there(metrics, clock) -> None:
+async def test_awaited_result_is_timed_until_it_is_available(metrics, clock) -> None:
     slow, times = Slow(clock), stopwatch(metrics)
     await times.call(slow, "PreBind", slow.wait, None)
     with pytest.raises(ConnectionError):
@@ -268,7 +270,7 @@ def test_hints_are_timed(metrics, clock, answer, label) -> None:
     assert sums(metrics.hints) == {("Slow", "NodeAdd", label): 1}
 
 
-def test_what_is_not_sampled_is_called_all_the_same(clock) -> None:
+def test_plugins_are_called_when_not_sampled(clock) -> None:
     metrics = Metrics(clock, sampled=1e-9, rng=random.Random(1))
     assert next(metrics.stopwatches) is None
     assert metrics.pre_enqueue_caller(make_pod()) is call

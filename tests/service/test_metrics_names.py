@@ -1,4 +1,4 @@
-"""Every name that a kube-scheduler shows, with its type and labels, is here, or docs/metrics.md says why not."""
+"""All metrics of kube-scheduler exist with the same type and labels, or docs/metrics.md gives the reason."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ with (ROOT / "tests" / "data" / "kube-scheduler" / "metrics.tsv").open(encoding=
 ALSO_UPSTREAM = {"scheduler_permit_wait_duration_seconds": ("histogram", {"result"})}
 
 
-def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
-    """Metrics in which every name has a sample."""
+def all_measurements(clock) -> tuple[Metrics, Snapshot]:
+    """Metrics with a sample for every name."""
     metrics = Metrics(clock, sampled=1.0)
     cluster = make_cluster(make_node("a"), make_node("b"))
     profile = cluster.profile
@@ -55,6 +55,7 @@ def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
     metrics.requested("GET", "host:1", "200", 0.1, 0, 10)
     metrics.waited("GET", "host:1", 0.1)
     metrics.leading["bayplan"] = lambda: True
+    metrics.failures.record("writing an event", ValueError("no luck"), expected=True)
     metrics.fold()
     snapshot = Snapshot(
         profiles={"default-scheduler": profile},
@@ -74,7 +75,7 @@ def everything_that_can_happen(clock) -> tuple[Metrics, Snapshot]:
 
 @pytest.fixture
 def families(clock):
-    metrics, snapshot = everything_that_can_happen(clock)
+    metrics, snapshot = all_measurements(clock)
     text = generate_latest(build_registry(metrics, lambda: snapshot, Watchdog())).decode()
     return {
         (family.name + "_total" if family.type == "counter" else family.name): family
@@ -83,16 +84,16 @@ def families(clock):
 
 
 @pytest.mark.parametrize("name", UPSTREAM)
-def test_upstream_s_name_is_here_or_it_is_said_why_not(families, name) -> None:
-    said = DOCUMENTED[name]
-    assert said.startswith(("yes", "no: "))
-    assert (name in families) is said.startswith("yes")
+def test_upstream_metric_exists_unless_documented(families, name) -> None:
+    documented = DOCUMENTED[name]
+    assert documented.startswith(("yes", "no: "))
+    assert (name in families) is documented.startswith("yes")
     if name in families:
         check(families[name], UPSTREAM[name]["type"], set(filter(None, UPSTREAM[name]["labels"].split(","))))
 
 
 @pytest.mark.parametrize("name", ALSO_UPSTREAM)
-def test_upstream_s_names_that_it_shows_rarely(families, name) -> None:
+def test_rare_upstream_metric_exists(families, name) -> None:
     check(families[name], *ALSO_UPSTREAM[name])
 
 
@@ -104,8 +105,17 @@ def check(family, expected_type, labels) -> None:
         assert sample.labels.keys() - {"le"} == labels
 
 
-def test_the_page_names_nothing_that_upstream_has_not() -> None:
+def test_documentation_lists_exactly_the_upstream_metrics() -> None:
     assert DOCUMENTED.keys() == UPSTREAM.keys()
+
+
+def test_the_page_names_the_metrics_that_upstream_does_not_have(families) -> None:
+    own = {name: family for name, family in families.items() if name.startswith("bayplan_")}
+    assert "bayplan_background_failures_total" in own
+    for name, family in own.items():
+        labels = sorted({label for sample in family.samples for label in sample.labels} - {"le"})
+        assert f"`{name}" in PAGE
+        assert not labels or re.search(rf"`{name}\{{({'|'.join(labels)}|,)+\}}`", PAGE), name
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,7 @@ def test_the_page_names_nothing_that_upstream_has_not() -> None:
         ("rest_client_request_size_bytes", 64, 16777216, 11),
     ],
 )
-def test_buckets_are_upstream_s(families, name, first, last, count) -> None:
+def test_buckets_equal_upstream(families, name, first, last, count) -> None:
     samples = [sample for sample in families[name].samples if sample.name.endswith("_bucket")]
     series = {frozenset(item for item in sample.labels.items() if item[0] != "le") for sample in samples}
     bounds = sorted({float(sample.labels["le"]) for sample in samples})
@@ -137,7 +147,7 @@ def test_buckets_are_upstream_s(families, name, first, last, count) -> None:
 
 
 def queries(value):
-    """Every query in a dashboard, wherever it stands."""
+    """All queries in a dashboard, at any depth."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key in {"expr", "definition"}:
@@ -149,13 +159,13 @@ def queries(value):
             yield from queries(inner)
 
 
-def test_every_metric_of_the_dashboard_exists(families) -> None:
+def test_dashboard_uses_existing_metrics_and_labels(families) -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     known = {sample.name for family in families.values() for sample in family.samples}
     labels = {label for family in families.values() for sample in family.samples for label in sample.labels}
-    asked = list(queries(dashboard))
-    assert len(asked) >= 10
-    for query in asked:
+    found = list(queries(dashboard))
+    assert len(found) >= 10
+    for query in found:
         names = set(re.findall(r"\b(?:scheduler|rest_client|process|bayplan|leader_election|kube)_[a-z_]+\b", query))
         assert names, query
         assert names <= known, query
@@ -163,7 +173,7 @@ def test_every_metric_of_the_dashboard_exists(families) -> None:
         assert grouped <= labels, query
 
 
-def test_panels_have_places_of_their_own() -> None:
+def test_dashboard_panels_do_not_overlap() -> None:
     dashboard = json.loads(DASHBOARD.read_text(encoding="utf-8"))
     taken = set()
     for panel in dashboard["panels"]:
@@ -179,7 +189,7 @@ def test_panels_have_places_of_their_own() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def test_what_pods_take() -> None:
+def test_requests_and_limits_of_pods_are_reported() -> None:
     extended = {"cpu": "500m", "memory": "1Gi", "example.com/gpu": "2", "hugepages-2Mi": "4Mi"}
     web = make_pod(
         "web",

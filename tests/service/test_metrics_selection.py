@@ -1,4 +1,4 @@
-"""What is left of metrics when names are disabled, or values of labels are not to be shown."""
+"""Disabled metrics and allowed values of labels."""
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -22,7 +22,7 @@ def registry():
     return registry
 
 
-def shown(registry):
+def samples_of(registry):
     return {
         (
             sample.name,
@@ -34,7 +34,7 @@ def shown(registry):
     }
 
 
-def test_nothing_said_changes_nothing(registry) -> None:
+def test_empty_selection_keeps_the_registry(registry) -> None:
     assert Selection().of(registry) is registry
 
 
@@ -46,12 +46,12 @@ def test_nothing_said_changes_nothing(registry) -> None:
         ({"tries", "seconds_bucket", "nonsense"}, {"tries", "size", "seconds"}),
     ],
 )
-def test_disabled_names_are_those_that_are_shown_whole(registry, disabled, left) -> None:
+def test_disabled_metrics_are_matched_by_full_name(registry, disabled, left) -> None:
     families = list(Selection(frozenset(disabled)).of(registry).collect())
     assert {family.name for family in families} == left
 
 
-def test_values_that_are_not_listed_fall_together(registry) -> None:
+def test_values_that_are_not_allowed_are_summed(registry) -> None:
     selection = Selection(
         allowed={
             "tries_total": {"result": frozenset({"good"}), "nonsense": frozenset()},
@@ -59,8 +59,8 @@ def test_values_that_are_not_listed_fall_together(registry) -> None:
             "nothing": {"result": frozenset()},
         }
     )
-    left = selection.of(registry)
-    assert shown(left) == {
+    selected = selection.of(registry)
+    assert samples_of(selected) == {
         ("tries_total", "good", "a"): 1,
         ("tries_total", "unexpected", "a"): 5,
         ("size",): 7,
@@ -75,4 +75,4 @@ def test_values_that_are_not_listed_fall_together(registry) -> None:
         ("seconds_count", "unexpected"): 2,
         ("seconds_sum", "unexpected"): 5.5,
     }
-    assert generate_openmetrics(left).endswith(b"# EOF\n"), "the samples of a histogram stand together"
+    assert generate_openmetrics(selected).endswith(b"# EOF\n"), "samples of a histogram must be adjacent"

@@ -2,10 +2,14 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from lightkube.models.core_v1 import PodCondition
+from lightkube.models.core_v1 import Pod, PodCondition
+from lightkube.models.meta_v1 import ObjectMeta
 from tests.service.conftest import make_pod
 
+from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, TransportError
+from bayplan.client.errors import InvalidNameError
+from bayplan.failures import Failures
 from bayplan.service import pod_status
 from bayplan.service.pod_status import PodStatusWriter
 
@@ -171,3 +175,121 @@ async def test_withdraw_drops_a_queued_status_at_once(client, clock) -> None:
     async with writing(writer):
         pass
     assert client.requests == []
+
+
+class SlowServer:
+    """Applies patches to a pod's status in their order, each after `go`, and replies with the version."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.nominated = ""
+        self.version = 7
+        self.go = asyncio.Semaphore(0)
+        self.asked = asyncio.Event()
+
+    async def patch(self, _kind, _name, patch, _namespace=None, **_options):
+        self.asked.set()
+        await self.go.acquire()
+        self.version += 1
+        status = patch["status"]
+        self.messages += [condition["message"] for condition in status.get("conditions", ())]
+        if "nominatedNodeName" in status:
+            self.nominated = status["nominatedNodeName"] or ""
+        return Pod(metadata=ObjectMeta(name="web", resourceVersion=str(self.version)))
+
+
+async def test_message_that_equals_the_cached_one_is_written_after_another_one_that_is_on_its_way(clock) -> None:
+    """A node comes tainted and loses its taint at once: the first message must not remain."""
+    server = SlowServer()
+    writer, cached = PodStatusWriter(server, clock), make_pod(conditions=[condition()])
+    async with writing(writer):
+        writer.not_scheduled(cached, "Unschedulable", "1 node(s) had untolerated taint(s)")
+        await server.asked.wait()
+        writer.not_scheduled(cached, "Unschedulable", MESSAGE)
+        server.go.release()
+        server.go.release()
+    assert server.messages[-1] == MESSAGE
+
+
+async def test_message_that_equals_the_cached_one_replaces_another_one_that_waits(clock) -> None:
+    server = SlowServer()
+    writer, cached = PodStatusWriter(server, clock), make_pod(conditions=[condition()])
+    writer.not_scheduled(cached, "Unschedulable", "1 node(s) had untolerated taint(s)")
+    writer.not_scheduled(cached, "Unschedulable", MESSAGE)
+    async with writing(writer):
+        pass
+    assert server.messages == []
+
+
+async def test_nominated_node_that_equals_the_cached_one_is_written_after_another_one(clock) -> None:
+    server = SlowServer()
+    writer, cached = PodStatusWriter(server, clock), make_pod()
+    async with writing(writer):
+        writer.nominate(cached, "a")
+        await server.asked.wait()
+        writer.nominate(cached, "")
+        server.go.release()
+        server.go.release()
+    assert server.nominated == ""
+    assert server.version == 9
+
+
+async def test_cached_pod_that_is_older_than_the_last_write_is_not_compared_with(clock) -> None:
+    server = SlowServer()
+    server.go = asyncio.Semaphore(10)
+    writer, cached = PodStatusWriter(server, clock), make_pod(conditions=[condition()])
+    async with writing(writer):
+        writer.not_scheduled(cached, "Unschedulable", "another")
+        await writer.drain(5)
+        writer.not_scheduled(cached, "Unschedulable", "another")  # the watch has not reported the write yet
+        await writer.drain(5)
+        assert server.messages == ["another"]
+        writer.not_scheduled(cached, "Unschedulable", MESSAGE)
+    assert server.messages == ["another", MESSAGE]
+
+
+async def test_unchanged_status_is_not_written_again(clock) -> None:
+    server = SlowServer()
+    server.go = asyncio.Semaphore(10)
+    writer, cached = PodStatusWriter(server, clock), make_pod()
+    async with writing(writer):
+        for _ in range(5):
+            writer.not_scheduled(cached, "Unschedulable", MESSAGE, "")
+            await writer.drain(5)
+    assert server.messages == [MESSAGE]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [UndecodableObject("not JSON"), InvalidNameError("'a/b'"), AttributeError("metadata")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_reply_that_cannot_be_used_costs_one_write_and_is_written_again_by_the_next_attempt(
+    client, clock, error
+) -> None:
+    client.will("patch", error)
+    failures = Failures()
+    writer = PodStatusWriter(client, clock, failures)
+    async with writing(writer):
+        writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+        await writer.drain(5)
+        assert len(client.requests) == 1
+        writer.not_scheduled(make_pod(), "Unschedulable", MESSAGE)
+    assert len(client.requests) == 2
+    assert failures.counts == {("writing the status of a pod", type(error).__name__): 1}
+
+
+async def test_pod_whose_writes_fail_does_not_hold_up_others(client, clock, monkeypatch) -> None:
+    monkeypatch.setattr(pod_status, "_RETRY_SECONDS", (60,))
+    client.will("patch", *[TransportError("gone", sent=True)] * 10)
+    writer = PodStatusWriter(client, clock, writers=1)
+    task = asyncio.create_task(writer.run())
+    for number in range(11):
+        writer.not_scheduled(make_pod(f"web-{number}"), "Unschedulable", MESSAGE)
+    async with asyncio.timeout(5):
+        while len(client.requests) < 11:  # noqa: ASYNC110 - the writers get their turn
+            await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    for number in range(11):
+        writer.forget(f"uid-web-{number}")

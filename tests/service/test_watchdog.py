@@ -9,11 +9,11 @@ from bayplan.service.watchdog import Watchdog
 class Blocker:
     name = "Blocker"
 
-    def __init__(self, let_go: threading.Event) -> None:
-        self.let_go = let_go
+    def __init__(self, release: threading.Event) -> None:
+        self.release = release
 
     def filter(self) -> None:
-        self.let_go.wait(5)
+        self.release.wait(5)
 
 
 def _wait_for(condition) -> None:
@@ -23,33 +23,33 @@ def _wait_for(condition) -> None:
         time.sleep(0.005)
 
 
-async def test_names_a_blocking_plugin_with_its_stack_while_it_blocks(caplog) -> None:
-    let_go = threading.Event()
+async def test_blocking_plugin_is_logged_with_its_stack(caplog) -> None:
+    release = threading.Event()
     watchdog = Watchdog(limit=0.02)
     seen = []
 
     def observe() -> None:
         _wait_for(lambda: "plugin Blocker in Filter has been blocking" in caplog.text)
         seen.append((watchdog.blocked_seconds, caplog.text))
-        let_go.set()
+        release.set()
 
     observer = threading.Thread(target=observe)
     watchdog.start()
     observer.start()
-    plugin = Blocker(let_go)
+    plugin = Blocker(release)
     call(plugin, "Filter", plugin.filter)
     await asyncio.to_thread(observer.join)
     await asyncio.to_thread(_wait_for, lambda: watchdog.blocked_seconds == 0)
     watchdog.stop()
     [(blocked, text)] = seen
     assert blocked > 0
-    assert "self.let_go.wait(5)" in text, "the stack shows where"
+    assert "self.release.wait(5)" in text, "the stack shows where"
     assert "bayplan/framework/calling.py" not in text, "and only the plugin's frames"
     assert "asyncio" not in text
     assert "plugin Blocker in Filter blocked for" in caplog.text
 
 
-async def test_says_nothing_while_the_loop_lives(caplog) -> None:
+async def test_nothing_is_logged_while_the_loop_responds(caplog) -> None:
     watchdog = Watchdog(limit=1.0)
     watchdog.start()
     for _ in range(20):

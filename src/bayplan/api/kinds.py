@@ -80,6 +80,7 @@ def _kind(
     namespaced: bool = True,
     status: bool = False,
     all_category: bool = False,
+    singular: str | None = None,
     model: str | None = None,
 ) -> Kind:
     group, _, version = api_version.rpartition("/")
@@ -89,7 +90,7 @@ def _kind(
         version=version,
         kind=kind,
         plural=plural,
-        singular=kind.lower(),
+        singular=singular or kind.lower(),
         namespaced=namespaced,
         model=model or f"{module}.{kind}",
         short_names=short_names,
@@ -109,6 +110,10 @@ EVENT = _kind("events.k8s.io/v1", "Event", "events", "ev")
 CORE_EVENT = _kind("v1", "Event", "events", "ev")
 CONFIG_MAP = _kind("v1", "ConfigMap", "configmaps", "cm")
 SECRET = _kind("v1", "Secret", "secrets")
+LIMIT_RANGE = _kind("v1", "LimitRange", "limitranges", "limits")
+RESOURCE_QUOTA = _kind("v1", "ResourceQuota", "resourcequotas", "quota", status=True)
+ENDPOINTS = _kind("v1", "Endpoints", "endpoints", "ep", singular="endpoints")
+POD_TEMPLATE = _kind("v1", "PodTemplate", "podtemplates")
 SERVICE_ACCOUNT = _kind("v1", "ServiceAccount", "serviceaccounts", "sa")
 ROLE = _kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = _kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
@@ -137,6 +142,26 @@ JOB = _kind("batch/v1", "Job", "jobs", status=True, all_category=True)
 CRON_JOB = _kind("batch/v1", "CronJob", "cronjobs", "cj", status=True, all_category=True)
 PERSISTENT_VOLUME = _kind("v1", "PersistentVolume", "persistentvolumes", "pv", namespaced=False, status=True)
 PERSISTENT_VOLUME_CLAIM = _kind("v1", "PersistentVolumeClaim", "persistentvolumeclaims", "pvc", status=True)
+ENDPOINT_SLICE = _kind("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+INGRESS = _kind("networking.k8s.io/v1", "Ingress", "ingresses", "ing", status=True)
+INGRESS_CLASS = _kind("networking.k8s.io/v1", "IngressClass", "ingressclasses", namespaced=False)
+NETWORK_POLICY = _kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", "netpol")
+HORIZONTAL_POD_AUTOSCALER = _kind(
+    "autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, all_category=True
+)
+HORIZONTAL_POD_AUTOSCALER_V1 = _kind(
+    "autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa", status=True, all_category=True
+)
+RUNTIME_CLASS = _kind("node.k8s.io/v1", "RuntimeClass", "runtimeclasses", namespaced=False)
+CERTIFICATE_SIGNING_REQUEST = _kind(
+    "certificates.k8s.io/v1",
+    "CertificateSigningRequest",
+    "certificatesigningrequests",
+    "csr",
+    namespaced=False,
+    status=True,
+)
+API_SERVICE = _kind("apiregistration.k8s.io/v1", "APIService", "apiservices", namespaced=False, status=True)
 STORAGE_CLASS = _kind("storage.k8s.io/v1", "StorageClass", "storageclasses", "sc", namespaced=False)
 CSI_NODE = _kind("storage.k8s.io/v1", "CSINode", "csinodes", namespaced=False)
 CSI_DRIVER = _kind("storage.k8s.io/v1", "CSIDriver", "csidrivers", namespaced=False)

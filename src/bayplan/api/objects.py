@@ -13,7 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
+from bayplan.api import field_types
+
 T = TypeVar("T")
+
+field_types.declare()
 
 
 class UndecodableObject(ValueError):
@@ -54,6 +58,8 @@ def decode(cls: type[T], raw: bytes) -> T:
 
 def convert(cls: type[T], document: Mapping[str, Any]) -> T:
     """`decode` for a parsed document, for example from YAML. The document isn't modified."""
+    if document is None:
+        raise UndecodableObject("Expected `object`, got `null`", kind=cls.__name__)
     try:
         return _without_managed_fields(msgspec.convert(document, cls, dec_hook=_dec_hook))
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -12,6 +12,11 @@ from functools import lru_cache
 NANO = 10**9
 """Nano-units in one unit."""
 
+LARGEST = 2**63 - 1
+"""The largest amount that the scheduler counts, in whole units or in thousandths."""
+
+_LONGEST = 1000
+"""Characters of a quantity. Python refuses to convert very long numbers."""
 _SYNTAX = re.compile(r"([+-]?)(\d+(?:\.\d*)?|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\d+)?", re.ASCII)
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -29,7 +34,7 @@ class InvalidQuantity(ValueError):
 @lru_cache(maxsize=8192)
 def parse(text: str) -> int:
     """The quantity in nano-units; finer fractions are rounded away from zero. Raises InvalidQuantity."""
-    match = _SYNTAX.fullmatch(text) if isinstance(text, str) else None
+    match = _SYNTAX.fullmatch(text) if isinstance(text, str) and len(text) <= _LONGEST else None
     if match is None:
         raise InvalidQuantity(text)
     sign, number, suffix = match[1], match[2], match[3] or ""
@@ -45,13 +50,18 @@ def parse(text: str) -> int:
 
 
 def value(nanos: int) -> int:
-    """Whole units, rounded up."""
-    return -(-nanos // NANO)
+    """Whole units, rounded up, saturated to 64 bits."""
+    return saturated(-(-nanos // NANO))
 
 
 def milli_value(nanos: int) -> int:
-    """Thousandths of a unit, rounded up."""
-    return -(-nanos // 10**6)
+    """Thousandths of a unit, rounded up, saturated to 64 bits."""
+    return saturated(-(-nanos // 10**6))
+
+
+def saturated(amount: int) -> int:
+    """The signed 64-bit integer that is nearest to an amount."""
+    return max(-(2**63), min(amount, LARGEST))
 
 
 def _exponent(suffix: str, text: str) -> int:

@@ -5,23 +5,27 @@ from __future__ import annotations
 import asyncio
 import errno
 import re
+import shlex
 import signal
 import tempfile
-from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from bayplan.api import quantity
 from bayplan.api.kinds import NODE
 from bayplan.api.requests import is_extended
+from bayplan.cli.serving import unless
 from bayplan.clock import RunningClock
 from bayplan.devcluster import manifests
 from bayplan.devcluster.cluster import CONTEXT, DevCluster
 from bayplan.devcluster.kubelet import KubeletDelays, NodeShape, make_nodes
 from bayplan.devcluster.manifests import Manifest, ManifestError
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""The scheduler of pods that name none."""
 
 
 class UnusableError(Exception):
@@ -29,15 +33,17 @@ class UnusableError(Exception):
 
 
 class _Quantity(click.ParamType[str]):
-    """A Kubernetes quantity, as in 500m or 32Gi."""
+    """A Kubernetes quantity that isn't negative, as in 500m or 32Gi."""
 
     name = "quantity"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         try:
-            quantity.parse(value)
+            negative = quantity.parse(value) < 0
         except quantity.InvalidQuantity as error:
             self.fail(str(error), param, ctx)
+        if negative:
+            self.fail(f"{value} is negative", param, ctx)
         return value
 
 
@@ -114,6 +120,7 @@ _RESOURCE_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/[A-Za-z0-9]([
     show_default=True,
     help="How long pods of Jobs run by default, in seconds of the cluster's clock.",
 )
+@click.option("--scheduler", is_flag=True, help="Also run a scheduler, for pods that don't name another one.")
 @click.option("--controllers/--no-controllers", default=True, help="Run the controllers.")
 @click.option("--kubelets/--no-kubelets", default=True, help="Run simulated kubelets. Without them there are no nodes.")
 def cluster(
@@ -131,13 +138,14 @@ def cluster(
     kubeconfig: Path | None,
     clock_rate: float,
     run_seconds: float,
+    scheduler: bool,
     controllers: bool,
     kubelets: bool,
 ) -> None:
     """Serve an embedded Kubernetes cluster on 127.0.0.1, for kubectl and other clients, until SIGTERM or Ctrl-C.
 
-    Its nodes are simulated and run no containers, and its state is in memory. It has no scheduler: use `bayplan run`
-    or your own.
+    Its nodes are simulated and run no containers, and its state is in memory. Without --scheduler it has no scheduler:
+    use `bayplan run` or your own.
     """
     shape = NodeShape(cpu=cpu, memory=memory, pods=str(pods), extended=dict(extended))
     try:
@@ -154,13 +162,13 @@ def cluster(
             kubelets=kubelets,
             delays=KubeletDelays(job=run_seconds),
         )
-        asyncio.run(_serve(served, loaded, kubeconfig))
+        asyncio.run(_serve(served, loaded, kubeconfig, scheduler=scheduler))
     except (ManifestError, UnusableError) as error:
         click.echo(f"bayplan cluster: {error}", err=True)
         raise SystemExit(2) from None
 
 
-async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path | None) -> None:
+async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path | None, *, scheduler: bool) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -169,15 +177,33 @@ async def _serve(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Pat
             await stack.enter_async_context(served)
         except OSError as error:
             raise UnusableError(_explain(error, served.port)) from error
-        await _or_stopped(_prepare(served, loaded), stop)
-        if stop.is_set():
+        if not await unless(stop, _prepare(served, loaded)):
             return
         if kubeconfig is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-"))
             kubeconfig = Path(folder) / "kubeconfig"
         _write_kubeconfig(served, kubeconfig)
-        click.echo(_announcement(served, loaded, kubeconfig))
+        if scheduler:
+            await stack.enter_async_context(_scheduling(kubeconfig))
+        click.echo(_announcement(served, loaded, kubeconfig.absolute(), scheduler=scheduler))
         await stop.wait()
+
+
+@asynccontextmanager
+async def _scheduling(kubeconfig: Path) -> AsyncGenerator[None]:
+    """Run a scheduler under the name of the stock one. It finishes its bindings at the end."""
+    from bayplan.client import connect
+    from bayplan.config import default_profile
+    from bayplan.service.scheduler import Scheduler
+
+    stop = asyncio.Event()
+    async with connect(kubeconfig) as client, asyncio.TaskGroup() as tasks:
+        scheduler = Scheduler(client, lambda handle: {DEFAULT_SCHEDULER: default_profile(DEFAULT_SCHEDULER, handle)})
+        tasks.create_task(scheduler.run(stop), name="scheduler")
+        try:
+            yield
+        finally:
+            stop.set()
 
 
 async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
@@ -189,19 +215,6 @@ async def _prepare(served: DevCluster, loaded: Sequence[Manifest]) -> None:
 def _node_names(loaded: Sequence[Manifest]) -> set[str]:
     names = (one.document["metadata"].get("name") for one in loaded if one.kind is NODE)
     return {name for name in names if name}
-
-
-async def _or_stopped(work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-    """Do the work, unless the user stops it."""
-    doing = asyncio.ensure_future(work)
-    stopping = asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        if doing.done():
-            doing.result()
-    finally:
-        doing.cancel()
-        stopping.cancel()
 
 
 def _check_kubeconfig(path: Path | None) -> None:
@@ -229,12 +242,20 @@ def _explain(error: OSError, port: int) -> str:
     return f"cannot serve on port {port} of 127.0.0.1: {error.strerror or error}"
 
 
-def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path) -> str:
+def _announcement(served: DevCluster, loaded: Sequence[Manifest], kubeconfig: Path, *, scheduler: bool) -> str:
     nodes = served.node_names | _node_names(loaded)
     count = "1 node" if len(nodes) == 1 else f"{len(nodes)} nodes"
     lines = [f"Serving an embedded Kubernetes cluster with {count} at {served.url}"]
     if loaded:
         lines.append(f"{len(loaded)} objects created")
-    return "\n".join(
-        [*lines, "", f"  export KUBECONFIG={kubeconfig}", "", "Press Ctrl-C to stop it. Its state is not saved."]
-    )
+    lines += ["", f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}", ""]
+    if scheduler:
+        lines.append("A scheduler runs inside, for pods that don't set schedulerName.")
+    else:
+        lines += [
+            "No scheduler runs yet: pods that don't set schedulerName stay Pending until you run this as well:",
+            "",
+            f"  bayplan run --scheduler-name {DEFAULT_SCHEDULER}",
+            "",
+        ]
+    return "\n".join([*lines, "Press Ctrl-C to stop it. Its state is not saved."])

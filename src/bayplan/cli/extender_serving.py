@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from bayplan.cli.serving import RefusedError, check_access, stop_on_signals
+from bayplan.cli.serving import RefusedError, check_access, stop_on_signals, unless
 from bayplan.client import Client, ConfigError, connect
 from bayplan.config import (
     ConfigurationError,
@@ -157,11 +158,15 @@ async def _run(
         client: Client | None = None
         if connection is not None:
             client = await stack.enter_async_context(connect(*connection))
-            await check_access(client)
+            if not await unless(stop, check_access(client)):
+                return
         try:
             running = await stack.enter_async_context(running_extender(build, client, settings))
         except OSError as error:
-            raise UnusableError(f"cannot serve on {settings.host}:{settings.port}: {error.strerror}") from error
+            problem = f"cannot serve on {settings.host}:{settings.port}: {error.strerror}"
+            if error.errno == errno.EADDRINUSE:
+                problem = f"port {settings.port} on {settings.host} is in use: choose another with --port"
+            raise UnusableError(problem) from error
         click.echo(_announcement(running, settings, tls_config))
         await stop.wait()
 

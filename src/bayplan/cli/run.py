@@ -107,6 +107,7 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
     from bayplan.config import ConfigurationError, PluginLoadError
     from bayplan.service.heap import keep_heap
     from bayplan.service.leader_election import LeaseLostError
+    from bayplan.service.scheduler import SchedulingEndedError
     from bayplan.service.serving.options import ServingError
 
     keep_heap()
@@ -116,6 +117,9 @@ def _run_until_done(scheduling: Coroutine[Any, Any, None]) -> None:
         _refuse(*str(error).splitlines())
     except (ConfigError, PluginLoadError, RefusedError, ServingError) as error:
         _refuse(f"bayplan run: {error}")
+    except SchedulingEndedError as error:
+        click.echo(f"bayplan run: {error}", err=True)
+        raise SystemExit(1) from None
     except LeaseLostError as error:
         click.echo(f"bayplan run: {error}: another instance may lead now; restart this one", err=True)
         raise SystemExit(1) from None
@@ -129,7 +133,8 @@ async def _run(
     seed: int | None,
     dump_signal: DumpSignal,
 ) -> None:
-    from bayplan.cli.serving import check_access, stop_on_signals
+    from bayplan.cli.run_reports import RunReports, report_start
+    from bayplan.cli.serving import check_access, stop_on_signals, unless
     from bayplan.service.leader_election import LeaderElection
     from bayplan.service.metrics.measuring import Metrics
     from bayplan.service.scheduler import Scheduler
@@ -139,7 +144,14 @@ async def _run(
 
     stop, dump_asked, metrics = stop_on_signals("in-flight bindings"), dump_signal.requested(), Metrics()
     async with open_client(metrics) as client, extenders or nullcontext():
-        await check_access(client)
+        report_start(
+            client.access,
+            [profile.schedulerName for profile in prepared.configuration.profiles],
+            [plugin.name for plugin in prepared.plugins],
+            prepared.serving.options if prepared.serving is not None else None,
+        )
+        if not await unless(stop, check_access(client)):
+            return
         election = prepared.election
         async with nullcontext() if election is None else LeaderElection(open_client, election) as leadership:
             scheduler = Scheduler(
@@ -153,8 +165,10 @@ async def _run(
             )
             if election is not None and leadership is not None:
                 metrics.leading[election.name] = leadership.leads
+            reports = RunReports(scheduler, leadership, election)
             with _endpoints(prepared, scheduler, open_client, leadership):
-                await scheduler.run(stop)
+                async with reports.reporting():
+                    await scheduler.run(stop)
 
 
 def _endpoints(

@@ -16,6 +16,9 @@ INFO_LEVEL, DEBUG_LEVEL, SCORES_LEVEL = 2, 4, 10
 REQUESTED = "bayplan.service.debugging"
 """The logger of dumps that are requested by a signal, which are logged at every level."""
 
+REPORTS = "bayplan.cli.run_reports"
+"""The logger of what the scheduler reports at every level."""
+
 _THRESHOLDS = ((SCORES_LEVEL, SCORES), (DEBUG_LEVEL, logging.DEBUG), (INFO_LEVEL, logging.INFO))
 
 
@@ -26,7 +29,8 @@ def configure_logging(level: int, form: str = TEXT) -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     threshold = next((threshold for least, threshold in _THRESHOLDS if level >= least), logging.WARNING)
     logging.getLogger("bayplan").setLevel(threshold)
-    logging.getLogger(REQUESTED).setLevel(min(threshold, logging.INFO))
+    for name in (REQUESTED, REPORTS):
+        logging.getLogger(name).setLevel(min(threshold, logging.INFO))
 
 
 class JsonLines(logging.Formatter):

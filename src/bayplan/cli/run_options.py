@@ -108,12 +108,28 @@ class FlagOption(click.Option):
         self.flag = flag
 
 
+_POLICY = "write a KubeSchedulerConfiguration instead of a Policy, and pass it with --config"
+_REMOVED = {
+    "--policy-config-file": _POLICY,
+    "--policy-configmap": _POLICY,
+    "--policy-configmap-namespace": _POLICY,
+    "--use-legacy-policy-config": _POLICY,
+    "--algorithm-provider": "choose plugins in the profiles of a KubeSchedulerConfiguration, and pass it with --config",
+}
+"""Flags of older versions, with what replaces them."""
+
+
 class RunCommand(click.Command):
     """A command whose flags are parsed and listed like kube-scheduler's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments after adapting them to click."""
-        return super().parse_args(ctx, adapt_to_click(args))
+        adapted = adapt_to_click(args)
+        for arg in adapted[: adapted.index("--")] if "--" in adapted else adapted:
+            name = arg.partition("=")[0]
+            if name in _REMOVED:
+                raise click.UsageError(f"{name} was removed from kube-scheduler in 1.23: {_REMOVED[name]}", ctx)
+        return super().parse_args(ctx, adapted)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options by group, Bayplan's own first. Flags without effect are listed by reason."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bayplan.api import durations
+from bayplan.api.labels import SUBDOMAIN, SUBDOMAIN_RULE
 from bayplan.cli import run_feature_gates
 from bayplan.cli.run_flags import FLAGS, Flag, Kind, Treatment
 from bayplan.cli.run_logging import FORMATS
@@ -131,6 +132,8 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
     except PluginLoadError as error:
         prepared.problems.append(f"bayplan run: {error}")
         prepared.plugins, loaded = [], False
+    if scheduler_name is not None and not (len(scheduler_name) <= 253 and SUBDOMAIN.fullmatch(scheduler_name)):
+        prepared.problems.append(f"bayplan run: --scheduler-name {scheduler_name!r}: {SUBDOMAIN_RULE}")
     values = {flag.name: value for flag, value in given}
     prepared.serving = serving(values, prepared.problems)
     prepared.metrics = metrics_selection(values, prepared.problems)
@@ -139,11 +142,10 @@ def prepare(flags: Mapping[str, Any], plugins: Sequence[str], scheduler_name: st
         _read_configuration(Path(values["config"]), loaded, prepared)
         _name_the_profile(values["config"], scheduler_name, prepared)
     else:
-        writing = "write-config-to" in values
-        name = scheduler_name or (DEFAULT_SCHEDULER_NAME if writing else OUR_SCHEDULER_NAME)
+        name = scheduler_name or OUR_SCHEDULER_NAME
         prepared.configuration = KubeSchedulerConfiguration(profiles=[profile_of_all(name, prepared.catalog)])
-        if not writing:  # to try something, you need no lease, and no permissions for it
-            prepared.configuration.leaderElection.leaderElect = False
+        # To try something, you need no lease, and no permissions for it.
+        prepared.configuration.leaderElection.leaderElect = False
     _apply(values, prepared)
     return prepared
 

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import signal
+from collections.abc import Coroutine
+from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.client import ApiError, Client, TransportError
@@ -17,8 +19,46 @@ class RefusedError(Exception):
     """The cluster denies access. The message has the request and the response."""
 
 
-async def check_access(client: Client) -> None:
-    """List nodes and pods once, to report missing permissions before watches retry forever. Raises RefusedError."""
+SILENCE = 5.0
+"""Seconds after which a wait is reported."""
+LIMIT = 30.0
+"""Seconds for which to wait for the first replies."""
+
+
+async def check_access(client: Client, *, silence: float = SILENCE, limit: float = LIMIT) -> None:
+    """List nodes and pods once, to report missing permissions before watches retry forever. Raises RefusedError.
+
+    Logs a line every `silence` seconds, and gives up after `limit` seconds without the replies.
+    """
+    checking = asyncio.create_task(_check_access(client))
+    waited = 0.0
+    try:
+        while not (await asyncio.wait({checking}, timeout=min(silence, limit - waited)))[0]:
+            waited += silence
+            if waited >= limit:
+                raise RefusedError(f"the API server has not replied within {limit:g} s")
+            log.warning("the API server has not replied for %g s; giving up after %g s", waited, limit)
+        checking.result()
+    finally:
+        checking.cancel()
+        await asyncio.wait({checking})
+
+
+async def unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Do some work unless `stop` is set before it has finished. Returns whether it was done."""
+    doing, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({doing, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if doing.done():
+            doing.result()
+        return doing.done()
+    finally:
+        doing.cancel()
+        stopping.cancel()
+        await asyncio.wait({doing, stopping})
+
+
+async def _check_access(client: Client) -> None:
     for kind in (NODE, POD):
         try:
             await client.request("GET", kind.path(), params={"limit": 1})

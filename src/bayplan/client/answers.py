@@ -65,6 +65,14 @@ def decode_page(body: bytes, path: str, decode: Callable[[bytes], T]) -> Page[T]
     return Page(items, metadata.resourceVersion or "", metadata.next_token or "")
 
 
+def check_object(body: bytes, request: str) -> None:
+    """Check that the reply to a write is an object, and not a gateway's page. Raises MalformedResponseError."""
+    try:
+        _envelope_decoder.decode(body)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise MalformedResponseError(f"{request}: the response is no object: {error}") from None
+
+
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The complete lines. An incomplete last line, after a broken connection, is dropped."""
     rest: list[bytes] = []

@@ -14,9 +14,9 @@ from typing import Any, Self
 from bayplan.api.kinds import POD, Kind
 from bayplan.api.objects import decode as decode_object
 from bayplan.api.objects import encode
-from bayplan.client.answers import Page, WatchEvent, decode_event, decode_page, lines
+from bayplan.client.answers import Page, WatchEvent, check_object, decode_event, decode_page, lines
 from bayplan.client.backoff import Backoff
-from bayplan.client.errors import ApiError, TransportError
+from bayplan.client.errors import LONGEST_RETRY_AFTER, ApiError, InvalidNameError, TransportError
 from bayplan.client.transport import Params, Request, Response, Transport
 
 JSON = "application/json"
@@ -41,8 +41,9 @@ class Client:
     """A client of one API server. `HttpClient` is one over HTTP.
 
     Every verb raises ApiError for a response other than 2xx, TransportError if no complete response arrives,
-    ConfigError if the credentials can't be loaded, and UndecodableObject for a response that isn't an object of the
-    kind. For a single object, `namespace` defaults to the client's; lists and watches span all namespaces by default.
+    ConfigError if the credentials can't be loaded, UndecodableObject for a response that isn't an object of the kind,
+    and InvalidNameError for a name that can't be in a path. For a single object, `namespace` defaults to the client's;
+    lists and watches span all namespaces by default.
 
     A request is retried up to `retries` times if the server surely hasn't processed it (no connection, or 429 with
     Retry-After). A GET is also retried after any other transport failure, and after 503 with Retry-After.
@@ -129,12 +130,14 @@ class Client:
         timeout_seconds: int | None = None,
         bookmarks: bool = True,
         decode: Callable[[bytes], Any] | None = None,
+        idle_seconds: float | None = None,
     ) -> AsyncGenerator[WatchEvent, None]:
         """The changes since `resource_version` ("": all objects first, as ADDED), until the server ends the watch.
 
         The watch may end at any time, which is no error. An ERROR event is raised as ApiError. Events that have arrived
         already are yielded without awaiting, so a caller with much work per event must let other tasks run. To stop
-        early, wrap the watch in `contextlib.aclosing`.
+        early, wrap the watch in `contextlib.aclosing`. With `idle_seconds`, a watch that is silent for so long raises
+        TransportError: its connection may be dead.
         """
         decode = decode or partial(decode_object, kind.type)
         params = _selectors(label_selector, field_selector) | {"watch": "true"}
@@ -145,7 +148,7 @@ class Client:
         if timeout_seconds is not None:
             params["timeoutSeconds"] = timeout_seconds
         path = kind.path(namespace or None)
-        async with aclosing(self.stream(path, params=params, seconds=timeout_seconds)) as chunks:
+        async with aclosing(self.stream(path, params=params, seconds=timeout_seconds, idle=idle_seconds)) as chunks:
             async for line in lines(chunks):
                 yield decode_event(line, path, decode)
 
@@ -196,7 +199,7 @@ class Client:
         """Deletes an object, possibly gracefully. `uid` and `resource_version` are preconditions (ApiError 409)."""
         options = _delete_options(grace_period_seconds, uid, resource_version, propagation_policy)
         body = encode({"apiVersion": "v1", "kind": "DeleteOptions"} | options) if options else None
-        await self.request("DELETE", self._object_path(kind, name, namespace), body=body)
+        await self._write("DELETE", self._object_path(kind, name, namespace), body)
 
     async def bind(
         self,
@@ -219,7 +222,7 @@ class Client:
             "metadata": metadata,
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self.request("POST", self._object_path(POD, name, namespace, "binding"), body=encode(binding))
+        await self._write("POST", self._object_path(POD, name, namespace, "binding"), encode(binding))
 
     async def evict(
         self, namespace: str, name: str, *, grace_period_seconds: int | None = None, uid: str | None = None
@@ -232,7 +235,7 @@ class Client:
         }
         if options := _delete_options(grace_period_seconds, uid, None, None):
             eviction["deleteOptions"] = options
-        await self.request("POST", self._object_path(POD, name, namespace, "eviction"), body=encode(eviction))
+        await self._write("POST", self._object_path(POD, name, namespace, "eviction"), encode(eviction))
 
     async def request(
         self,
@@ -265,13 +268,18 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def stream(
-        self, path: str, *, params: Params | None = None, seconds: float | None = None
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        seconds: float | None = None,
+        idle: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
         """The response body of a GET in pieces, as they arrive; never retried. Closing it closes its connection.
 
-        `seconds`: how long the server was asked to keep it open.
+        `seconds`: how long the server was asked to keep it open. `idle`: how many seconds it may be silent.
         """
-        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds))
+        response = await self._transport.send(Request("GET", path, params or {}, _ACCEPT, None, True, seconds, idle))
         if response.chunks is None:
             raise self._api_error(response)
         async with aclosing(response.chunks) as chunks:
@@ -298,6 +306,10 @@ class Client:
             error.message = f"{error.message} ({self._transport.identity})"
         return error
 
+    async def _write(self, method: str, path: str, body: bytes | None) -> None:
+        """Send a write of whose reply only the outcome matters."""
+        check_object(await self.request(method, path, body=body), f"{method} {path}")
+
     async def _collect(
         self,
         kind: Kind,
@@ -322,7 +334,7 @@ class Client:
         # Any other name would address another resource: "" the whole collection.
         for part in (name, namespace):
             if part is not None and not _SEGMENT.fullmatch(part):
-                raise ValueError(f"{part!r} is not a valid name of an object or a namespace ({kind.resource})")
+                raise InvalidNameError(f"{part!r} is not a valid name of an object or a namespace ({kind.resource})")
         return kind.path(namespace, name, subresource)
 
 
@@ -368,4 +380,4 @@ def _server_wait(error: ApiError, method: str) -> float | None:
 
 
 def _seconds(retry_after: str) -> float | None:
-    return float(retry_after) if retry_after.isdecimal() else None
+    return min(float(retry_after[:9]), LONGEST_RETRY_AFTER) if retry_after.isdecimal() else None

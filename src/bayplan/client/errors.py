@@ -47,7 +47,7 @@ class ApiError(Exception):
             return cls(status, "", text[:_LONGEST_TEXT] or "the response has no body", retry_after=retry_after)
         details = answer.details or {}
         if retry_after is None and isinstance(seconds := details.get("retryAfterSeconds"), int | float):
-            retry_after = float(seconds)
+            retry_after = min(float(seconds), LONGEST_RETRY_AFTER)
         return cls(answer.code or status, answer.reason or "", answer.message or "", details, retry_after)
 
 
@@ -69,9 +69,16 @@ class MalformedResponseError(TransportError):
         super().__init__(message, sent=True)
 
 
+class InvalidNameError(ValueError):
+    """A name that isn't a single path segment. Nothing was sent: the request would concern another object."""
+
+
 class ConfigError(Exception):
     """A kubeconfig or its credentials can't be used. The message says what is wrong, where, and how to fix it."""
 
+
+LONGEST_RETRY_AFTER = 300.0
+"""Seconds. A server can't ask for a longer wait."""
 
 _LONGEST_TEXT = 500
 """Characters kept of a response that isn't a Status object, such as an HTML page."""

@@ -16,15 +16,20 @@ from typing import Any
 import msgspec
 
 from bayplan.api.kinds import EVENT, Kind
+from bayplan.api.objects import UndecodableObject
 from bayplan.api.times import rfc3339_micro
+from bayplan.client.answers import check_object
 from bayplan.client.client import Client, PatchType
-from bayplan.client.errors import ApiError, TransportError
+from bayplan.client.errors import ApiError, ConfigError, InvalidNameError, MalformedResponseError, TransportError
+from bayplan.failures import Failures
 from bayplan.log_fields import LogField
 
 log = logging.getLogger(__name__)
 
 NOTE_LIMIT = 1024
 """Characters in an event's note; longer notes are cut, as upstream cuts them."""
+WORK = "writing an event"
+"""The name of this work in the metric of failures."""
 _TRIES = 12
 _RETRY_SECONDS = 2.0
 
@@ -81,7 +86,10 @@ def new_event(
 class EventWriter:
     """Writes events of one kind (EVENT or CORE_EVENT) while `run` runs. Up to `capacity` events wait."""
 
-    def __init__(self, client: Client, kind: Kind, *, capacity: int, writers: int = 1) -> None:
+    def __init__(
+        self, client: Client, kind: Kind, failures: Failures | None = None, *, capacity: int, writers: int = 1
+    ) -> None:
+        self._failures = failures or Failures()
         self._client = client
         self._kind = kind
         self._queue: asyncio.Queue[tuple[Event, dict[str, Any] | None]] = asyncio.Queue(capacity)
@@ -136,8 +144,15 @@ class EventWriter:
                     level = logging.DEBUG if _is_expected(error) else logging.WARNING
                     log.log(level, "the API server rejected an event about %s: %s", _about(event), error)
                     return
-            except TransportError as error:
+            except MalformedResponseError as error:
+                self._failures.record(WORK, error, _about(event), expected=True)
+                return
+            except (TransportError, ConfigError) as error:
                 log.debug("retrying to write an event about %s: %s", _about(event), error)
+            except Exception as error:  # noqa: BLE001 - it is recorded; it must not stop the other events
+                expected = isinstance(error, UndecodableObject | InvalidNameError)
+                self._failures.record(WORK, error, _about(event), expected=expected)
+                return
             else:
                 return
             await asyncio.sleep(_RETRY_SECONDS)
@@ -155,7 +170,8 @@ class EventWriter:
             else:
                 return
         body = msgspec.json.encode({**event, **(changes or {})})
-        await self._client.request("POST", self._kind.path(namespace), body=body)
+        path = self._kind.path(namespace)
+        check_object(await self._client.request("POST", path, body=body), f"POST {path}")
 
 
 def _is_expected(error: ApiError) -> bool:

@@ -22,9 +22,13 @@ from bayplan.client.client import BACKOFF, Client
 from bayplan.client.errors import TransportError
 from bayplan.client.rate_limit import RateLimit
 from bayplan.client.transport import Params, Request, Response
+from bayplan.tls import client_context
 
 STREAM_SLACK = 30.0
 """Seconds that a stream may stay open beyond the requested time before the server counts as hung."""
+
+KEEP_ALIVE = 10.0
+"""Seconds for which the pool keeps an unused connection."""
 
 NO_ANSWER = "<error>"
 """In place of the status of a request without a response."""
@@ -69,8 +73,9 @@ class HttpClient(Client):
 class HttpTransport:
     """A transport over pooled aiohttp connections.
 
-    A request may take `request_timeout` seconds, of which connecting may take `connect_timeout`. At most
-    `max_connections` requests run at once, not counting streams. `qps` limits the requests per second (0: no limit);
+    A request may take `request_timeout` seconds, of which connecting may take `connect_timeout`. A server that sends
+    nothing for `idle_timeout` seconds counts as unreachable. At most `max_connections` requests run at once, not
+    counting streams. `qps` limits the requests per second (0: no limit);
     `burst` requests may go at once before the limit applies. `observer` is notified of every request.
 
     After a 401, a request is sent once more if the credentials have something else to try. aiohttp may repeat a PUT or
@@ -83,6 +88,7 @@ class HttpTransport:
         *,
         request_timeout: float = 30.0,
         connect_timeout: float = 10.0,
+        idle_timeout: float = 15.0,
         max_connections: int = 100,
         qps: float = 0.0,
         burst: int = 1,
@@ -91,7 +97,8 @@ class HttpTransport:
     ) -> None:
         self._access = access
         self._base = access.server.rstrip("/")
-        self._limits = aiohttp.ClientTimeout(total=request_timeout, connect=connect_timeout)
+        self._tls = access.tls or (client_context() if self._base.startswith("https:") else True)
+        self._limits = aiohttp.ClientTimeout(total=request_timeout, connect=connect_timeout, sock_read=idle_timeout)
         self._slots = asyncio.Semaphore(max_connections)
         self._limit = RateLimit(qps, burst, sleep=sleep) if qps else None
         self._observer = observer
@@ -111,7 +118,7 @@ class HttpTransport:
             async with self._slots, self._answer(request, self._limits) as answer:
                 return Response(answer.status, answer.headers, await answer.read())
         total = None if request.seconds is None else request.seconds + STREAM_SLACK
-        limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect)
+        limits = aiohttp.ClientTimeout(total=total, connect=self._limits.connect, sock_read=request.idle)
         async with AsyncExitStack() as stack:
             answer = await stack.enter_async_context(self._answer(request, limits))
             if answer.status >= 300:
@@ -170,7 +177,7 @@ class HttpTransport:
             url,
             data=body,
             headers=headers,
-            ssl=credentials.tls or self._access.tls or True,
+            ssl=credentials.tls or self._tls,
             server_hostname=self._access.server_hostname,
             proxy=self._access.proxy,
             timeout=limits,
@@ -183,7 +190,8 @@ class HttpTransport:
         if self._session is None:
             # The pool itself has no limit: streams would use it up. DummyCookieJar and fixed headers save CPU time.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket),
+                # A dead connection must not be picked again once a request on another one has timed out.
+                connector=aiohttp.TCPConnector(limit=0, socket_factory=_socket, keepalive_timeout=KEEP_ALIVE),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=[
                     ("Accept-Encoding", "identity"),
@@ -264,11 +272,16 @@ def _certificate_problem(error: aiohttp.ClientConnectorCertificateError) -> str:
 
 
 def _socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket with keepalive, which detects a lost peer within a minute: a watch may be silent for longer."""
+    """A socket that detects within 25 seconds that its peer is unreachable, whether or not it has data to send."""
     family, kind, protocol, *_ = address
     made = socket.socket(family, kind, protocol)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+    for option, value in (
+        ("TCP_KEEPIDLE", 10),
+        ("TCP_KEEPINTVL", 5),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 20_000),  # milliseconds
+    ):
         if hasattr(socket, option):
             made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
     return made

@@ -23,6 +23,7 @@ from bayplan.client.access import Anonymous, ClusterAccess, Credentials
 from bayplan.client.credentials import Exec, ExecPlugin, FixedHeaders, TokenFile, basic
 from bayplan.client.errors import ConfigError
 from bayplan.client.proxies import proxy_for
+from bayplan.tls import verify_like_go
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -71,6 +72,8 @@ def _from_files(paths: list[Path], context_name: str | None, environ: Mapping[st
     where = ", ".join(map(str, paths))
     name = context_name or merged.current_context
     if not name:
+        if not merged.contexts:
+            raise ConfigError(f"{where}: no current-context is set, and no contexts are defined")
         raise ConfigError(f"{where}: no current-context is set; choose one of: {_known(merged.contexts)}")
     context = merged.get("context", merged.contexts, name, where, models.Context)
     source = f"context {name} of {where}"
@@ -219,7 +222,7 @@ def _tls(cluster: _Cluster, user: models.User, source: str) -> ssl.SSLContext | 
     try:
         for path in files:
             Path(path).read_bytes()
-        return verify_cluster(trusted, user, Path)
+        return verify_like_go(verify_cluster(trusted, user, Path))
     except ssl.SSLError as error:
         # lightkube's temporary files close with the frames that reference them.
         traceback.clear_frames(error.__traceback__)

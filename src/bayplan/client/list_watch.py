@@ -15,11 +15,13 @@ from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
 from bayplan.api.kinds import Kind
+from bayplan.api.objects import UndecodableObject
 from bayplan.api.objects import decode as decode_object
 from bayplan.client.answers import Identity, WatchEvent
 from bayplan.client.backoff import Backoff
 from bayplan.client.client import Client
 from bayplan.client.errors import ApiError, ConfigError, MalformedResponseError, TransportError
+from bayplan.failures import Failures
 from bayplan.turns import Turn
 
 T = TypeVar("T")
@@ -29,6 +31,16 @@ logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300
 """The shortest timeout of a watch; up to twice that at random, so that watches do not end at the same time."""
+
+IDLE_SECONDS = 22.0
+"""How long a watch may be silent. After that its connection counts as dead, as after a lost NAT entry."""
+
+QUIET_WATCH = 0.75
+"""The timeout of a watch without changes, as a share of the idle limit.
+
+Bookmarks come once a minute, and before a watch ends. So the watch of a kind that does not change must end before the
+idle limit, and the bookmark keeps its version from expiring.
+"""
 
 QUIET_PAUSE = 1.0
 """Seconds between the starts of two watches if the first ended without an event."""
@@ -60,8 +72,8 @@ class ListWatch(Generic[T]):
     A new list is compared with the versions that were reported, so that only changes are reported again. Failures are
     retried without end, with `backoff`, and not before the server's Retry-After. `decode` makes an object from its JSON
     (default: `kind.type`). With `look_for_kind`, a server that lacks the kind counts as one without objects, and is
-    asked again after so many seconds, because a custom resource may be defined or deleted later. `sleep`,
-    `clock` and `rng` are for tests.
+    asked again after so many seconds, because a custom resource may be defined or deleted later. A watch that is silent
+    for `idle_seconds` is replaced. `failures` records handlers that fail. `sleep`, `clock` and `rng` are for tests.
     """
 
     def __init__(
@@ -77,6 +89,8 @@ class ListWatch(Generic[T]):
         page_size: int = 500,
         backoff: Backoff | None = None,
         look_for_kind: float | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+        failures: Failures | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
@@ -85,8 +99,8 @@ class ListWatch(Generic[T]):
         """Set once the first complete list was reported."""
         self.problem = ""
         """Why the last request failed; "" after the server has replied since."""
+        self.kind = kind
         self._client = client
-        self._kind = kind
         self._sink = sink
         self._known: dict[str, tuple[str, str]] = {}
         """The uid and the resource version of each object that the sink has, by key."""
@@ -112,6 +126,14 @@ class ListWatch(Generic[T]):
         """Whether the server could not be reached, so that another one may reply now."""
         self._undecodable: dict[str, str] = {}
         """The version by key of each object whose newest version could not be decoded."""
+        self._idle_seconds = idle_seconds
+        self._quiet = True
+        """Whether the last watch reported no change."""
+        self._failures = failures or Failures()
+        self._list_seconds = 0.0
+        """How long the last list took."""
+        self._unreadable_event = False
+        """Whether the watch ended because of an event that cannot be decoded."""
         self._turn = Turn()
 
     async def run(self) -> None:
@@ -134,7 +156,7 @@ class ListWatch(Generic[T]):
     def _nothing_there(self) -> None:
         """Report all objects as removed, because the server lacks the kind."""
         if not self._lacking:
-            logger.warning("the API server has no %s (%s)", self._kind.plural, self._kind.api_version)
+            logger.warning("the API server has no %s (%s)", self.kind.plural, self.kind.api_version)
         self._lacking = True
         for key in list(self._known):
             self._remove(key)
@@ -144,7 +166,7 @@ class ListWatch(Generic[T]):
 
     async def _check_history(self) -> None:
         """After the server was unreachable: list again if its versions have gone back, as after a restore."""
-        pages = self._client.pages(self._kind, **self._scope, limit=1)
+        pages = self._client.pages(self.kind, **self._scope, limit=1)
         async with aclosing(pages):
             async for page in pages:
                 if _is_older(page.resource_version, self._version):
@@ -153,6 +175,7 @@ class ListWatch(Generic[T]):
         self._unreachable = False
 
     async def _list(self) -> None:
+        began = self._clock()
         try:
             await self._list_pages(self._page_size)
         except ApiError as error:
@@ -161,15 +184,18 @@ class ListWatch(Generic[T]):
             # The list's version expired between two pages; a list in one piece cannot expire.
             await self._list_pages(0)
         if self._lacking:
-            logger.info("the API server has %s (%s) now", self._kind.plural, self._kind.api_version)
+            logger.info("the API server has %s (%s) now", self.kind.plural, self.kind.api_version)
         self._unreachable = self._lacking = False
+        self._list_seconds = self._clock() - began
         self.problem = ""
         self.synced.set()
 
     async def _list_pages(self, limit: int) -> None:
         seen = set()
         version = ""
-        async for page in self._client.pages(self._kind, **self._scope, limit=limit):
+        async for page in self._client.pages(self.kind, **self._scope, limit=limit):
+            if not page.resource_version:
+                raise MalformedResponseError(f"the list of {self.kind.plural} has no resource version")
             for raw in page.items:
                 identity = Identity.of(raw)
                 seen.add(identity.key)
@@ -182,17 +208,20 @@ class ListWatch(Generic[T]):
         for key in [key for key in self._undecodable if key not in seen]:
             del self._undecodable[key]
         self._version = version
-        logger.debug("%s: listed %d at version %s", self._kind.resource, len(self._known), version)
+        logger.debug("%s: listed %d at version %s", self.kind.resource, len(self._known), version)
 
     async def _watch(self) -> float:
         """Follow the changes until the watch ends. Returns the seconds to wait before the next one."""
         began = self._clock()
         events = 0
+        longest = WATCH_SECONDS * (1 + self._rng.random())
+        quiet, self._quiet = self._quiet, True
         watch = self._client.watch(
-            self._kind,
+            self.kind,
             **self._scope,
             resource_version=self._version,
-            timeout_seconds=int(WATCH_SECONDS * (1 + self._rng.random())),
+            timeout_seconds=max(1, int(self._idle_seconds * QUIET_WATCH if quiet else longest)),
+            idle_seconds=self._idle_seconds,
         )
         try:
             async with aclosing(watch):
@@ -202,14 +231,16 @@ class ListWatch(Generic[T]):
                         self._waits = self._backoff.waits(self._rng)
                         self.problem = ""
                     events += 1
+                    self._quiet = self._quiet and event.type == "BOOKMARK"
                     await self._turn.pause()
         except MalformedResponseError:
             self._version = ""
+            self._unreadable_event = True
             raise
         except TransportError as error:
             if not error.sent:
                 raise
-            logger.info("%s: the watch broke: %s; resuming from version %s", self._kind.resource, error, self._version)
+            logger.info("%s: the watch broke: %s; resuming from version %s", self.kind.resource, error, self._version)
         lasted = self._clock() - began
         return 0.0 if events else max(0.0, QUIET_PAUSE - lasted)
 
@@ -234,8 +265,10 @@ class ListWatch(Generic[T]):
             return
         try:
             new = self._decode(raw)
+            if not key:
+                raise UndecodableObject("it has no name", kind=self.kind.kind)
         except Exception as error:  # noqa: BLE001 - `decode` is the caller's, and one object must not stop the others
-            if not key or self._undecodable.get(key) != version:
+            if self._undecodable.get(key) != version:
                 self._undecodable[key] = version
                 self._report("undecodable", key, raw, error)
             return
@@ -252,19 +285,24 @@ class ListWatch(Generic[T]):
     def _report(self, what: str, key: str, *arguments: Any) -> None:
         try:
             getattr(self._sink, what)(*arguments)
-        except Exception:
-            logger.exception("%s %s: the handler failed on %s", self._kind.kind, key or "without a name", what)
+        except Exception as error:  # noqa: BLE001 - it is recorded; one object must not stop the others
+            self._failures.record(f"handling a change of {self.kind.plural}", error, f"{self.kind.kind} {key} {what}")
 
     def _after(self, error: ApiError | TransportError | ConfigError) -> float:
         """Prepare the next request after a failure. Returns the seconds to wait before it."""
-        pause = next(self._waits)
+        if self._unreadable_event:
+            # The server works, so one event must not delay those after it. Lists take a third of the time at most.
+            pause = max(next(self._backoff.waits(self._rng)), 2 * self._list_seconds)
+            self._unreadable_event = False
+        else:
+            pause = next(self._waits)
         if isinstance(error, ApiError):
             if error.status == 410 or _is_from_the_future(error):
                 self._version = ""
             pause = max(pause, error.retry_after or 0.0)
         if isinstance(error, TransportError) and not error.sent:
             self._unreachable = True
-        self.problem = f"{self._kind.resource}: {error}"
+        self.problem = f"{self.kind.resource}: {error}"
         logger.warning("%s; retrying in %.1f s", self.problem, pause)
         return pause
 
@@ -276,5 +314,7 @@ def _is_older(version: str, than: str) -> bool:
 
 def _is_from_the_future(error: ApiError) -> bool:
     """Whether the server does not know the requested version yet, as after a restore."""
-    causes = error.details.get("causes") or ()
-    return any(isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes)
+    causes = error.details.get("causes")
+    return isinstance(causes, list) and any(
+        isinstance(cause, dict) and cause.get("reason") == "ResourceVersionTooLarge" for cause in causes
+    )

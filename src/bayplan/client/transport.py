@@ -25,6 +25,8 @@ class Request:
     """Whether a successful response is wanted as `Response.chunks`."""
     seconds: float | None = None
     """For a stream: how long the server was asked to keep it open, if it was."""
+    idle: float | None = None
+    """For a stream: after how many seconds of silence its connection counts as dead, if there is such a limit."""
 
 
 @dataclass(frozen=True, slots=True)

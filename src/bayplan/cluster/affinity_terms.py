@@ -17,7 +17,8 @@ from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import LabelsKey, labels_key
+from bayplan.cluster.pod_selectors import LabelsKey, labels_key
+from bayplan.cluster.selector_index import SelectorIndex
 from bayplan.cluster.tally import Tally
 
 _MEMO_CAPACITY = 8192
@@ -93,7 +94,7 @@ def bound_terms(pod: PodInfo) -> PodTerms:
         return NO_TERMS
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class TermColumn:
     """A distinct term. `counts`: how many pods of each row have it; `pods`: the sum over all rows."""
 
@@ -112,6 +113,7 @@ class ExistingTerms:
     capacity: int
     version: int = 0
     _columns: dict[AffinityTerm, TermColumn] = field(default_factory=dict)
+    _index: SelectorIndex[TermColumn] = field(default_factory=SelectorIndex)
     _memo: dict[tuple[LabelsKey, tuple[tuple[str, str], ...]], tuple[TermColumn, ...]] = field(default_factory=dict)
 
     def account(self, row: int, pod: PodInfo, sign: int) -> None:
@@ -119,13 +121,11 @@ class ExistingTerms:
         for term in bound_terms(pod):
             column = self._columns.get(term)
             if column is None:
-                column = self._columns[term] = TermColumn(term, Tally(self.capacity))
-                self._changed()
+                column = self._add(term)
             column.counts.add(row, sign)
             column.pods += sign
             if column.pods == 0:
-                del self._columns[term]
-                self._changed()
+                self._remove(column)
 
     def matching(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> tuple[TermColumn, ...]:
         """Return the terms that match a pod. `namespace_labels`: the labels of the pod's namespace."""
@@ -137,7 +137,9 @@ class ExistingTerms:
             if len(self._memo) >= _MEMO_CAPACITY:
                 self._memo.clear()
             columns = self._memo[key] = tuple(
-                column for column in self._columns.values() if column.term.matches(pod, namespace_labels)
+                column
+                for column in self._index.candidates(pod.namespace, pod.labels)
+                if column.term.matches(pod, namespace_labels)
             )
         return columns
 
@@ -146,6 +148,20 @@ class ExistingTerms:
         self.capacity = capacity
         for column in self._columns.values():
             column.counts.grow(capacity)
+
+    def _add(self, term: AffinityTerm) -> TermColumn:
+        column = self._columns[term] = TermColumn(term, Tally(self.capacity))
+        if term.selector is not None:
+            namespaces = term.namespaces if term.namespace_selector is None else None
+            self._index.add(column, namespaces, term.selector.requirements)
+        self._changed()
+        return column
+
+    def _remove(self, column: TermColumn) -> None:
+        del self._columns[column.term]
+        if column.term.selector is not None:
+            self._index.remove(column)
+        self._changed()
 
     def _changed(self) -> None:
         self.version += 1

@@ -14,6 +14,10 @@ Bool = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 V = TypeVar("V", bound=Hashable)
 
+_MAX_DEAD = 64
+"""A column is renumbered when this number of values more than those in use are of no row."""
+_FEW_CODES = 4
+
 
 def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
     """Return a copy of the column with its last axis extended to `capacity` rows. New rows are zero."""
@@ -25,14 +29,18 @@ def grown(column: NDArray[Any], capacity: int) -> NDArray[Any]:
 class CodedColumn(Generic[V]):
     """A column with few distinct values, stored as codes.
 
-    `codes`: int32, shape (capacity,); code c stands for `values[c]`, and `values[0]` is `absent`. Codes are never
-    reused, so results that are cached by code stay valid.
+    `codes`: int32, shape (capacity,); code c stands for `values[c]`, and `values[0]` is `absent`. Codes are valid until
+    the next `set`, which may renumber them to drop values that no row has any more.
     """
 
     def __init__(self, capacity: int, absent: V) -> None:
         self.codes: Int32 = np.zeros(capacity, dtype=np.int32)
         self.values: list[V] = [absent]
         self._code_of: dict[V, int] = {absent: 0}
+        self._rows_of: list[int] = [0]
+        """By code, except code 0: the number of rows."""
+        self._dead = 0
+        """The number of codes that no row has, except code 0."""
         self._frozen: Rows | None = None
 
     def set(self, row: int, value: V) -> None:
@@ -41,9 +49,26 @@ class CodedColumn(Generic[V]):
         if code is None:
             code = self._code_of[value] = len(self.values)
             self.values.append(value)
-        if self.codes[row] != code:
-            self.codes[row] = code
-            self._frozen = None
+            self._rows_of.append(0)
+            self._dead += 1
+        old: int = self.codes.item(row)
+        if old == code:
+            return
+        self.codes[row] = code
+        self._frozen = None
+        if code:
+            self._rows_of[code] += 1
+            self._dead -= self._rows_of[code] == 1
+        if old:
+            self._rows_of[old] -= 1
+            self._dead += self._rows_of[old] == 0
+            if self._dead > _MAX_DEAD + self._in_use():
+                self._renumber()
+
+    @property
+    def used(self) -> bool:
+        """Whether any row has a value other than `absent`."""
+        return self._in_use() > 0
 
     def frozen(self, size: int) -> Rows:
         """Return a copy of the codes of the first `size` rows: intp, shape (size,).
@@ -56,7 +81,7 @@ class CodedColumn(Generic[V]):
         return self._frozen
 
     def code(self, value: V) -> int:
-        """Return the code of a value; -1 if no row has ever had it."""
+        """Return the code of a value; -1 if it has none."""
         return self._code_of.get(value, -1)
 
     def where(self, predicate: Callable[[V], bool], rows: slice | Rows) -> Bool:
@@ -71,12 +96,31 @@ class CodedColumn(Generic[V]):
 
     def isin(self, values: Iterable[V], rows: slice | Rows) -> Bool:
         """Return whether each row's value is one of `values`."""
+        wanted = {code for value in values if (code := self._code_of.get(value)) is not None}
         codes = self.codes[rows]
+        if len(wanted) > _FEW_CODES:
+            table = np.zeros(len(self.values), dtype=np.bool_)
+            table[np.fromiter(wanted, dtype=np.intp, count=len(wanted))] = True
+            return table[codes]
         found = np.zeros(len(codes), dtype=np.bool_)
-        for code in {self.code(value) for value in values}:
+        for code in wanted:
             found |= codes == code
         return found
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self.codes = grown(self.codes, capacity)
+
+    def _in_use(self) -> int:
+        return len(self.values) - 1 - self._dead
+
+    def _renumber(self) -> None:
+        """Drop the codes that no row has."""
+        kept = [0, *(code for code, rows in enumerate(self._rows_of) if rows)]
+        new = np.zeros(len(self.values), dtype=np.int32)
+        new[kept] = np.arange(len(kept))
+        self.codes = new[self.codes]
+        self.values = [self.values[code] for code in kept]
+        self._rows_of = [self._rows_of[code] for code in kept]
+        self._code_of = {value: code for code, value in enumerate(self.values)}
+        self._dead = 0

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
 
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
-from bayplan.cluster.tally import Tally
+
+
+class Countable(Protocol):
+    """Numbers by row; a Tally or ActivePods."""
+
+    def sum_by(self, codes: Rows, count: int) -> Int64:
+        """Return the sum of the rows of each code. See `Tally.sum_by`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +47,18 @@ class Domains:
         """Return the domain of each selected node: intp, shape (len(nodes),)."""
         return self.codes[nodes.rows]
 
-    def sum(self, tally: Tally) -> Int64:
+    def sum(self, tally: Countable) -> Int64:
         """Sum a tally by domain: int64, shape (count,). The sum of code 0 is 0."""
         sums = tally.sum_by(self.codes, self.count)
         sums[0] = 0
         return sums
+
+    def sum_rows(self, numbers: Mapping[int, int]) -> tuple[Int64, bool]:
+        """Sum numbers by row by domain, as `sum` does. Also returns whether one of the rows is in a domain."""
+        rows = np.fromiter(numbers, dtype=np.intp, count=len(numbers))
+        weights = np.fromiter(numbers.values(), dtype=np.int64, count=len(numbers))
+        inside = rows < len(self.codes)
+        codes = self.codes[rows[inside]]
+        sums = np.bincount(codes, weights=weights[inside], minlength=self.count).astype(np.int64)
+        sums[0] = 0
+        return sums, bool(codes.any())

@@ -5,22 +5,28 @@ Holds the data of framework.NodeInfo (pkg/scheduler/framework/types.go), by colu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from lightkube.models.core_v1 import ContainerImage, Node
 
-from bayplan.api import requests
+from bayplan.api import quantity, requests
 from bayplan.api.tolerations import Taint
 from bayplan.cluster.affinity_terms import ExistingTerms
-from bayplan.cluster.columns import Bool, CodedColumn, Int32, Int64, Rows, grown
+from bayplan.cluster.columns import Bool, CodedColumn, Int64, Rows, grown
 from bayplan.cluster.pod_info import ANY_IP, HostPort, PodInfo
-from bayplan.cluster.selector_groups import GroupKey, SelectorGroup, SelectorGroups
+from bayplan.cluster.pod_selectors import GroupKey
+from bayplan.cluster.selector_groups import SelectorGroup, SelectorGroups
+from bayplan.cluster.slots import Slots
+from bayplan.cluster.tally import Tally
 from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
+_PERMANENT_RESOURCES = 3
+"""The first resources, which always have an index."""
 
 
 @dataclass(slots=True)
@@ -40,7 +46,8 @@ class NodeTable:
     """A table with one row per node. Rows of deleted nodes are reused.
 
     A row is live while its node exists. A row that is not live may have pods, if they were observed before their node
-    or after its deletion. The last axis of all arrays has length `capacity`; rows from `size` on have never been used.
+    or after its deletion. The last axis of all arrays has length `capacity`; rows from `size` on are not used. `size`
+    shrinks only when a node changes, so that it stays the same during an attempt.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -64,9 +71,10 @@ class NodeTable:
         self.row_version: Int64 = np.zeros(capacity, dtype=np.int64)
         """`version` at the last change of the row."""
         self.resources: dict[str, int] = {requests.CPU: 0, requests.MEMORY: 1, requests.EPHEMERAL_STORAGE: 2}
-        """Maps resource names to indexes of the first axis of `allocatable` and `requested`."""
+        """Maps the resources that nodes have or pods request to indexes of the first axis of `allocatable` and
+        `requested`. Indexes are valid until the next change of a node or a pod."""
         self.allocatable: Int64 = np.zeros((3, capacity), dtype=np.int64)
-        """Shape (resources, capacity); cpu in millicores, other resources in their base units."""
+        """Shape (resources or more, capacity); cpu in millicores, other resources in their base units."""
         self.requested: Int64 = np.zeros((3, capacity), dtype=np.int64)
         """The sum of the pods' requests; shape and units as for `allocatable`."""
         self.nonzero_requested: Int64 = np.zeros((2, capacity), dtype=np.int64)
@@ -77,8 +85,8 @@ class NodeTable:
         """The lowest priority of the row's pods; NO_PRIORITY if it has none."""
         self.unschedulable: Bool = np.zeros(capacity, dtype=np.bool_)
         self.taints: CodedColumn[tuple[Taint, ...]] = CodedColumn(capacity, ())
-        self.ports: dict[tuple[str, int], dict[str, Int32]] = {}
-        """By (protocol, port), then by host IP: the number of pods that use it, shape (capacity,)."""
+        self.ports: dict[tuple[str, int], dict[str, Tally]] = {}
+        """By (protocol, port), then by host IP: the number of pods of each row that use it."""
         self.images: dict[str, ImageColumn] = {}
         self.images_version = 0
         """Increases when the images of a node, or the number of nodes, change."""
@@ -87,7 +95,16 @@ class NodeTable:
         self.volumes = VolumesInUse()
         self._groups = SelectorGroups(capacity)
         self._labels: dict[str, CodedColumn[str | None]] = {}
-        self._free: list[int] = []
+        self._label_counts: Counter[str] = Counter()
+        """By label key: the number of nodes that have the label."""
+        self._no_label: CodedColumn[str | None] = CodedColumn(capacity, None)
+        """The column of all labels that no node has."""
+        self._resource_users: Counter[str] = Counter()
+        """By resource, except the first three: the number of nodes that have it and of pods that request it."""
+        self._resource_slots = Slots()
+        for _ in self.resources:
+            self._resource_slots.claim()
+        self._slots = Slots()
         self._changes: list[int] = []
         """The changed rows of the latest versions, one per version, up to `version`."""
         self._ranges: dict[str, tuple[int, int]] = {}
@@ -104,6 +121,7 @@ class NodeTable:
         assert metadata is not None
         assert metadata.name is not None
         amounts = requests.parse_amounts((node.status.allocatable if node.status else None) or {})
+        self._trim()
         row = self._claim_row(metadata.name)
         old = self.nodes[row]
         if old is None:
@@ -122,9 +140,7 @@ class NodeTable:
         self.unschedulable[row] = bool(spec and spec.unschedulable)
         taints = (spec.taints if spec else None) or ()
         self.taints.set(row, tuple((taint.key, taint.value or "", taint.effect) for taint in taints))
-        labels = metadata.labels or {}
-        for key, column in self._labels.items():
-            column.set(row, labels.get(key))
+        self._set_labels(row, _labels(old), _labels(node))
         self._changed(row)
         self.nodes_version = self.version
         return row
@@ -140,15 +156,14 @@ class NodeTable:
         self.raw.pop(name, None)
         self.live[row] = False
         self.live_count -= 1
-        self.allocatable[:, row] = 0
-        self.allowed_pods[row] = 0
+        self._set_allocatable(row, {})
         self.unschedulable[row] = False
         self.taints.set(row, ())
-        for column in self._labels.values():
-            column.set(row, None)
+        self._set_labels(row, _labels(node), {})
         self._changed(row)
         self.nodes_version = self.version
         self._release_row(row)
+        self._trim()
 
     # Pods
 
@@ -186,29 +201,24 @@ class NodeTable:
         number = self.version - version
         if number > len(self._changes):
             return None
-        return np.array(sorted(set(self._changes[len(self._changes) - number :])), dtype=np.intp)
+        changed = set(self._changes[len(self._changes) - number :])
+        return np.array(sorted(row for row in changed if row < self.size), dtype=np.intp)
 
-    # Columns built at first use
+    # Columns
 
     def labels(self, key: str) -> CodedColumn[str | None]:
-        """Return the column of a label, None for nodes without it. Created at the first call, then kept up to date."""
+        """Return the column of a label, None for nodes without it. Use it before the next change of a node.
+
+        A column is created at the first call, and kept up to date while a node has the label.
+        """
         column = self._labels.get(key)
         if column is None:
+            if key not in self._label_counts:
+                return self._no_label
             column = self._labels[key] = CodedColumn(self.capacity, None)
             for row, node in enumerate(self.nodes):
-                if node is not None and node.metadata is not None and node.metadata.labels:
-                    column.set(row, node.metadata.labels.get(key))
+                column.set(row, _labels(node).get(key))
         return column
-
-    def resource(self, name: str) -> int:
-        """Return the index of a resource, which is assigned at the first call."""
-        index = self.resources.get(name)
-        if index is None:
-            index = self.resources[name] = len(self.resources)
-            empty = np.zeros((1, self.capacity), dtype=np.int64)
-            self.allocatable = np.concatenate([self.allocatable, empty])
-            self.requested = np.concatenate([self.requested, empty])
-        return index
 
     def allocatable_range(self, resource: str) -> tuple[int, int]:
         """Return the minimum and the maximum of `allocatable` over all rows. Rows that are not live count as 0."""
@@ -225,45 +235,85 @@ class NodeTable:
 
     def group(self, key: GroupKey) -> SelectorGroup:
         """Return the counts of the pods that match a key. Created at the first call, then kept up to date."""
-        return self._groups.group(key, self.pods)
+        return self._groups.group(key)
 
     def port_conflicts(self, wanted: HostPort) -> Bool | None:
-        """Return the rows with a host port that conflicts with `wanted`: bool, shape (capacity,); None for no row."""
+        """Return the rows with a host port that conflicts with `wanted`: bool, shape (size,); None for no row."""
         column = self.ports.get((wanted.protocol, wanted.port))
         if column is None:
             return None
         addresses = column if wanted.ip == ANY_IP else {wanted.ip, ANY_IP} & column.keys()
         conflicts: Bool | None = None
         for ip in addresses:
-            taken = column[ip] > 0
+            taken = column[ip].dense(self.size) > 0
             conflicts = taken if conflicts is None else conflicts | taken
         return conflicts
 
     # How a row changes
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
+        # Sums of amounts near the 64-bit limit wrap around, as in Go, so that removing a pod undoes adding it. Slices
+        # wrap silently, single elements would warn.
+        here = slice(row, row + 1)
         for name, amount in pod.requested.items():
-            index = self.resource(name)  # may replace the arrays
-            self.requested[index, row] += sign * amount
-        self.nonzero_requested[0, row] += sign * pod.nonzero_cpu
-        self.nonzero_requested[1, row] += sign * pod.nonzero_memory
+            index = self.resources.get(name, _PERMANENT_RESOURCES)
+            if index < _PERMANENT_RESOURCES:
+                self.requested[index, here] += sign * amount
+            elif amount and sign > 0:
+                index = self._claim_resource(name)  # may replace the arrays
+                self.requested[index, here] += amount
+            elif amount:
+                self.requested[index, here] -= amount
+                self._release_resource(name)
+        self.nonzero_requested[0, here] += sign * pod.nonzero_cpu
+        self.nonzero_requested[1, here] += sign * pod.nonzero_memory
         self.pod_count[row] += sign
         for ip, protocol, port in pod.host_ports:
-            by_ip = self.ports.setdefault((protocol, port), {})
-            if ip not in by_ip:
-                by_ip[ip] = np.zeros(self.capacity, dtype=np.int32)
-            by_ip[ip][row] += sign
-        self._groups.account(row, pod, sign)
+            self._account_port(row, ip, (protocol, port), sign)
+        if sign > 0:
+            self._groups.add(row, pod)
+        else:
+            self._groups.remove(row, pod)
         self.terms.account(row, pod, sign)
         self.volumes.account(row, pod, sign)
         self._changed(row)
 
+    def _account_port(self, row: int, ip: str, port: tuple[str, int], sign: int) -> None:
+        by_ip = self.ports.setdefault(port, {})
+        tally = by_ip.setdefault(ip, Tally(self.capacity))
+        tally.add(row, sign)
+        if not tally:
+            del by_ip[ip]
+            if not by_ip:
+                del self.ports[port]
+
+    def _set_labels(self, row: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        """Change the labels of a node in the columns. The last node without a label drops the label's column."""
+        if old == new:
+            return
+        for key, value in new.items():
+            if key not in old:
+                self._label_counts[key] += 1
+            if key in self._labels:
+                self._labels[key].set(row, value)
+        for key in old.keys() - new.keys():
+            self._label_counts[key] -= 1
+            if not self._label_counts[key]:
+                del self._label_counts[key]
+                self._labels.pop(key, None)
+            elif key in self._labels:
+                self._labels[key].set(row, None)
+
     def _set_allocatable(self, row: int, amounts: requests.Amounts) -> None:
+        before = self.allocatable[:, row].tolist()
+        old = [name for name, index in self.resources.items() if before[index]]
+        new = {self._claim_resource(name): amount for name, amount in requests.counted(amounts).items() if amount}
         self.allocatable[:, row] = 0
-        for name, amount in requests.counted(amounts).items():
-            index = self.resource(name)  # may replace the arrays
+        for index, amount in new.items():
             self.allocatable[index, row] = amount
-        self.allowed_pods[row] = amounts.get(requests.PODS, 0) // 10**9
+        for name in old:
+            self._release_resource(name)
+        self.allowed_pods[row] = quantity.saturated(amounts.get(requests.PODS, 0) // quantity.NANO)
 
     def _add_images(self, row: int, node: Node) -> None:
         for image in _images(node):
@@ -293,30 +343,65 @@ class NodeTable:
         if len(self._changes) > 4 * self.capacity:
             del self._changes[: 2 * self.capacity]
 
+    # Resources
+
+    def _claim_resource(self, name: str) -> int:
+        """Return the index of a resource that a node or a pod uses from now on. May replace the arrays."""
+        index = self.resources.get(name)
+        if index is None:
+            index = self.resources[name] = self._resource_slots.claim()
+            if index == len(self.allocatable):
+                self._resize_resources(2 * index)
+        if index >= _PERMANENT_RESOURCES:
+            self._resource_users[name] += 1
+        return index
+
+    def _release_resource(self, name: str) -> None:
+        """Undo `_claim_resource`. The index of a resource that is not used any more is reused."""
+        index = self.resources[name]
+        if index < _PERMANENT_RESOURCES:
+            return
+        self._resource_users[name] -= 1
+        if self._resource_users[name]:
+            return
+        del self._resource_users[name], self.resources[name]
+        self._resource_slots.release(index)
+        size = self._resource_slots.trim()
+        if 4 * size < len(self.allocatable):
+            self._resize_resources(2 * size)
+
+    def _resize_resources(self, number: int) -> None:
+        for_all = np.zeros((2, number, self.capacity), dtype=np.int64)
+        kept = min(number, len(self.allocatable))
+        for_all[0, :kept], for_all[1, :kept] = self.allocatable[:kept], self.requested[:kept]
+        self.allocatable, self.requested = for_all
+
     # Rows
 
     def _claim_row(self, name: str) -> int:
         row = self.row_of.get(name)
         if row is not None:
             return row
-        if self._free:
-            row = self._free.pop()
+        row = self.row_of[name] = self._slots.claim()
+        if row == self.capacity:
+            self._grow()
+        if row < self.size:
             self.names[row] = name
         else:
-            row = self.size
-            if row == self.capacity:
-                self._grow()
             self.size += 1
             self.names.append(name)
             self.nodes.append(None)
             self.pods.append({})
-        self.row_of[name] = row
         return row
 
     def _release_row(self, row: int) -> None:
         if self.nodes[row] is None and not self.pods[row]:
             del self.row_of[self.names[row]]
-            self._free.append(row)
+            self._slots.release(row)
+
+    def _trim(self) -> None:
+        self.size = self._slots.trim()
+        del self.names[self.size :], self.nodes[self.size :], self.pods[self.size :]
 
     def _grow(self) -> None:
         self.capacity *= 2
@@ -334,13 +419,17 @@ class NodeTable:
         self.taints.grow(self.capacity)
         self.terms.grow(self.capacity)
         self._groups.grow(self.capacity)
-        for column in self._labels.values():
+        for column in (self._no_label, *self._labels.values()):
             column.grow(self.capacity)
         for image in self.images.values():
             image.present = grown(image.present, self.capacity)
         for by_ip in self.ports.values():
-            for ip, taken in by_ip.items():
-                by_ip[ip] = grown(taken, self.capacity)
+            for tally in by_ip.values():
+                tally.grow(self.capacity)
+
+
+def _labels(node: Node | None) -> Mapping[str, str]:
+    return (node.metadata.labels if node is not None and node.metadata else None) or {}
 
 
 def _images(node: Node | None) -> Sequence[ContainerImage]:

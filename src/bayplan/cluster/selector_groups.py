@@ -1,139 +1,168 @@
 """Selector groups: the number of matching pods on each node, kept up to date for each selector in use.
 
-Spread constraints and affinity terms use few distinct selectors, and need their pod counts by node and by domain in
-every attempt.
+Spread constraints and affinity terms need pod counts by node and by domain in every attempt.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 
-from bayplan.api.labels import LabelSelector
+from bayplan.cluster.columns import Int64, Rows
+from bayplan.cluster.pod_index import LabelSet, PodIndex
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.cluster.pod_selectors import GroupKey, PodQuery
+from bayplan.cluster.selector_index import SelectorIndex
 from bayplan.cluster.tally import Tally
 
-CAPACITY = 512
+CAPACITY = 20_000
 """The number of groups kept; the least recently used one is evicted."""
-_MEMO_CAPACITY = 8192
-
-LabelsKey = tuple[str, tuple[tuple[str, str], ...]]
-"""(namespace, sorted labels). Selectors do not distinguish pods with equal keys."""
+MAX_BYTES = 160 * 2**20
+"""About the memory that the counts of all groups may take."""
+_SWEEP_INTERVAL = 1000
+"""Unused groups are looked for once in so many changes."""
+_MIN_AGE = 10_000
+"""A group is unused if it was not asked for during so many changes, and during four changes per pod."""
 
 
 @dataclass(frozen=True, slots=True)
-class PodSelector:
-    """Selects pods of some namespaces (None: all) whose labels match a selector (None matches nothing)."""
+class ActivePods:
+    """Counts the pods of a group that are not being deleted; has the methods of a Tally that read."""
 
-    namespaces: frozenset[str] | None
-    selector: LabelSelector | None
-
-    def matches(self, pod: PodInfo) -> bool:
-        """Return whether a pod is selected."""
-        if self.selector is None or (self.namespaces is not None and pod.namespace not in self.namespaces):
-            return False
-        return self.selector.matches(pod.labels)
-
-
-GroupKey = tuple[PodSelector, ...]
-"""A pod matches the key if it matches all its selectors."""
-
-
-@dataclass(slots=True, eq=False)
-class SelectorGroup:
-    """The pods that match a key, counted by row."""
-
-    key: GroupKey
     counts: Tally
-    """All matching pods, for inter-pod affinity."""
-    active: Tally
-    """The matching pods that are not being deleted, for topology spreading."""
+    terminating: Tally
+
+    def dense(self, size: int) -> Int64:
+        """Return the numbers of the first `size` rows: a new array, int64, shape (size,)."""
+        numbers = self.counts.dense(size)
+        return numbers - self.terminating.dense(size) if self.terminating else numbers
+
+    def sum_by(self, codes: Rows, count: int) -> Int64:
+        """Return the sum of the rows of each code. See `Tally.sum_by`."""
+        sums = self.counts.sum_by(codes, count)
+        return sums - self.terminating.sum_by(codes, count) if self.terminating else sums
+
+
+class SelectorGroup:
+    """The pods that match a key, counted by row.
+
+    `query`: the key's requirements; None if no pod can match. `counts`: all matching pods, for inter-pod affinity.
+    `active`: those that are not being deleted, for topology spreading.
+    """
+
+    __slots__ = ("active", "asked_at", "counts", "key", "query", "terminating")
+
+    def __init__(self, key: GroupKey, capacity: int) -> None:
+        self.key = key
+        self.query = PodQuery.of(key)
+        self.counts = Tally(capacity)
+        self.terminating = Tally(capacity)
+        self.active = ActivePods(self.counts, self.terminating)
+        self.asked_at = 0
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the counts take, about."""
+        return self.counts.bytes + self.terminating.bytes
 
 
 class SelectorGroups:
-    """The groups in use, and a cache of the groups that each set of labels belongs to."""
+    """The groups in use, and the index of the pods that they count.
+
+    `version` increases whenever a group is added or evicted.
+    """
 
     def __init__(self, capacity: int) -> None:
+        self.version = 0
+        self.pods = PodIndex()
         self._capacity = capacity
         self._groups: OrderedDict[GroupKey, SelectorGroup] = OrderedDict()
-        self._memo: dict[LabelsKey, tuple[SelectorGroup, ...]] = {}
+        self._index: SelectorIndex[SelectorGroup] = SelectorIndex()
+        self._changes = 0
+        """The number of pods that were added or removed, and of groups that were added."""
 
-    def group(self, key: GroupKey, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> SelectorGroup:
-        """Return the group of a key. If it is not kept, its pods are counted in `pods_by_row`."""
+    def __len__(self) -> int:
+        """Return the number of groups."""
+        return len(self._groups)
+
+    def group(self, key: GroupKey) -> SelectorGroup:
+        """Return the group of a key. If it is not kept, the matching pods are counted."""
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = SelectorGroup(key, Tally(self._capacity), Tally(self._capacity))
-            self._memo.clear()
-            if len(self._groups) > CAPACITY:
-                self._groups.popitem(last=False)
-            _count_all(group, pods_by_row)
+            group = self._add(key)
         self._groups.move_to_end(key)
+        group.asked_at = self._changes
         return group
 
-    def account(self, row: int, pod: PodInfo, sign: int) -> None:
-        """Count a pod that was added to a row (sign 1), or removed from it (-1)."""
-        for group in self._groups_of(pod) if self._groups else ():
-            _count(group, row, pod, sign)
+    def add(self, row: int, pod: PodInfo) -> None:
+        """Count a pod that was added to a row."""
+        self._count(self.pods.add(row, pod), row, pod, 1)
+
+    def remove(self, row: int, pod: PodInfo) -> None:
+        """Stop counting a pod that was removed from a row."""
+        self._count(self.pods.remove(pod.uid), row, pod, -1)
+
+    def groups_of(self, labels: LabelSet) -> tuple[SelectorGroup, ...]:
+        """Return the groups that pods with these labels belong to."""
+        if labels.version != self.version:
+            labels.version = self.version
+            labels.groups = tuple(
+                group
+                for group in self._index.candidates(labels.namespace, labels.labels)
+                if group.query is not None and group.query.matches(labels.namespace, labels.labels)
+            )
+        return labels.groups
 
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
         self._capacity = capacity
         for group in self._groups.values():
             group.counts.grow(capacity)
-            group.active.grow(capacity)
+            group.terminating.grow(capacity)
 
-    def _groups_of(self, pod: PodInfo) -> tuple[SelectorGroup, ...]:
-        key = labels_key(pod)
-        groups = self._memo.get(key)
-        if groups is None:
-            if len(self._memo) >= _MEMO_CAPACITY:
-                self._memo.clear()
-            groups = self._memo[key] = tuple(group for group in self._groups.values() if matches_all(group.key, pod))
-        return groups
+    def _count(self, labels: LabelSet, row: int, pod: PodInfo, sign: int) -> None:
+        if not self._groups:
+            return
+        for group in self.groups_of(labels):
+            group.counts.add(row, sign)
+            if pod.terminating:
+                group.terminating.add(row, sign)
+        self._changed()
 
+    def _add(self, key: GroupKey) -> SelectorGroup:
+        self._changed()
+        group = self._groups[key] = SelectorGroup(key, self._capacity)
+        if group.query is not None:
+            rows, terminating = self.pods.rows(group.query)
+            group.counts.count_rows(rows)
+            group.terminating.count_rows(terminating)
+            self._index.add(group, group.query.namespaces, group.query.requirements)
+            self.version += 1
+        if len(self._groups) > CAPACITY:
+            self._evict()
+        return group
 
-def labels_key(pod: PodInfo) -> LabelsKey:
-    """Return the part of a pod that selectors depend on."""
-    return pod.namespace, tuple(sorted(pod.labels.items()))
+    def _changed(self) -> None:
+        self._changes += 1
+        if self._changes % _SWEEP_INTERVAL == 0:
+            self._sweep()
 
+    def _sweep(self) -> None:
+        """Evict groups that are unused, and the least recently used ones if all together take too much memory."""
+        oldest = self._changes - max(_MIN_AGE, 4 * len(self.pods))
+        while self._groups and next(iter(self._groups.values())).asked_at < oldest:
+            self._evict()
+        total = sum(group.bytes for group in self._groups.values())
+        while total > MAX_BYTES:
+            total -= self._evict()
 
-def matches_all(key: GroupKey, pod: PodInfo) -> bool:
-    """Return whether a pod matches all selectors of a key."""
-    return all(selector.matches(pod) for selector in key)
-
-
-def pod_counter(predicate: Callable[[PodInfo], bool]) -> Callable[[Iterable[PodInfo]], int]:
-    """Return a function that counts the pods which satisfy a predicate.
-
-    The predicate must depend only on a pod's namespace and labels. Its results are cached by these.
-    """
-    known: dict[LabelsKey, bool] = {}
-
-    def count(pods: Iterable[PodInfo]) -> int:
-        number = 0
-        for pod in pods:
-            key = labels_key(pod)
-            if key not in known:
-                known[key] = predicate(pod)
-            number += known[key]
-        return number
-
-    return count
-
-
-def _count_all(group: SelectorGroup, pods_by_row: Iterable[Mapping[str, PodInfo]]) -> None:
-    """Count the pods that were added before the group."""
-    count = pod_counter(partial(matches_all, group.key))
-    for row, pods in enumerate(pods_by_row):
-        number = count(pods.values())
-        if number:
-            group.counts.add(row, number)
-            group.active.add(row, count(pod for pod in pods.values() if not pod.terminating))
-
-
-def _count(group: SelectorGroup, row: int, pod: PodInfo, sign: int) -> None:
-    group.counts.add(row, sign)
-    if not pod.terminating:
-        group.active.add(row, sign)
+    def _evict(self) -> int:
+        """Evict the least recently used group. Returns the memory that its counts took."""
+        _, group = self._groups.popitem(last=False)
+        taken = group.bytes
+        if group.query is not None:
+            self._index.remove(group)
+            self.version += 1
+        group.counts.clear()  # label sets that have not changed since still refer to the group
+        group.terminating.clear()
+        return taken

@@ -2,33 +2,83 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from bayplan.cluster.columns import Int32, Int64, Rows, grown
 
 _MAX_GROUPINGS = 8
 """The number of groupings whose sums are kept; the oldest is dropped. Usually there is one per topology key in use."""
+_DENSE_FRACTION = 64
+"""A tally becomes an array when more than one in so many rows has a number, and a dictionary again below a quarter."""
+_MIN_DENSE = 16
+"""A tally with fewer numbers is a dictionary, whatever the capacity."""
+_BYTES_PER_ENTRY = 100
+"""What an entry of a dictionary of numbers takes, about."""
 
 
 class Tally:
-    """A number for each row of the node table. `rows`: int32, shape (capacity,).
+    """A number for each row of the node table; most rows of most tallies have 0.
 
-    `add` also updates the sums that were computed before, so that asking for them again does not read all rows.
+    Few numbers are stored in a dictionary, more of them in an array. An array's sums by domain are kept too: `add`
+    updates them, so that asking for them again does not read all rows.
     """
 
-    __slots__ = ("_sums", "rows")
+    __slots__ = ("_array", "_capacity", "_few", "_many", "_sums")
 
     def __init__(self, capacity: int) -> None:
-        self.rows: Int32 = np.zeros(capacity, dtype=np.int32)
+        self._capacity = capacity
+        self._few: dict[int, int] = {}
+        """By row, without zeros; empty once there is an array."""
+        self._array: Int32 | None = None
+        self._many = 0
+        """The rows of the array that have a number."""
         self._sums: dict[int, tuple[Rows, Int64]] = {}
         """By the `id` of the codes. The codes are stored too, so that their id is not reused."""
 
     def add(self, row: int, number: int) -> None:
         """Add to the number of a row."""
-        self.rows[row] += number
+        if self._array is None:
+            total = self._few.get(row, 0) + number
+            if total:
+                self._few[row] = total
+                if len(self._few) > self._most_entries():
+                    self._become_dense()
+            elif number:
+                del self._few[row]
+            return
+        before: int = self._array.item(row)
+        self._array[row] = before + number
         for codes, sums in self._sums.values():
             if row < len(codes):  # else the codes are older than the row, and no caller has them any more
                 sums[codes[row]] += number
+        if before == 0:
+            self._many += 1
+        elif before + number == 0:
+            self._many -= 1
+            if self._many < self._most_entries() // 4:
+                self._become_sparse()
+
+    def count_rows(self, rows: Rows) -> None:
+        """Set the number of each row to its occurrences in `rows`. Only for a tally that is empty."""
+        if len(rows) <= self._most_entries():
+            for row in rows.tolist():
+                self._few[row] = self._few.get(row, 0) + 1
+            return
+        array = np.bincount(rows, minlength=self._capacity).astype(np.int32)
+        self._array, self._many = array, int(np.count_nonzero(array))
+        if self._many <= self._most_entries():
+            self._become_sparse()
+
+    def dense(self, size: int) -> Int64:
+        """Return the numbers of the first `size` rows: a new array, int64, shape (size,)."""
+        if self._array is not None:
+            return self._array[:size].astype(np.int64)
+        rows, numbers = self._entries(size)
+        array = np.zeros(size, dtype=np.int64)
+        array[rows] = numbers
+        return array
 
     def sum_by(self, codes: Rows, count: int) -> Int64:
         """Return the sum of the rows of each code: a new array, int64, shape (count,).
@@ -36,15 +86,65 @@ class Tally:
         `codes`: intp, one per row, from 0 to count - 1. The array must never be modified, because the sums are cached
         by its identity.
         """
+        if self._array is None:
+            rows, numbers = self._entries(len(codes))
+            return np.bincount(codes[rows], weights=numbers, minlength=count).astype(np.int64)
         kept = self._sums.get(id(codes))
         if kept is None:
             # bincount sums in float64, which is exact up to 2**53.
-            sums = np.bincount(codes, weights=self.rows[: len(codes)], minlength=count).astype(np.int64)
+            sums = np.bincount(codes, weights=self._array[: len(codes)], minlength=count).astype(np.int64)
             if len(self._sums) >= _MAX_GROUPINGS:
                 del self._sums[next(iter(self._sums))]
             kept = self._sums[id(codes)] = (codes, sums)
         return kept[1].copy()
 
+    def __bool__(self) -> bool:
+        """Whether any row has a number."""
+        return bool(self._few) or self._array is not None
+
+    @property
+    def few(self) -> Mapping[int, int] | None:
+        """The numbers by row, without zeros, if they are few; else None."""
+        return self._few if self._array is None else None
+
+    @property
+    def bytes(self) -> int:
+        """The memory that the numbers and the sums take, about."""
+        if self._array is None:
+            return _BYTES_PER_ENTRY * len(self._few)
+        return self._array.nbytes + sum(codes.nbytes + sums.nbytes for codes, sums in self._sums.values())
+
+    def clear(self) -> None:
+        """Set all numbers to 0, and give the memory back."""
+        self._few, self._array, self._sums = {}, None, {}
+
     def grow(self, capacity: int) -> None:
         """Make room for `capacity` rows."""
-        self.rows = grown(self.rows, capacity)
+        self._capacity = capacity
+        if self._array is not None:
+            self._array = grown(self._array, capacity)
+
+    def _most_entries(self) -> int:
+        return max(_MIN_DENSE, self._capacity // _DENSE_FRACTION)
+
+    def _become_dense(self) -> None:
+        array = np.zeros(self._capacity, dtype=np.int32)
+        rows, numbers = self._entries(self._capacity)
+        array[rows] = numbers
+        self._few, self._array, self._many = {}, array, len(rows)
+
+    def _become_sparse(self) -> None:
+        assert self._array is not None
+        rows = np.flatnonzero(self._array)
+        few = dict(zip(rows.tolist(), self._array[rows].tolist(), strict=True))
+        self._few, self._array, self._sums = few, None, {}
+
+    def _entries(self, size: int) -> tuple[Rows, Int64]:
+        """Return the rows below `size` that have a number, and their numbers."""
+        count = len(self._few)
+        rows = np.fromiter(self._few, dtype=np.intp, count=count)
+        numbers = np.fromiter(self._few.values(), dtype=np.int64, count=count)
+        if count and rows.max() >= size:
+            known = rows < size
+            rows, numbers = rows[known], numbers[known]
+        return rows, numbers

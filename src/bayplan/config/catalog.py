@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -26,8 +27,11 @@ class Catalog:
         self.extras: dict[str, ExtraPlugin] = {}
         for extra in extra_plugins:
             if extra.name in PLUGINS or extra.name in self.extras:
-                owner = "an in-tree plugin" if extra.name in PLUGINS else "another plugin"
-                raise PluginLoadError(f"plugin name {extra.name!r} is already used by {owner}: choose another name")
+                other = self.extras.get(extra.name)
+                owner = "an in-tree plugin" if other is None else f"another plugin, in {_file_of(other)}"
+                raise PluginLoadError(
+                    f"{_file_of(extra)}: plugin name {extra.name!r} is already used by {owner}: choose another name"
+                )
             self.extras[extra.name] = extra
 
     @property
@@ -46,3 +50,10 @@ class Catalog:
     def points(self, name: str) -> list[Point]:
         """The extension points that the plugin implements."""
         return [point for point in Point if self.takes_part(name, point)]
+
+
+def _file_of(plugin: ExtraPlugin) -> str:
+    """The file that defines a plugin, or its module."""
+    definition: Any = plugin if isinstance(plugin, type) else getattr(plugin, "function", type(plugin))
+    name = definition.__module__
+    return getattr(sys.modules.get(name), "__file__", None) or str(name)

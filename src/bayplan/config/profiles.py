@@ -92,7 +92,7 @@ def default_profile(
 def profile_of_all(scheduler_name: str, catalog: Catalog) -> KubeSchedulerProfile:
     """The profile that enables the default plugins and all of the user's."""
     extras = catalog.extras
-    plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(extra)) for name, extra in extras.items()]))
+    plugins = Plugins(multiPoint=PluginSet([PluginReference(name, _weight(name, catalog)) for name in extras]))
     for point, replaced in ((Point.QUEUE_SORT, "PrioritySort"), (Point.BIND, "DefaultBinder")):
         mine = [PluginReference(name) for name in extras if catalog.takes_part(name, point)]
         if mine:
@@ -167,5 +167,6 @@ def _handle_for(factory: type[Any], handle: Handle) -> dict[str, Handle]:
     return {"handle": handle} if "handle" in inspect.signature(factory).parameters else {}
 
 
-def _weight(plugin: ExtraPlugin) -> int:
-    return int(getattr(plugin, "weight", 0))
+def _weight(name: str, catalog: Catalog) -> int:
+    scores = any(catalog.takes_part(name, point) for point in (Point.SCORE, Point.PLACEMENT_SCORE))
+    return int(getattr(catalog.extras[name], "weight", 0)) if scores else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import ssl
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -23,6 +22,7 @@ from bayplan.devcluster.controllers.served import Node
 from bayplan.devcluster.in_memory import InMemoryClient
 from bayplan.devcluster.kubelet import KubeletDelays, Kubelets, make_nodes
 from bayplan.devcluster.kubelet_nodes import is_healthy
+from bayplan.tls import client_context
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class DevCluster:
     def _connect(self) -> Client:
         if not self._listen:
             return InMemoryClient(self.server, token=self._token or "")
-        trust = ssl.create_default_context(cadata=self._tls.authority.decode()) if self._tls is not None else None
+        trust = client_context(self._tls.authority.decode()) if self._tls is not None else None
         headers = (("Authorization", f"Bearer {self._token}"),) if self._token is not None else ()
         return HttpClient(ClusterAccess(server=self.url, tls=trust, headers=headers))
 
@@ -150,7 +150,9 @@ class DevCluster:
             )
             self._parts.append(self.kubelets)
         if self._controllers:
-            self._parts.append(ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers))
+            root_ca = self._tls.authority.decode() if self._tls is not None else ""
+            manager = ControllerManager(self.client, self.clock, WORKLOADS, informers=self.informers, root_ca=root_ca)
+            self._parts.append(manager)
 
     async def _run(self) -> None:
         try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from bayplan.api.field_errors import FieldError, forbidden, invalid
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.types import Extender, ExtenderTLSConfig
+from bayplan.tls import client_context
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +56,9 @@ class ExtenderTls:
     def _trusting(self, authority: bytes) -> ssl.SSLContext:
         """A context that trusts a CA, by default the CAs of the system."""
         try:
-            context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+            return client_context(authority.decode() if authority else None)
         except (ssl.SSLError, ValueError) as error:
             raise self._fault("ca", f"no certificates in PEM: {_why(error)}") from None
-        # Go accepts CAs made by older versions of `openssl req -x509`, which Python 3.13 rejects by default.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        return context
 
     def _add_certificate(self) -> None:
         certificate, key = self._content("cert"), self._content("key")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, ParamSpec
 
 from lightkube.models.core_v1 import Node, PersistentVolumeClaim
 
+from bayplan.api.labels import InvalidSelector
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.events import Hint
+
+P = ParamSpec("P")
 
 
 def after_own_update(pod: PodInfo, _old: PodInfo | None, new: PodInfo) -> Hint:
@@ -23,6 +27,19 @@ def after_claim_change(pod: PodInfo, _old: Any, new: PersistentVolumeClaim) -> H
     claims = (volume.persistentVolumeClaim for volume in pod.volumes)
     used = any(claim is not None and claim.claimName == new.metadata.name for claim in claims)
     return Hint.QUEUE if used else Hint.SKIP
+
+
+def requeue_if_invalid(hint: Callable[P, Hint]) -> Callable[P, Hint]:
+    """Wrap a hint that parses selectors: it requeues if one of them is invalid, as upstream does."""
+
+    @wraps(hint)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> Hint:
+        try:
+            return hint(*args, **kwargs)
+        except InvalidSelector:
+            return Hint.QUEUE
+
+    return wrapped
 
 
 def labels_of(node: Node | None) -> Mapping[str, str]:

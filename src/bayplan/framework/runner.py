@@ -389,10 +389,10 @@ def integer(score: Any, plugin: Any, point: str) -> int:
     if not isinstance(score, int | np.integer):
         hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
         raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
-    number = int(score)
-    if abs(number) >= _TOO_LARGE:
-        raise PluginError(plugin.name, point, f"expected an integer of 64 bits, got {number}")
-    return number
+    value = int(score)
+    if abs(value) >= _TOO_LARGE:
+        raise PluginError(plugin.name, point, f"expected an integer of 64 bits, got {value}")
+    return value
 
 
 def checked(scores: Any, plugin: Any, count: int) -> Int64:

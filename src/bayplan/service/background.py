@@ -1,50 +1,44 @@
-"""Background work of plugins, each in a task of its own."""
+"""Background work of plugins."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
-from bayplan.framework.calling import is_ending, wait_for
+from bayplan.failures import Failures
+from bayplan.framework.calling import wait_for
 from bayplan.framework.failures import log_failure
 from bayplan.framework.interface import Background
 from bayplan.framework.profile import Profile, implements
-from bayplan.framework.status import PluginError
-
-Work = Callable[[], Awaitable[object]]
+from bayplan.service.supervisor import Supervisor, Work, outcome
 
 log = logging.getLogger(__name__)
 
 _RESTART_SECONDS = 10.0
+_STARTED = "work that a plugin started"
 
 
-def background_tasks(tasks: asyncio.TaskGroup, profiles: Iterable[Profile]) -> list[asyncio.Task[None]]:
+def start_background(supervisor: Supervisor, profiles: Iterable[Profile]) -> None:
     """Start the background method of every plugin that has one. After an error it is restarted with a delay."""
-    return [
-        tasks.create_task(_keep_running(plugin), name=f"background of {plugin.name}")
-        for profile in profiles
-        for plugin in profile.every()
-        if implements(plugin, Background)
-    ]
+    for profile in profiles:
+        for plugin in profile.every():
+            if implements(plugin, Background):
+                work = partial(_background, plugin)
+                supervisor.start(f"the background work of plugin {plugin.name}", work, restart_seconds=_RESTART_SECONDS)
 
 
-async def _keep_running(plugin: Any) -> None:
-    while True:
-        try:
-            await wait_for(plugin, "Background", plugin.background())
-        except PluginError:
-            log.warning("the background work of plugin %s failed; restarting it in %g s", plugin.name, _RESTART_SECONDS)
-            await asyncio.sleep(_RESTART_SECONDS)
-        else:
-            return
+async def _background(plugin: Any) -> None:
+    await wait_for(plugin, "Background", plugin.background())
 
 
 class StartedWork:
     """Work that plugins start with `handle.start`: each in a task of its own, owned by `run`."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures | None = None) -> None:
+        self._failures = failures or Failures()
         self._waiting: asyncio.Queue[tuple[str, Work]] = asyncio.Queue()
 
     def start(self, name: str, work: Work) -> None:
@@ -68,10 +62,8 @@ class StartedWork:
 
     async def _finish(self, name: str, work: Work) -> None:
         try:
-            await work()
-        except BaseException as error:
-            if is_ending(error):
-                raise
-            log_failure(f"work that a plugin started failed: {name}", error)
+            if (error := await outcome(work)) is not None:
+                log_failure(f"{_STARTED} failed: {name}", error)
+                self._failures.counts[_STARTED, type(error).__name__] += 1
         finally:
             self._waiting.task_done()

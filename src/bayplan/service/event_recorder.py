@@ -12,6 +12,7 @@ from bayplan.api.times import rfc3339_micro
 from bayplan.client import Client
 from bayplan.client.events import Event, EventWriter, new_event, reference
 from bayplan.clock import Clock
+from bayplan.failures import Failures
 
 SERIES_ENDS_AFTER = 360.0
 """Seconds without a repetition after which a series ends."""
@@ -39,10 +40,18 @@ class _Recorded:
 class EventRecorder:
     """Records events about pods on behalf of schedulers. `run` writes them; until it runs, they are kept."""
 
-    def __init__(self, client: Client, clock: Clock, *, capacity: int = 20_000, writers: int = 8) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        failures: Failures | None = None,
+        *,
+        capacity: int = 20_000,
+        writers: int = 8,
+    ) -> None:
         self._clock = clock
         self._host = socket.gethostname()
-        self._writer = EventWriter(client, EVENT, capacity=capacity, writers=writers)
+        self._writer = EventWriter(client, EVENT, failures, capacity=capacity, writers=writers)
         self._recorded: dict[tuple[str, ...], _Recorded] = {}
         self.drain = self._writer.drain
 

@@ -11,8 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from bayplan.api.kinds import POD
+from bayplan.api.objects import UndecodableObject
 from bayplan.api.times import rfc3339
 from bayplan.client import ApiError, ConfigError, PatchType, TransportError
+from bayplan.client.errors import InvalidNameError
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.changes import FORCE_ACTIVATE
 from bayplan.log_fields import about_pod
@@ -69,7 +71,8 @@ class Evictions:
             if isinstance(problem, ApiError | TransportError | ConfigError):
                 log.warning("pod %s could not be evicted for pod %s: %s", about_pod(victim), preemptor, problem)
             elif isinstance(problem, BaseException):
-                log.error("evicting pod %s for pod %s failed", about_pod(victim), preemptor, exc_info=problem)
+                expected = isinstance(problem, UndecodableObject | InvalidNameError)
+                self._runtime.failures.record("evicting a pod", problem, f"pod {about_pod(victim)}", expected=expected)
         return not any(isinstance(problem, BaseException) for problem in results)
 
     async def _evict(self, preemption: Preemption, victim: PodInfo) -> None:

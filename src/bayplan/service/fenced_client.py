@@ -1,4 +1,4 @@
-"""A client that writes only for a leader: the last line against two schedulers that decide at once."""
+"""A client that writes only while this process leads: the last safeguard against two active schedulers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayplan.client.transport import Params
 
 
 class FencedClient(Client):
-    """Passes everything on to `client`, but no write while `leads` says no: that fails, unsent. Closing is not its."""
+    """Forwards requests to `client`, but fails writes while `leads` returns False. Doesn't close `client`."""
 
     def __init__(self, client: Client, leads: Callable[[], bool]) -> None:
         self.namespace = client.namespace
@@ -26,16 +26,21 @@ class FencedClient(Client):
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The body of the answer. Raises TransportError for a write while somebody else may lead."""
+        """The body of the response. Raises TransportError for a write while another process may lead."""
         if method != "GET" and not self._leads():
-            raise TransportError("this scheduler does not lead: nothing is written", sent=False)
+            raise TransportError("this scheduler is not the leader, so it must not write", sent=False)
         return await self._client.request(method, path, params=params, body=body, content_type=content_type)
 
     def stream(
-        self, path: str, *, params: Params | None = None, seconds: float | None = None
+        self,
+        path: str,
+        *,
+        params: Params | None = None,
+        seconds: float | None = None,
+        idle: float | None = None,
     ) -> AsyncGenerator[bytes, None]:
-        """The body of a GET in the pieces in which it comes."""
-        return self._client.stream(path, params=params, seconds=seconds)
+        """The body of a GET, in chunks as they arrive."""
+        return self._client.stream(path, params=params, seconds=seconds, idle=idle)
 
     async def close(self) -> None:
-        """Leave the client to its owner."""
+        """Do nothing: the owner closes the client."""

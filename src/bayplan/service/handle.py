@@ -27,11 +27,11 @@ class SchedulerHandle:
         self.client = runtime.client
         self.waiting_pods = runtime.waiting
         self.activate = activate
-        self.started = StartedWork()
+        self.started = StartedWork(runtime.failures)
         self.start = self.started.start
         self.now = runtime.clock.now
         self.monotonic = runtime.clock.monotonic
-        self.measurements: Measurements = runtime.metrics.of_plugins
+        self.measurements: Measurements = runtime.metrics.plugin_measurements
         self.watched: set[Kind] = {POD, NODE}
         self._state = runtime.state
         self._recorder = runtime.recorder

@@ -1,4 +1,4 @@
-"""Keeps the process's heap from shrinking and growing again with every decision."""
+"""Keeps the heap from shrinking and growing with every decision."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _KEEP = 256 * 2**20
 
 
 def keep_heap() -> None:
-    """Let the C library keep memory that was freed, up to 256 MiB, instead of giving it back at once.
+    """Let the C library keep up to 256 MiB of freed memory instead of returning it to the system.
 
-    A decision makes and drops arrays of all nodes; by default glibc returns their pages to the system after each, and
-    the next decision has them mapped and zeroed anew. Does nothing with another C library. Concerns the whole process.
+    Each decision creates and frees arrays of all nodes. By default glibc returns their pages to the system, which then
+    maps and zeroes them again for the next decision. Affects the whole process. Does nothing with other C libraries.
     """
     if not sys.platform.startswith("linux"):
         return

@@ -67,6 +67,8 @@ class PodHandler:
         self._queue = runtime.queue
         self._scheduler_names = scheduler_names
         self._store = runtime.state.objects[POD]
+        self._duplicates: dict[str, PodInfo] = {}
+        """Pods by key whose uid is that of another pod. They are ignored while that pod exists."""
 
     def put(self, key: str, new: PodInfo) -> None:
         """Handle a new or changed pod."""
@@ -92,12 +94,32 @@ class PodHandler:
             self._runtime.recorder.record(pod, pod.scheduler_name, "Warning", "FailedScheduling", "Scheduling", note)
 
     def _put(self, new: PodInfo) -> None:
+        self._duplicates.pop(new.key, None)
+        other = self._other_of(new)
+        if other is not None:
+            log.error("ignoring pod %s, which has the uid of pod %s", about_pod(new), about_pod(other, "other"))
+            self._duplicates[new.key] = new
+            return
         old: PodInfo | None = self._store.get(new.key)
         self._store.set(new.key, new)
         if old is None:
             self._add(new)
+        elif (old.node_name and not new.node_name) or old.scheduler_name != new.scheduler_name:
+            self._delete(old)  # the API server allows neither change: it is another pod
+            self._add(new)
         else:
             self._update(old, new)
+
+    def _other_of(self, pod: PodInfo) -> PodInfo | None:
+        """The known pod with the same uid and another name, which the API server never creates; usually None."""
+        known = self._state.pod(pod.uid)
+        if known is None:
+            queued = self._queue.get(pod.uid)
+            known = None if queued is None else queued.pod
+        if known is None or known.key == pod.key:
+            return None
+        stored: PodInfo | None = self._store.get(known.key)  # a deleted pod may still be in flight
+        return known if stored is not None and stored.uid == pod.uid else None
 
     def _add(self, pod: PodInfo) -> None:
         if pod.node_name:
@@ -125,10 +147,13 @@ class PodHandler:
                 self._queue.update(old, new, self._runtime.now())
 
     def _remove(self, key: str) -> None:
+        self._duplicates.pop(key, None)
         pod: PodInfo | None = self._store.get(key)
         if pod is not None:
             self._store.remove(key)
             self._delete(pod)
+            for duplicate in [each for each in self._duplicates.values() if each.uid == pod.uid]:
+                self._put(duplicate)
 
     def _delete(self, pod: PodInfo) -> None:
         self._runtime.status.forget(pod.uid)

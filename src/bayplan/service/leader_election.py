@@ -1,8 +1,8 @@
-"""Leader election: of several schedulers, the one that holds a Lease decides.
+"""Leader election: of several schedulers, only the one that holds a Lease is active.
 
-Mirrors client-go's tools/leaderelection. A holder stops within `renew_deadline` of the moment at which it sent its last
-renewal; others wait for `lease_duration` from the moment at which they saw it. Both are measured here, by a clock that
-only moves forward and also while the machine sleeps, so that nobody's time of day matters.
+Mirrors client-go's tools/leaderelection. The leader stops `renew_deadline` after it sent its last successful renewal;
+others wait `lease_duration` after they first saw that renewal. Each process measures these times with its own monotonic
+clock, which also advances during suspend, so wall clocks don't have to agree.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from bayplan.clock import Clock, SystemClock
 log = logging.getLogger(__name__)
 
 JITTER = 1.2
-"""Those that wait for the lease come back after the retry period, and up to so many times that more."""
-_TROUBLES = (ApiError, TransportError, UndecodableObject, ConfigError, TimeoutError)
+"""Candidates wait for the retry period plus a random part of up to this many retry periods."""
+_ERRORS = (ApiError, TransportError, UndecodableObject, ConfigError, TimeoutError)
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderElectionSettings:
-    """Whose lease it is about, and how long things take, in seconds."""
+    """The name of the lease, and durations in seconds."""
 
     name: str = "kube-scheduler"
     namespace: str = "kube-system"
@@ -49,37 +49,38 @@ class LeaderElectionSettings:
 
 
 class LeaseLostError(Exception):
-    """The lease was not renewed in time, or somebody else has it: to go on deciding would be to decide twice."""
+    """The lease was not renewed in time, or another process holds it. The scheduler must stop."""
 
 
 class Leadership(Protocol):
-    """What a scheduler wants to know. `acquired` and `lost` belong to the scheduler's event loop."""
+    """The leadership of a scheduler. `acquired` and `lost` belong to the scheduler's event loop."""
 
     @property
     def acquired(self) -> asyncio.Event:
-        """Set when it may begin to decide."""
+        """Set when the scheduler may start."""
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set when it has to stop at once, for good."""
+        """Set when the scheduler must stop at once and exit."""
 
     def leads(self) -> bool:
-        """Whether it may decide at this very moment, even if the loop has not heard of the end of it yet."""
+        """Whether the scheduler leads now. May be false before `lost` is set."""
 
 
 class LeaderElector:
-    """Gets a lease, holds it, gives it back.
+    """Acquires, holds and releases a lease.
 
     ::
 
-        acquire -----> holds it ---- renewed within the deadline ----+
+        acquire -----> leads ------- renewed within the deadline ----+
                          |  ^                                        |
                          |  +----------------------------------------+
-                         |  not renewed, or somebody else's
+                         |  not renewed, or held by another process
                          v
-                       lost, for good
+                       lost (final)
 
-    `leads_until` is until when it may decide, by `elapsed`; `sleep`, `clock` and `rng` are there for tests.
+    `leads_until` is when the leadership ends unless the lease is renewed, in the time of `elapsed`. `sleep`, `clock`
+    and `rng` are for tests.
     """
 
     def __init__(
@@ -102,41 +103,42 @@ class LeaderElector:
         self._sleep = sleep
         self._rng = rng or random.Random()
         self._seen: Lease | None = None
-        """The lease as it was last seen or written here, and when that was."""
+        """The lease as last read or written, and the time of that."""
         self._seen_at = float("-inf")
 
     def leads(self) -> bool:
-        """Whether it holds the lease, and for certain."""
+        """Whether it certainly holds the lease."""
         return self._elapsed() < self.leads_until
 
     @property
     def leader(self) -> str:
-        """Who holds the lease as far as is known here."""
+        """The last known holder of the lease; "" if there is none."""
         return (self._seen.spec.holderIdentity if self._seen and self._seen.spec else None) or ""
 
     async def acquire(self) -> None:
-        """Wait until the lease is ours."""
+        """Wait until this process holds the lease."""
         reported = ""
         while not await self._try():
             if self.leader not in {"", reported}:
                 reported = self.leader
-                log.info("%s holds the lease %s; waiting for it", reported, self._key)
+                log.info("%s holds the lease %s; waiting", reported, self._key)
             period = self._settings.retry_period
             await self._sleep(period * (1 + JITTER * self._rng.random()))
-        log.info("this is the leader now: %s holds the lease %s", self.identity, self._key)
-        await self._tell("became leader")
+        log.info("became leader: %s holds the lease %s", self.identity, self._key)
+        await self._write_event("became leader")
 
     async def hold(self) -> None:
-        """Renew the lease for as long as that works. Returns when it is lost."""
+        """Keep renewing the lease. Returns when it is lost."""
         while self.leads():
             await self._sleep(min(self._settings.retry_period, max(0.0, self.leads_until - self._elapsed())))
             if not await self._try() and self.leader != self.identity:
                 break
         self.leads_until = float("-inf")
-        log.error("lost the lease %s to %s", self._key, self.leader if self.leader != self.identity else "nobody yet")
+        reason = "it was not renewed in time" if self.leader in {"", self.identity} else f"{self.leader} holds it"
+        log.error("lost the lease %s: %s", self._key, reason)
 
     async def release(self) -> None:
-        """Let another one have the lease now. Nothing may be decided any more."""
+        """Release the lease so that another process can acquire it. The scheduler must have stopped."""
         self.leads_until = float("-inf")
         now = micro_time(self._clock.now())
         try:
@@ -145,66 +147,66 @@ class LeaderElector:
                 spec = lease.spec or LeaseSpec()
                 if spec.holderIdentity != self.identity:
                     return
-                freed = LeaseSpec(
+                released = LeaseSpec(
                     holderIdentity="",
                     leaseDurationSeconds=1,
                     acquireTime=now,
                     renewTime=now,
                     leaseTransitions=spec.leaseTransitions,
                 )
-                self._note(await self._client.update(LEASE, msgspec.structs.replace(lease, spec=freed)))
-        except _TROUBLES as error:
-            log.warning("the lease %s could not be given back: %s", self._key, error or "no answer in time")
+                self._remember(await self._client.update(LEASE, msgspec.structs.replace(lease, spec=released)))
+        except _ERRORS as error:
+            log.warning("cannot release the lease %s: %s", self._key, error or "timeout")
         else:
-            await self._tell("stopped leading")
+            await self._write_event("stopped leading")
 
     @property
     def _key(self) -> str:
         return f"{self._settings.namespace}/{self._settings.name}"
 
     async def _try(self) -> bool:
-        """Get or renew the lease. Returns whether that was done; if so, it is held from when it was asked for."""
-        asked_at = self._elapsed()
+        """Acquire or renew the lease. Returns whether that succeeded. The term counts from before the request."""
+        began_at = self._elapsed()
         try:
             async with asyncio.timeout(self._settings.renew_deadline / 2):
-                done = await self._renew_what_was_seen() or await self._take_what_is_there()
-        except _TROUBLES as error:
-            log.warning("the lease %s cannot be had now: %s", self._key, error or "no answer in time")
+                held = await self._renew_known() or await self._acquire_or_renew()
+        except _ERRORS as error:
+            log.warning("cannot acquire or renew the lease %s: %s", self._key, error or "timeout")
             return False
-        if done:
-            self.leads_until = asked_at + self._settings.renew_deadline
-        return done
+        if held:
+            self.leads_until = began_at + self._settings.renew_deadline
+        return held
 
-    async def _renew_what_was_seen(self) -> bool:
-        """The short way for a holder: nobody else writes the lease as a rule."""
+    async def _renew_known(self) -> bool:
+        """Renew without reading the lease first. This usually works for the leader, as only it writes the lease."""
         if self._seen is None or self.leader != self.identity or not self._is_valid():
             return False
         try:
-            self._note(await self._client.update(LEASE, self._ours(self._seen)))
+            self._remember(await self._client.update(LEASE, self._claim(self._seen)))
         except ApiError as error:
-            log.debug("the lease %s has changed: %s", self._key, error)
+            log.debug("the lease %s was changed by another process: %s", self._key, error)
             return False
         return True
 
-    async def _take_what_is_there(self) -> bool:
+    async def _acquire_or_renew(self) -> bool:
         settings = self._settings
         try:
-            there: Lease = await self._client.get(LEASE, settings.name, settings.namespace)
+            current: Lease = await self._client.get(LEASE, settings.name, settings.namespace)
         except ApiError as error:
             if error.status != 404:
                 raise
             new = Lease(metadata=ObjectMeta(name=settings.name, namespace=settings.namespace))
-            self._note(await self._client.create(LEASE, self._ours(new)))
+            self._remember(await self._client.create(LEASE, self._claim(new)))
             return True
-        if self._seen is None or there.spec != self._seen.spec:
-            self._note(there)
+        if self._seen is None or current.spec != self._seen.spec:
+            self._remember(current)
         if self.leader not in {"", self.identity} and self._is_valid():
             return False
-        self._note(await self._client.update(LEASE, self._ours(there)))
+        self._remember(await self._client.update(LEASE, self._claim(current)))
         return True
 
-    def _ours(self, lease: Lease) -> Lease:
-        """The lease as it is to be, if it is to be ours from now on."""
+    def _claim(self, lease: Lease) -> Lease:
+        """The lease with this process as its holder, renewed now."""
         old, now = lease.spec or LeaseSpec(), micro_time(self._clock.now())
         holds = old.holderIdentity == self.identity
         transitions = old.leaseTransitions or 0
@@ -218,16 +220,16 @@ class LeaderElector:
         )
         return msgspec.structs.replace(lease, spec=spec)
 
-    def _note(self, lease: Lease) -> None:
+    def _remember(self, lease: Lease) -> None:
         self._seen, self._seen_at = lease, self._elapsed()
 
     def _is_valid(self) -> bool:
-        """Whether whoever holds the lease may still count on it."""
+        """Whether the last known term of the lease may still run."""
         spec = self._seen.spec if self._seen else None
         return self._seen_at + ((spec.leaseDurationSeconds if spec else None) or 0) > self._elapsed()
 
-    async def _tell(self, what: str) -> None:
-        """Write an event about the lease. It is only news: if that fails, it is not repeated."""
+    async def _write_event(self, what: str) -> None:
+        """Write an event about the lease. Failures are logged, and not retried."""
         namespace, name = self._settings.namespace, self._settings.name
         uid = self._seen.metadata.uid if self._seen and self._seen.metadata else None
         event = new_event(
@@ -243,18 +245,18 @@ class LeaderElector:
         try:
             async with asyncio.timeout(self._settings.renew_deadline / 2):
                 await self._client.request("POST", EVENT.path(namespace), body=encode(event))
-        except _TROUBLES as error:
-            log.debug("an event about the lease %s could not be written: %s", self._key, error)
+        except _ERRORS as error:
+            log.debug("cannot write an event about the lease %s: %s", self._key, error)
 
 
 OpenClient = Callable[[], AbstractAsyncContextManager[Client]]
 
 
 class LeaderElection:
-    """An elector in a thread of its own, with an event loop and a client of its own. Implements Leadership.
+    """A LeaderElector with its own thread, event loop and client. Implements Leadership.
 
-    So a plugin that blocks the scheduler does not cost it the lease, and a lost lease is noticed meanwhile. Used as
-    `async with`; at the end of it the lease is given back.
+    The lease is therefore renewed, or its loss noticed, even while a plugin blocks the scheduler. An async context
+    manager, which releases the lease at the end.
     """
 
     def __init__(self, open_client: OpenClient, settings: LeaderElectionSettings, identity: str = "") -> None:
@@ -271,12 +273,12 @@ class LeaderElection:
         self._ready = threading.Event()
 
     def leads(self) -> bool:
-        """Whether it holds the lease, and for certain."""
+        """Whether it certainly holds the lease."""
         return self._elector is not None and self._elector.leads()
 
     @property
     def leader(self) -> str:
-        """Who holds the lease as far as is known here."""
+        """The last known holder of the lease; "" if there is none. For reports: it may be out of date."""
         return self._elector.leader if self._elector is not None else ""
 
     async def __aenter__(self) -> Self:
@@ -290,14 +292,14 @@ class LeaderElection:
             try:
                 self._elector_loop.call_soon_threadsafe(self._stop.set)
             except RuntimeError:
-                log.debug("the election was over already")
+                log.debug("leader election has already ended")
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
         try:
             asyncio.run(self._elect())
         except Exception:
-            log.exception("leader election broke")
+            log.exception("leader election failed")
         finally:
             self._ready.set()
             self._signal(self.lost)
@@ -314,21 +316,21 @@ class LeaderElection:
                 await elector.release()
 
     def _signal(self, event: asyncio.Event) -> None:
-        """Set an event of the scheduler's loop."""
+        """Set an event in the scheduler's loop."""
         assert self._scheduler_loop is not None
         try:
             self._scheduler_loop.call_soon_threadsafe(event.set)
         except RuntimeError:
-            log.debug("nobody waits for the election any more")
+            log.debug("the scheduler has already ended")
 
 
 def boot_time() -> float:
-    """Seconds since the machine started, the time that it slept included where the system can tell."""
+    """Seconds since boot, including suspend if the platform supports it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 async def _unless(stop: asyncio.Event, work: Any) -> bool:
-    """Do some work to its end, unless `stop` is set before. Returns whether it was done."""
+    """Run `work` unless `stop` is set before it ends. Returns whether it ended by itself."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({task, stopped}, return_when=asyncio.FIRST_COMPLETED)

@@ -6,7 +6,6 @@ Start reading here. Mirrors ScheduleOne in pkg/scheduler/schedule_one.go.
 from __future__ import annotations
 
 import asyncio
-import logging
 
 from bayplan.framework.status import PluginError
 from bayplan.log_fields import about_pod
@@ -15,8 +14,6 @@ from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.driver import AttemptDriver
 from bayplan.service.runtime import Runtime
 from bayplan.turns import Turn
-
-log = logging.getLogger(__name__)
 
 
 class SchedulingLoop:
@@ -37,13 +34,15 @@ class SchedulingLoop:
             if queued is None:
                 await self._wait_for_work()
                 turn.restart()
-            elif not self._plans.skip(queued):
+            else:
                 await self._schedule(queued, turn)
 
     async def _schedule(self, queued: QueuedPod, turn: Turn) -> None:
         """Attempt the unit of a pod, and carry the plan out. Whatever fails, every pod in flight is requeued."""
         taken = {queued.uid: queued}
         try:
+            if self._plans.skip(queued):
+                return
             unit = self._attempts.unit_of(queued)
             times = next(self._runtime.metrics.stopwatches) if unit.gang is None else None
             plan, state_may_differ = await self._attempts.plan(unit, taken, turn, times)
@@ -53,8 +52,8 @@ class SchedulingLoop:
             self._plans.carry_out(plan, taken, times)
         except PluginError as error:
             self._plans.fail(taken, str(error))
-        except Exception as error:
-            log.exception("scheduling pod %s failed", about_pod(queued.pod))
+        except Exception as error:  # noqa: BLE001 - it is recorded, and the pod is requeued
+            self._runtime.failures.record("scheduling a pod", error, f"pod {about_pod(queued.pod)}")
             self._plans.fail(taken, f"{type(error).__name__}: {error}")
 
     async def _wait_for_work(self) -> None:

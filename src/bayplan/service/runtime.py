@@ -10,6 +10,7 @@ from bayplan.client import Client
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.failures import Failures
 from bayplan.framework.events import ClusterEvent
 from bayplan.queue import SchedulingQueue
 from bayplan.service.event_recorder import EventRecorder
@@ -34,7 +35,7 @@ class Runtime:
     state: ClusterState = field(default_factory=ClusterState)
     waiting: WaitingPods = field(default_factory=WaitingPods)
     work: asyncio.Event = field(default_factory=asyncio.Event)
-    tasks: PodTasks = field(default_factory=PodTasks)
+    tasks: PodTasks = field(init=False)
     recorder: EventRecorder = field(init=False)
     status: PodStatusWriter = field(init=False)
     intake: Intake = field(init=False)
@@ -42,9 +43,15 @@ class Runtime:
 
     def __post_init__(self) -> None:
         self.metrics = self.metrics or Metrics(self.clock)
-        self.recorder = EventRecorder(self.client, self.clock)
-        self.status = PodStatusWriter(self.client, self.clock)
+        self.tasks = PodTasks(self.failures)
+        self.recorder = EventRecorder(self.client, self.clock, self.failures)
+        self.status = PodStatusWriter(self.client, self.clock, self.failures)
         self.intake = Intake(self.work.set, self.metrics)
+
+    @property
+    def failures(self) -> Failures:
+        """Failures of background work."""
+        return self.metrics.failures
 
     def now(self) -> float:
         """Seconds on the monotonic clock."""

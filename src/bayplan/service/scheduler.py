@@ -8,10 +8,12 @@ import logging
 import random
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from bayplan.api.kinds import NODE, POD, Kind, kind_of
 from bayplan.client import Client, ListWatch
+from bayplan.client.list_watch import IDLE_SECONDS
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import events
@@ -19,7 +21,7 @@ from bayplan.framework.extenders import EXTENDER
 from bayplan.framework.handle import Handle
 from bayplan.framework.profile import Profile
 from bayplan.queue import QueueProfile, SchedulingQueue
-from bayplan.service.background import background_tasks
+from bayplan.service.background import start_background
 from bayplan.service.binding import BINDING, BindingCycles
 from bayplan.service.carry_out import PlanCarrier
 from bayplan.service.debugging.debugger import CacheDebugger
@@ -35,6 +37,7 @@ from bayplan.service.loop_reader import LoopReader
 from bayplan.service.metrics.measuring import Metrics
 from bayplan.service.metrics.snapshot import Snapshot
 from bayplan.service.runtime import Runtime
+from bayplan.service.supervisor import Supervisor, outcome
 from bayplan.service.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
@@ -48,7 +51,7 @@ class Settings:
     work on exit. `look_for_kind`: how often to ask for a kind that the API server lacks. `delay_cache_until_active`:
     list the cluster only once this instance leads. `seed` makes the choice among nodes with equal scores repeatable.
     `freeze` exempts every object that exists after the first synchronization from garbage collection, in the whole
-    process.
+    process. `watch_idle`: how long a watch may be silent before its connection counts as dead.
     """
 
     initial_backoff: float = 1.0
@@ -57,6 +60,7 @@ class Settings:
     blocked_after: float = 2.0
     drain: float = 10.0
     look_for_kind: float = 10.0
+    watch_idle: float = IDLE_SECONDS
     delay_cache_until_active: bool = False
     seed: int | None = None
     freeze: bool = False
@@ -64,6 +68,10 @@ class Settings:
 
 BuildProfiles = Callable[[Handle], Mapping[str, Profile]]
 """Makes the profiles, by scheduler name, for a handle."""
+
+
+class SchedulingEndedError(Exception):
+    """The scheduling loop has ended by itself, because of a bug."""
 
 
 class Scheduler:
@@ -113,6 +121,8 @@ class Scheduler:
             runtime.queue,
             runtime.waiting,
         )
+        self.ended_because = ""
+        """Why the scheduling loop has ended by itself; "" while it has not."""
         self._listing: ListWatch[Any] | None = None
         """The kind that is being listed for the first time."""
         self._stop: asyncio.Event | None = None
@@ -175,7 +185,8 @@ class Scheduler:
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set; then finish in-flight bindings and pending writes, and return.
 
-        Raises LeaseLostError, and finishes nothing, when the lease is lost.
+        Raises LeaseLostError, and finishes nothing, when the lease is lost. Raises SchedulingEndedError when the
+        scheduling loop has ended by itself.
         """
         if self._settings.freeze:
             gc.disable()  # until the first synchronization: the collector would visit the growing cluster repeatedly
@@ -183,58 +194,57 @@ class Scheduler:
         self.watchdog.start()
         self.reader.open()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                await self._run(tasks, stop)
-        except* LeaseLostError as lost:
-            raise LeaseLostError(str(lost.exceptions[0])) from None
+            await self._run(stop)
         finally:
             self.reader.close()
             self.watchdog.stop()
 
-    async def _run(self, tasks: asyncio.TaskGroup, stop: asyncio.Event) -> None:
-        runtime = self._runtime
+    async def _run(self, stop: asyncio.Event) -> None:
+        runtime, services = self._runtime, Supervisor(self._runtime.failures)
         debugger = CacheDebugger(runtime, self.profiles.keys(), self.synced)
-        services = [
-            tasks.create_task(debugger.run(self._dump_asked), name="cache-debugger"),
-            tasks.create_task(self._handle.started.run(), name="started-work"),
-            tasks.create_task(runtime.recorder.run(), name="event-recorder"),
-            tasks.create_task(runtime.status.run(), name="pod-status-writer"),
-        ]
+        services.start("the cache debugger", lambda: debugger.run(self._dump_asked))
+        services.start("the runner of plugins' work", self._handle.started.run)
+        services.start("the event recorder", runtime.recorder.run)
+        services.start("the writer of pod statuses", runtime.status.run)
         try:
             if self._settings.delay_cache_until_active:
                 await self._lead(stop)
             for list_watch in self._list_watches():
                 self._listing = list_watch
-                services.append(tasks.create_task(list_watch.run(), name="list-watch"))
+                services.start(f"the watch of {list_watch.kind.plural}", list_watch.run)
                 await _first(list_watch.synced.wait(), stop.wait())
             if not stop.is_set():
                 self._synchronized()
-                services += background_tasks(tasks, self.profiles.values())
-                await self._schedule_until(stop, tasks)
+                start_background(services, self.profiles.values())
+                await self._schedule_until(stop)
                 await self._drain(self._settings.drain)
         finally:
             await runtime.tasks.cancel()
-            for service in services:
-                service.cancel()
+            await services.stop()
 
     async def _drain(self, seconds: float) -> None:
-        """Finish bindings and evictions, then the writes that follow from them."""
+        """Finish bindings and evictions, then the writes that follow from them, all within `seconds`."""
         for waiting in self.waiting:
             waiting.reject("", "the scheduler is stopping")
+        now = asyncio.get_running_loop().time
+        end = now() + seconds
         for part in (self._runtime.tasks, self._handle.started, self._runtime.status, self._runtime.recorder):
-            await part.drain(seconds)
+            await part.drain(max(0.0, end - now()))
 
     def _list_watches(self) -> list[ListWatch[Any]]:
         """Nodes, every other kind that a plugin of any profile needs, and last the pods that depend on all of these."""
         runtime = self._runtime
         whole = self._extenders is not None and self._extenders.want_nodes
         decode = SentNode.keep if whole else SentNode.read
-        list_watches: list[ListWatch[Any]] = [ListWatch(runtime.client, NODE, NodeHandler(runtime), decode=decode)]
+        follow = partial(
+            ListWatch[Any], runtime.client, idle_seconds=self._settings.watch_idle, failures=runtime.failures
+        )
+        list_watches = [follow(NODE, NodeHandler(runtime), decode=decode)]
         for kind in sorted(self._kinds() - {POD, NODE}, key=lambda kind: kind.resource):
             handler, again = ObjectHandler(kind, runtime), self._settings.look_for_kind
-            list_watches.append(ListWatch(runtime.client, kind, handler, look_for_kind=again))
+            list_watches.append(follow(kind, handler, look_for_kind=again))
         pods = PodHandler(runtime, self.profiles.keys())
-        list_watches.append(ListWatch(runtime.client, POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
+        list_watches.append(follow(POD, pods, field_selector=LIVE_PODS, decode=PodInfo.from_raw))
         return list_watches
 
     def _kinds(self) -> set[Kind]:
@@ -245,15 +255,27 @@ class Scheduler:
                 kinds |= {kind_of(hint.event.resource) for hint in hints if hint.event.resource != events.ANY}
         return kinds
 
-    async def _schedule_until(self, stop: asyncio.Event, tasks: asyncio.TaskGroup) -> None:
+    async def _schedule_until(self, stop: asyncio.Event) -> None:
         await self._lead(stop)
         lost = asyncio.Event() if self._leadership is None else self._leadership.lost
         if not stop.is_set():
-            scheduling = tasks.create_task(self._loop.run(), name="scheduling-loop")
-            await _first(stop.wait(), lost.wait())
-            scheduling.cancel()
+            scheduling = asyncio.create_task(outcome(self._loop.run), name="scheduling-loop")
+            try:
+                await _first(stop.wait(), lost.wait(), asyncio.wait({scheduling}))
+                if scheduling.done():
+                    self._scheduling_ended(scheduling.result())
+            finally:
+                scheduling.cancel()
+                await asyncio.wait({scheduling})
         if lost.is_set():
             raise LeaseLostError("the lease was lost")
+
+    def _scheduling_ended(self, error: BaseException | None) -> NoReturn:
+        """The loop runs until it is cancelled: if it ends by itself, this process is of no use."""
+        problem = "it returned" if error is None else f"{type(error).__name__}: {error}"
+        self.ended_because = f"the scheduling loop ended: {problem}"
+        log.critical("%s", self.ended_because, exc_info=error)
+        raise SchedulingEndedError(self.ended_because) from error
 
     async def _lead(self, stop: asyncio.Event) -> None:
         """Wait until this instance leads, or `stop` is set."""

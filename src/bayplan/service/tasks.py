@@ -8,16 +8,19 @@ from collections.abc import Coroutine
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.log_fields import about_pod
 
 log = logging.getLogger(__name__)
 
 
 class PodTasks:
-    """Runs a task per pod. A task that raises is logged and harms no other."""
+    """Runs a task per pod. A task that fails is recorded and affects no other."""
 
-    def __init__(self) -> None:
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
         self._running: dict[asyncio.Task[None], tuple[str, PodInfo]] = {}
+        self._cancelling = False
 
     def start(self, what: str, pod: PodInfo, work: Coroutine[Any, Any, None]) -> None:
         """Run `work` for a pod; `what` names the work in logs."""
@@ -40,6 +43,7 @@ class PodTasks:
 
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
+        self._cancelling = True
         running = list(self._running)
         for task in running:
             task.cancel()
@@ -47,5 +51,6 @@ class PodTasks:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("%s pod %s failed", what, about_pod(pod), exc_info=error)
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None and not (task.cancelled() and self._cancelling):
+            self._failures.record(what, error, f"pod {about_pod(pod)}")

@@ -1,7 +1,7 @@
-"""Names whoever blocks the event loop, with the stack, while it does.
+"""Detects a blocked event loop, and logs the plugin that blocks it and the stack.
 
-A synchronous plugin method cannot be interrupted from outside. A thread beside the loop asks it for a sign of life;
-when none comes, it looks at the loop's stack.
+Synchronous plugin methods can't be interrupted. A separate thread checks whether the loop responds; if it doesn't, the
+thread inspects the loop's stack.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _MOST_FRAMES = 10
 
 
 class Watchdog:
-    """Watches the running event loop from a thread of its own, between `start` and `stop`.
+    """Watches the running event loop from its own thread, between `start` and `stop`.
 
-    `limit`: seconds without a sign of life after which the loop counts as blocked.
+    `limit`: the seconds without a response after which the loop counts as blocked.
     """
 
     def __init__(self, limit: float = 2.0) -> None:
@@ -35,43 +35,43 @@ class Watchdog:
         self._thread: threading.Thread | None = None
         self._blocked_since: float | None = None
         self.blocks: Counter[str] = Counter()
-        """How often somebody has blocked the loop so far, by name."""
+        """The number of blocks, by culprit: a plugin and extension point, or the scheduler."""
         self.blocked_by = ""
-        """Who blocked the loop the last time."""
+        """The culprit of the last block."""
 
     @property
     def blocked_seconds(self) -> float:
-        """For how long the loop has been blocked; 0 while it is not."""
+        """How long the loop has been blocked; 0 if it isn't."""
         since = self._blocked_since
         return 0.0 if since is None else time.monotonic() - since
 
     def start(self) -> None:
-        """Watch the loop that runs in this thread."""
+        """Start to watch the event loop of this thread."""
         loop, thread_id = asyncio.get_running_loop(), threading.get_ident()
         self._thread = threading.Thread(target=self._watch, args=(loop, thread_id), name="watchdog", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._stopped.set()
         if self._thread is not None:
             self._thread.join()
 
     def _watch(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         while not self._stopped.wait(self._limit / 4):
-            sign_of_life = threading.Event()
-            asked_at = time.monotonic()
+            response = threading.Event()
+            since = time.monotonic()
             try:
-                loop.call_soon_threadsafe(sign_of_life.set)
+                loop.call_soon_threadsafe(response.set)
             except RuntimeError:  # the loop is closed
                 return
-            if sign_of_life.wait(self._limit):
+            if response.wait(self._limit):
                 continue
-            culprit = _report(sys._current_frames().get(thread_id), self._limit)  # noqa: SLF001 - the documented way
+            culprit = _report(sys._current_frames().get(thread_id), self._limit)  # noqa: SLF001 - it is documented
             self.blocked_by = culprit
             self.blocks[culprit] += 1
-            self._blocked_since = asked_at
-            while not sign_of_life.wait(self._limit) and not self._stopped.is_set():
+            self._blocked_since = since
+            while not response.wait(self._limit) and not self._stopped.is_set():
                 log.warning("%s has been blocking for %.0f s", culprit, self.blocked_seconds)
             log.warning("%s blocked for %.1f s", culprit, self.blocked_seconds)
             self._blocked_since = None
@@ -79,7 +79,7 @@ class Watchdog:
 
 def _report(frame: FrameType | None, limit: float) -> str:
     """Log which plugin blocks, with its frames. Returns its name."""
-    frames = _outwards(frame)
+    frames = _with_callers(frame)
     called = next((index for index, each in enumerate(frames) if _plugin_in(each)), None)
     culprit = "the scheduler" if called is None else _plugin_in(frames[called])
     inner = frames if called is None else frames[:called]
@@ -88,7 +88,7 @@ def _report(frame: FrameType | None, limit: float) -> str:
     return culprit
 
 
-def _outwards(frame: FrameType | None) -> list[FrameType]:
+def _with_callers(frame: FrameType | None) -> list[FrameType]:
     frames = []
     while frame is not None:
         frames.append(frame)

@@ -94,6 +94,7 @@ class FaultProxy:
         )
         self._arrived = asyncio.Condition()
         self._open: dict[asyncio.BaseTransport | None, Seen] = {}
+        self._frozen: set[asyncio.BaseTransport | None] = set()
         self._cutter: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -133,6 +134,7 @@ class FaultProxy:
                 await asyncio.sleep(0)
         for connection in self._server.connections:
             _abort(connection.transport)
+        self._frozen.clear()
 
     async def up(self) -> None:
         """The end of the outage."""
@@ -158,6 +160,17 @@ class FaultProxy:
             self._cutter.cancel()
         self._cutter = asyncio.create_task(cut(), name="fault proxy: cut connections")
 
+    def freeze(self) -> int:
+        """Lets nothing pass on the connections that exist, while new ones work: a lost NAT entry, a dead load balancer.
+
+        No connection is closed. Returns how many are frozen.
+        """
+        for connection in self._server.connections:
+            if isinstance(connection.transport, asyncio.Transport):
+                connection.transport.pause_reading()
+                self._frozen.add(connection.transport)
+        return len(self._frozen)
+
     async def _listen(self, port: int) -> None:
         self._site = web.TCPSite(self._runner, "127.0.0.1", port, reuse_address=True)
         await self._site.start()
@@ -180,11 +193,17 @@ class FaultProxy:
             await asyncio.sleep(fault.delay)
             if fault.hang:
                 await asyncio.get_running_loop().create_future()
+            await self._pass(transport)
             if fault.status is not None:
                 return _answer(fault)
             return await self._forward(request, fault)
         finally:
             del self._open[transport]
+
+    async def _pass(self, transport: asyncio.BaseTransport | None) -> None:
+        """Returns at once, or never if the connection is frozen."""
+        if transport in self._frozen:
+            await asyncio.get_running_loop().create_future()
 
     async def _forward(self, request: web.BaseRequest, fault: Fault) -> web.StreamResponse:
         body = await request.read()
@@ -207,11 +226,14 @@ class FaultProxy:
                 if fault.replace:
                     response.headers.popall("Content-Length", None)
                     chunks = _replaced(chunks, fault.replace)
+                await self._pass(request.transport)
                 await response.prepare(request)
                 async for chunk in chunks:
+                    await self._pass(request.transport)
                     await response.write(chunk if left is None else chunk[:left])
                     if left is not None and (left := left - len(chunk)) <= 0:
                         raise ConnectionResetError("the answer is cut")
+                await self._pass(request.transport)
                 await response.write_eof()
         except (aiohttp.ClientError, ConnectionError):
             _abort(request.transport)

@@ -37,6 +37,9 @@ def test_the_demo_succeeds(tmp_path):
     for expectation in EXPECTATIONS:
         assert f"✓ {expectation.what}\n" in re.sub(r" +\n", "\n", done.stdout)
     assert "8/8  crowd.yaml" in done.stdout
+    assert done.stdout.startswith("Starting a cluster of 12 simulated nodes ...\n")
+    commands = re.findall(r"^  \S*bayplan (.+?)  ", done.stdout.partition("Try next:")[2], re.MULTILINE)
+    assert commands == ["cluster --scheduler", "demo --keep", "new my-scheduler"]
     assert "default/nowhere is pending: 0/12 nodes are available" in done.stdout
     assert re.search(r"decisions +\d+ per second", done.stdout)
     assert re.search(r"p50 \d+ ms, p99 \d+ ms", done.stdout)
@@ -89,6 +92,7 @@ def test_a_signal_stops_it(number):
 
 def test_it_exits_when_the_pipe_is_closed():
     process = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8")
+    assert process.stdout.readline() == "Starting a cluster of 12 simulated nodes ...\n"
     assert "the scheduler lists" in process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == ""

@@ -5,11 +5,12 @@ import json
 import os
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from urllib.parse import parse_qsl
 
 import aiohttp
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer
+from bayplan.devcluster.apiserver import ApiServer, HttpRequest
 
 PODS = "/api/v1/namespaces/default/pods"
 MEDIA = {
@@ -118,6 +119,34 @@ class Requests:
                 return json.loads(line) if line else None
 
             yield following
+
+
+class InMemoryRequests(Requests):
+    """The same for a server that does not listen."""
+
+    def __init__(self, server):
+        self.server = server
+
+    async def __call__(self, method, path, body=None, **headers):
+        data = body if isinstance(body, bytes) else (body if isinstance(body, str) else json.dumps(body)).encode()
+        path, _, query = path.partition("?")
+        given = dict(parse_qsl(query, keep_blank_values=True))
+        response = await self.server.handle(HttpRequest(method, path, given, headers, b"" if body is None else data))
+        self.warnings = response.warnings
+        return response.status, json.loads(response.body) if response.content_type == "application/json" else None
+
+
+@pytest.fixture
+async def in_memory():
+    """A server that does not listen."""
+    async with ApiServer(listen=False, clock=StoppedClock()) as running:
+        yield running
+
+
+@pytest.fixture
+def client(in_memory):
+    """Requests to `in_memory`."""
+    return InMemoryRequests(in_memory)
 
 
 @pytest.fixture

@@ -266,12 +266,12 @@ async def test_discovery_and_openapi_are_updated(api, make_definition):
 
 
 async def test_objects_are_deleted_with_their_definition(api, make_definition):
-    await api.create(PATH, make_definition())
+    version = (await api.create(PATH, make_definition()))["metadata"]["resourceVersion"]
     await api.create("/api/v1/namespaces", {"metadata": {"name": "team"}})
     await api.create(GANGS, {"metadata": {"name": "g"}})
     held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
     await api.create(GANGS.replace("default", "team"), held)
-    async with api.watch(f"{GANGS}?watch=1&resourceVersion=1") as following:
+    async with api.watch(f"{GANGS}?watch=1&resourceVersion={version}") as following:
         assert (await following())["type"] == "ADDED"
         deleting = await api.delete(NAME)
         assert deleting["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]

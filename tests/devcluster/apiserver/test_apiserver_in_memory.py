@@ -4,16 +4,10 @@ import json
 
 import pytest
 
-from bayplan.devcluster.apiserver import ApiServer, ConnectionDropped, Fault, HttpRequest
+from bayplan.devcluster.apiserver import ConnectionDropped, Fault, HttpRequest
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 JSON = {"Content-Type": "application/json"}
-
-
-@pytest.fixture
-async def in_memory():
-    async with ApiServer(listen=False) as server:
-        yield server
 
 
 async def create(server, obj):

@@ -34,6 +34,12 @@ def replica_set(name: str, size: int, available: int | None = None, *, age: int 
     return msgspec.convert(document, ReplicaSet)
 
 
+@pytest.mark.parametrize("value", ["a/b", "x%", "", f"{'9' * 5000}%"], ids=["text", "percent", "empty", "long"])
+def test_limit_that_is_neither_number_nor_percentage_counts_as_zero(value):
+    assert rollout.max_surge(deployment(surge=value, unavailable=1)) == 0
+    assert rollout.max_unavailable(deployment(surge=1, unavailable=value)) == 0
+
+
 def names(plan: list[rollout.Scale]) -> dict[str, int]:
     return {step.replica_set.metadata.name: step.replicas for step in plan}
 

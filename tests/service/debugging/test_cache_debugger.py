@@ -1,4 +1,4 @@
-"""Dumps of the state, and differences from the API server."""
+"""Dumps of the state, and comparison with the API server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class World:
         self.slept.append(seconds)
         self.meanwhile()
 
-    def know(self, *objects):
+    def add(self, *objects):
         for each in objects:
             if not hasattr(each, "uid"):
                 self.state.set_node(each)
@@ -49,7 +49,7 @@ class World:
 
 
 @pytest.fixture
-def said(caplog):
+def logged(caplog):
     """Returns the lines that were logged since the last call."""
     caplog.set_level(logging.INFO, REQUESTED)
 
@@ -66,16 +66,16 @@ BOUND = make_pod("web", cpu="500m", memory="1Gi", node="a")
 READY = make_pod("ready", priority=5)
 
 
-async def test_a_dump_has_nodes_and_their_pods(clock, said):
-    here = World(clock)
-    here.know(make_node("a", resources={"example.com/gpu": "2"}), BOUND, READY)
-    here.state.assume(make_pod("on-its-way", cpu="250m"), "a")
-    here.state.set_pod(make_pod("left-behind", node="gone"))
-    here.state.nominations.add(make_pod("preemptor"), "a")
-    here.state.nominations.add(make_pod("dreamer"), "nowhere")
-    here.waiting.add(here.state.pod("default-on-its-way"), {"Gang": 60.0})
-    await here.debugger.dump()
-    assert said() == [
+async def test_dump_contains_nodes_and_their_pods(clock, logged):
+    world = World(clock)
+    world.add(make_node("a", resources={"example.com/gpu": "2"}), BOUND, READY)
+    world.state.assume(make_pod("on-its-way", cpu="250m"), "a")
+    world.state.set_pod(make_pod("left-behind", node="gone"))
+    world.state.nominations.add(make_pod("preemptor"), "a")
+    world.state.nominations.add(make_pod("dreamer"), "nowhere")
+    world.waiting.add(world.state.pod("default-on-its-way"), {"Gang": 60.0})
+    await world.debugger.dump()
+    assert logged() == [
         "dump: 1 nodes, 3 pods on them, of which 1 are assumed; 2 nodes have nominated pods",
         (
             "dump: node a: requested cpu 750m, memory 1Gi, ephemeral-storage 0, pods 2; allocatable cpu 4000m, "
@@ -94,26 +94,26 @@ async def test_a_dump_has_nodes_and_their_pods(clock, said):
         ),
         "dump: queue: 1 active, 0 backoff, 0 unschedulable, 0 gated, 0 in flight",
         "dump: active: pod default/ready, uid default-ready, priority 5, attempts 0, ready for 0.0 s",
-        "dump: pod default/on-its-way waits in Permit of Gang, to go to node a",
-        "dump: that is all",
+        "dump: pod default/on-its-way waits in Permit of Gang for node a",
+        "dump: end",
     ]
 
 
-async def test_a_dump_has_the_queue_with_reasons(clock, said):
-    here = World(clock)
-    here.know(make_pod("gated", spec={"schedulingGates": [{"name": "later"}]}))
+async def test_dump_contains_the_queue_with_reasons(clock, logged):
+    world = World(clock)
+    world.add(make_pod("gated", spec={"schedulingGates": [{"name": "later"}]}))
     for name in ("unschedulable", "backoff", "in-flight"):
-        here.know(make_pod(name))
-        queued = here.queue.pop(clock.monotonic())
+        world.add(make_pod(name))
+        queued = world.queue.pop(clock.monotonic())
         if name == "in-flight":
             continue
         queued.message = "0/1 nodes are available."
         if name == "unschedulable":
             queued.unschedulable_plugins = frozenset({"NodeName", "NodeAffinity"})
-        here.queue.add_unschedulable(queued, clock.monotonic())
+        world.queue.add_unschedulable(queued, clock.monotonic())
     clock.seconds += 0.5
-    await here.debugger.dump()
-    assert said()[1:-1] == [
+    await world.debugger.dump()
+    assert logged()[1:-1] == [
         "dump: queue: 0 active, 1 backoff, 1 unschedulable, 1 gated, 1 in flight",
         (
             "dump: backoff: pod default/backoff, uid default-backoff, priority 0, attempts 1, backing off for another "
@@ -121,24 +121,24 @@ async def test_a_dump_has_the_queue_with_reasons(clock, said):
         ),
         (
             "dump: unschedulable: pod default/unschedulable, uid default-unschedulable, priority 0, attempts 1, "
-            "for 0.5 s, until something happens that helps with NodeAffinity, NodeName: 0/1 nodes are available."
+            "waiting for 0.5 s for an event for NodeAffinity, NodeName: 0/1 nodes are available."
         ),
         (
-            "dump: gated: pod default/gated, uid default-gated, priority 0, attempts 0, held back by SchedulingGates"
+            "dump: gated: pod default/gated, uid default-gated, priority 0, attempts 0, gated by SchedulingGates"
             ": waiting for scheduling gates: [later]"
         ),
         (
-            "dump: in-flight: pod default/in-flight, uid default-in-flight, priority 0, attempts 1, being decided "
-            "or bound for 0.5 s"
+            "dump: in-flight: pod default/in-flight, uid default-in-flight, priority 0, attempts 1, in an attempt "
+            "for 0.5 s"
         ),
     ]
 
 
-async def test_in_json_the_dump_has_fields(clock, said):
-    here = World(clock)
-    here.know(make_node("a"), BOUND)
-    await here.debugger.dump()
-    line = json.loads(JsonLines().format(said.records()[1]))
+async def test_json_dump_has_fields(clock, logged):
+    world = World(clock)
+    world.add(make_node("a"), BOUND)
+    await world.debugger.dump()
+    line = json.loads(JsonLines().format(logged.records()[1]))
     assert line["node"] == {"name": "a"}
     assert line["requested"] == {"milliCPU": 500, "memory": 2**30, "ephemeralStorage": 0, "pods": 1}
     assert line["allocatable"] == {
@@ -155,9 +155,9 @@ A, B = make_node("a"), make_node("b")
 
 
 @pytest.mark.parametrize(
-    ("server", "known", "told"),
+    ("server", "known", "expected"),
     [
-        pytest.param([A, BOUND, READY], [A, BOUND, READY], [], id="agreement"),
+        pytest.param([A, BOUND, READY], [A, BOUND, READY], [], id="no differences"),
         pytest.param([A, B], [A], ["node b is missing"], id="node missing"),
         pytest.param([A], [A, B], ["node b is redundant"], id="node redundant"),
         pytest.param([A, BOUND], [A], ["pod default/web is missing"], id="pod missing"),
@@ -167,46 +167,47 @@ A, B = make_node("a"), make_node("b")
         pytest.param(
             [A, B, BOUND],
             [A, B, ELSEWHERE],
-            ["pod default/web is misplaced: it is on node a, and not on b"],
+            ["pod default/web is misplaced: it is on node a, not on b"],
             id="moved",
         ),
         pytest.param(
             [A, make_pod("web")],
             [A, BOUND],
-            ["pod default/web is misplaced: it is on no node, and not on a"],
+            ["pod default/web is misplaced: it is on no node, not on a"],
             id="unbound",
         ),
-        pytest.param([make_pod("other", scheduler_name="theirs")], [], [], id="a pod of another scheduler"),
-        pytest.param([make_pod("going", terminating=True)], [], [], id="a pod that goes before it was placed"),
+        pytest.param([make_pod("other", scheduler_name="theirs")], [], [], id="pod of another scheduler"),
+        pytest.param([make_pod("going", terminating=True)], [], [], id="terminating pending pod"),
     ],
 )
-async def test_differences(server, known, told, clock, said):
-    here = World(clock, *server)
-    here.know(*known)
-    await here.debugger.compare()
-    *lines, last = said()
-    assert [re.sub(r"comparison: |(: the .*)", "", line) for line in lines] == told
+async def test_differences_are_logged(server, known, expected, clock, logged):
+    world = World(clock, *server)
+    world.add(*known)
+    await world.debugger.compare()
+    *lines, last = logged()
+    assert [re.sub(r"comparison: |(: it is in the .*)", "", line) for line in lines] == expected
     nodes = sum(not hasattr(each, "uid") for each in server)
     assert (
-        last == f"comparison: {nodes} nodes and {len(server) - nodes} pods of the API server: {len(told)} differences"
+        last
+        == f"comparison: {nodes} nodes and {len(server) - nodes} pods of the API server: {len(expected)} differences"
     )
-    assert here.slept == ([SETTLE_SECONDS] if told else [])
+    assert world.slept == ([SETTLE_SECONDS] if expected else [])
 
 
-async def test_an_assumed_pod_is_not_a_difference(clock, said):
-    here = World(clock, A, READY)
-    here.know(A)
-    here.state.assume(READY, "a")
-    await here.debugger.compare()
-    assert said() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
+async def test_assumed_pod_is_not_a_difference(clock, logged):
+    world = World(clock, A, READY)
+    world.add(A)
+    world.state.assume(READY, "a")
+    await world.debugger.compare()
+    assert logged() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
 
 
-async def test_a_change_reported_by_the_watch_is_not_a_difference(clock, said):
-    here = World(clock, A, BOUND)
-    here.know(A)
-    here.meanwhile = lambda: here.know(BOUND)
-    await here.debugger.compare()
-    assert said() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
+async def test_change_reported_by_the_watch_is_not_a_difference(clock, logged):
+    world = World(clock, A, BOUND)
+    world.add(A)
+    world.meanwhile = lambda: world.add(BOUND)
+    await world.debugger.compare()
+    assert logged() == ["comparison: 1 nodes and 1 pods of the API server: 0 differences"]
 
 
 @pytest.mark.parametrize(
@@ -215,56 +216,58 @@ async def test_a_change_reported_by_the_watch_is_not_a_difference(clock, said):
         pytest.param(
             {"resource": "nodes", "answer": 403, "reason": "Forbidden", "message": "you may not"},
             "403 Forbidden: you may not",
-            id="refused",
+            id="forbidden",
         ),
         pytest.param(
-            {"resource": "pods", "drop": "before"}, "GET /api/v1/pods: the server closed the connection", id="away"
+            {"resource": "pods", "drop": "before"},
+            "GET /api/v1/pods: the server closed the connection",
+            id="unreachable",
         ),
     ],
 )
-async def test_an_unreachable_server_is_reported(fault, error, clock, said):
-    here = World(clock, A)
-    here.client.server.faults.add(Fault(verb="list", **fault))
-    await here.debugger.compare()
-    assert said() == [f"comparison: the API server could not be asked: {error}"]
+async def test_failed_list_is_logged(fault, error, clock, logged):
+    world = World(clock, A)
+    world.client.server.faults.add(Fault(verb="list", **fault))
+    await world.debugger.compare()
+    assert logged() == [f"comparison: cannot list from the API server: {error}"]
 
 
-async def test_before_the_cluster_is_known_nothing_is_compared(clock, said):
-    here = World(clock, A)
-    here.synced.clear()
-    await here.debugger.compare()
-    assert said() == ["comparison: the cluster is not known yet"]
-    assert here.client.transport.requests == []
+async def test_nothing_is_compared_before_the_initial_lists(clock, logged):
+    world = World(clock, A)
+    world.synced.clear()
+    await world.debugger.compare()
+    assert logged() == ["comparison: the initial lists have not been received yet"]
+    assert world.client.transport.requests == []
 
 
-async def test_other_tasks_run_between_lines(clock, said, monkeypatch):
+async def test_other_tasks_run_between_lines(clock, logged, monkeypatch):
     monkeypatch.setattr(turns, "LONGEST_TURN", -1.0)
-    here = World(clock)
-    here.know(*(make_node(f"node-{number}") for number in range(3)))
-    dumping = asyncio.create_task(here.debugger.dump())
+    world = World(clock)
+    world.add(*(make_node(f"node-{number}") for number in range(3)))
+    dumping = asyncio.create_task(world.debugger.dump())
     await asyncio.sleep(0)
     counts = []
     while not dumping.done():
-        counts.append(len(said.records()))
+        counts.append(len(logged.records()))
         await asyncio.sleep(0)
     assert counts == [1, 2, 3, 4, 5]
 
 
-async def test_a_what_if_is_not_dumped(clock, said):
-    here = World(clock)
-    here.know(A)
-    with here.intake.held(), here.state.what_if() as thought:
-        thought.place(READY, "a")
-        dumping = asyncio.create_task(here.debugger.dump())
+async def test_what_if_is_not_dumped(clock, logged):
+    world = World(clock)
+    world.add(A)
+    with world.intake.held(), world.state.what_if() as what_if:
+        what_if.place(READY, "a")
+        dumping = asyncio.create_task(world.debugger.dump())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        assert said() == []
+        assert logged() == []
     await dumping
-    assert said()[0] == "dump: 1 nodes, 0 pods on them, of which 0 are assumed; 0 nodes have nominated pods"
+    assert logged()[0] == "dump: 1 nodes, 0 pods on them, of which 0 are assumed; 0 nodes have nominated pods"
 
 
-async def test_a_failed_dump_is_logged_and_the_next_one_is_made(clock, said, monkeypatch):
-    here, asked, broken, dumped = World(clock), asyncio.Event(), asyncio.Event(), asyncio.Event()
+async def test_failed_dump_is_logged_and_the_next_one_succeeds(clock, logged, monkeypatch):
+    world, requested, broken, dumped = World(clock), asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     async def fail():
         broken.set()
@@ -273,12 +276,12 @@ async def test_a_failed_dump_is_logged_and_the_next_one_is_made(clock, said, mon
     async def succeed():
         dumped.set()
 
-    monkeypatch.setattr(here.debugger, "dump", fail)
-    running = asyncio.create_task(here.debugger.run(asked))
-    asked.set()
+    monkeypatch.setattr(world.debugger, "dump", fail)
+    running = asyncio.create_task(world.debugger.run(requested))
+    requested.set()
     await broken.wait()
-    monkeypatch.setattr(here.debugger, "dump", succeed)
-    asked.set()
+    monkeypatch.setattr(world.debugger, "dump", succeed)
+    requested.set()
     await dumped.wait()
     running.cancel()
-    assert said() == ["what the scheduler knows could not be dumped"]
+    assert logged() == ["the state could not be dumped"]

@@ -6,7 +6,9 @@ import asyncio
 import io
 import logging
 import re
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
@@ -14,7 +16,8 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
 
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
@@ -65,6 +68,7 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     nodes, clock = stage.nodes(), RunningClock(clock_rate)
+    console.print(f"Starting a cluster of {len(nodes)} simulated nodes ...", style="dim")
     async with AsyncExitStack() as stack:
         kubeconfig = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bayplan-demo-")), "kubeconfig")
         cluster = await stack.enter_async_context(DevCluster(nodes, clock=clock))
@@ -78,12 +82,24 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         console.print(summary(show))
         if stop.is_set():
             return INTERRUPTED
+        if not keep:
+            console.print(_next_commands())
         if svg is not None:
             _save(svg, draw(), summary(show))
         if keep:
             click.echo(f"export KUBECONFIG={kubeconfig}\n\nUse kubectl with this kubeconfig. Press Ctrl-C to stop.")
             await stop.wait()
         return 0 if show.succeeded else 1
+
+
+def _next_commands() -> RenderableType:
+    """What to try after the demo."""
+    program = "bayplan" if shutil.which("bayplan") else sys.argv[0]
+    commands = Table.grid(padding=(0, 3))
+    commands.add_row(f"  {program} cluster --scheduler", "a cluster with a scheduler, for kubectl")
+    commands.add_row(f"  {program} demo --keep", "the cluster of this demo, for kubectl")
+    commands.add_row(f"  {program} new my-scheduler", "a project for your own plugins")
+    return Group("Try next:", "", commands)
 
 
 class _Output(Console):

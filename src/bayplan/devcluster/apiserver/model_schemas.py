@@ -23,16 +23,22 @@ _LEAVES: dict[str, Object] = {
     "int64": {"type": "integer", "format": "int64"},
     "float64": {"type": "number", "format": "double"},
     "bool": {"type": "boolean"},
-    "Quantity": {"type": "string", "description": "A quantity: a number with an optional suffix, as in 500m or 1.5Gi."},
-    "IntOrString": {"type": "string", "format": "int-or-string"},
-    "Time": {"type": "string", "format": "date-time"},
-    "MicroTime": {"type": "string", "format": "date-time"},
     "object": {"type": "object"},
     "any": _ANYTHING,
     "JSONSchemaPropsOrArray": _ANYTHING,
     "JSONSchemaPropsOrBool": _ANYTHING,
     "JSONSchemaPropsOrStringArray": _ANYTHING,
 }
+_QUANTITY = "A quantity: a number with an optional suffix, as in 500m or 1.5Gi."
+_NAMED_LEAVES: dict[str, tuple[str, Object]] = {
+    "Quantity": ("api.resource.Quantity", {"type": "string", "description": _QUANTITY}),
+    "IntOrString": ("util.intstr.IntOrString", {"type": "string", "format": "int-or-string"}),
+    "Time": ("apis.meta.v1.Time", {"type": "string", "format": "date-time"}),
+    "MicroTime": ("apis.meta.v1.MicroTime", {"type": "string", "format": "date-time"}),
+}
+"""The leaves whose schemas have names, below `io.k8s.apimachinery.pkg`."""
+_ONE_OF = {"Quantity": ("string", "number"), "IntOrString": ("integer", "string")}
+"""The leaves that v3 describes by several types; `kubectl explain` shows their names."""
 
 
 def schema_name(kind: str) -> str:
@@ -51,11 +57,18 @@ def add_type(schemas: Object, kind: str, style: str) -> str:
     schema: Object = {"type": "object", "description": describe(kind), "properties": properties}
     schemas[name] = schema
     for key, field in fields_of(kind).items():
-        properties[key] = {"description": describe(kind, key), **_value_schema(schemas, field.type, style)}
+        properties[key] = {"description": describe(kind, key), **_field_schema(schemas, field, style)}
         properties[key] |= {extension: value for extension, value in _extensions(field) if value}
     if required := [key for key, field in fields_of(kind).items() if field.required]:
         schema["required"] = required
     return name
+
+
+def _field_schema(schemas: Object, field: Field, style: str) -> Object:
+    schema = _value_schema(schemas, field.type, style)
+    if field.enum:
+        schema.get("items", schema)["enum"] = list(field.enum)
+    return schema
 
 
 def _extensions(field: Field) -> Iterator[tuple[str, Any]]:
@@ -71,7 +84,20 @@ def _value_schema(schemas: Object, kind: str, style: str) -> Object:
         return {"type": "array", "items": _value_schema(schemas, kind[2:], style)}
     if kind.startswith("{}"):
         return {"type": "object", "additionalProperties": _value_schema(schemas, kind[2:], style)}
+    if kind in _NAMED_LEAVES:
+        return _named_leaf(schemas, kind, style)
     return dict(_LEAVES[kind]) if kind in _LEAVES else reference(schemas, kind, style)
+
+
+def _named_leaf(schemas: Object, kind: str, style: str) -> Object:
+    name, schema = _NAMED_LEAVES[kind]
+    name = f"io.k8s.apimachinery.pkg.{name}"
+    if style == V3 and kind in _ONE_OF:
+        plain = {key: value for key, value in schema.items() if key != "type"}
+        schema = {**plain, "oneOf": [{"type": each} for each in _ONE_OF[kind]]}
+    schemas[name] = schema
+    target = {"$ref": style + name}
+    return {"allOf": [target]} if style == V3 else target
 
 
 def reference(schemas: Object, kind: str, style: str) -> Object:

@@ -26,12 +26,17 @@ def canonical(text: str) -> str | None:
     except quantity.InvalidQuantity:
         return None
     suffix = match[3] or ""
+    if nanos and suffix[:1] in {"e", "E"} and len(suffix) > 1 and suffix != "Ei":
+        return _with_exponent(nanos)
+    return format_quantity(nanos, binary=suffix.endswith("i"))
+
+
+def format_quantity(nanos: int, *, binary: bool) -> str:
+    """Returns the canonical form of a number of billionths. `binary`: with a suffix like Mi where one fits."""
     if nanos == 0:
         return "0"
-    if suffix.endswith("i") and abs(nanos) >= 1024 * quantity.NANO and nanos % quantity.NANO == 0:
+    if binary and abs(nanos) >= 1024 * quantity.NANO and nanos % quantity.NANO == 0:
         return _in_steps(nanos // quantity.NANO, 1024, _BINARY)
-    if suffix[:1] in {"e", "E"} and len(suffix) > 1:
-        return _with_exponent(nanos)
     return _in_steps(nanos, 1000, _DECIMAL)
 
 

@@ -95,12 +95,12 @@ def time(*, fraction: bool) -> Normalize:
             return None
         try:
             moment = datetime.fromisoformat(value)
-        except ValueError:
+            in_utc = moment.astimezone(UTC).replace(tzinfo=None)
+        except (ValueError, OverflowError):
             moment = None
         if moment is None or moment.tzinfo is None or "T" not in value:
             raise Mismatch(f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}" as "2006"')
-        moment = moment.astimezone(UTC).replace(tzinfo=None)
-        return moment.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
+        return in_utc.isoformat(timespec="microseconds" if fraction else "seconds") + "Z"
 
     return normalize_time
 

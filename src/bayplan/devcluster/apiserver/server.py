@@ -7,6 +7,7 @@ import base64
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,7 +37,10 @@ from bayplan.devcluster.apiserver.http.negotiation import negotiate
 from bayplan.devcluster.apiserver.http.request_info import read_request_info
 from bayplan.devcluster.apiserver.http.tls import Tls
 from bayplan.devcluster.apiserver.kinds.admission import admit
+from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
 from bayplan.devcluster.apiserver.kinds.catalog import CONTROLLERS, FINALIZE, catalog
+from bayplan.devcluster.apiserver.kinds.limit_ranges import check_limits
+from bayplan.devcluster.apiserver.kinds.quotas import Quotas
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError
 from bayplan.devcluster.apiserver.storage.garbage_collector import GarbageCollector
@@ -96,9 +100,12 @@ class ApiServer:
         self._first_token = next(iter(users), None)
         self._garbage = GarbageCollector(self.storage, FINALIZE)
         self._collecting: asyncio.Task[None] | None = None
+        self.storage.reviews.append(partial(check_limits, self.storage))
+        Quotas(self.storage)
         self._create_initial_objects()
         if rbac:
             self.load(bootstrap_policy(alpha=alpha))
+        self.store.begin()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -213,6 +220,7 @@ class ApiServer:
         for name in ("default", "kube-system", "kube-public", "kube-node-lease"):
             self._load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         self.load(INITIAL_OBJECTS)
+        update_api_services(self.storage)
 
 
 INITIAL_OBJECTS: tuple[Object, ...] = (

@@ -31,6 +31,8 @@ class ControllerContext:
     informers: Informers
     clock: TimerClock
     events: EventSink
+    root_ca: str = ""
+    """The certificate authority of the API server in PEM, "" without TLS."""
 
 
 class Controller(ABC):

@@ -24,6 +24,7 @@ from bayplan.devcluster.controllers.pod_gc import PodGarbageCollector
 from bayplan.devcluster.controllers.recorder import EventSink
 from bayplan.devcluster.controllers.replicaset import ReplicaSetController
 from bayplan.devcluster.controllers.resource_claims import ResourceClaimController
+from bayplan.devcluster.controllers.root_ca import RootCaPublisher
 from bayplan.devcluster.controllers.service_accounts import ServiceAccountController
 from bayplan.devcluster.controllers.statefulset import StatefulSetController
 from bayplan.devcluster.controllers.storage_protection import ClaimProtectionController, VolumeProtectionController
@@ -43,6 +44,7 @@ WORKLOADS: tuple[type[Controller], ...] = (
     TaintEvictionController,
     PodGarbageCollector,
     ServiceAccountController,
+    RootCaPublisher,
     ResourceClaimController,
     PersistentVolumeController,
     CsiProvisioner,
@@ -68,10 +70,11 @@ class ControllerManager:
         controllers: Iterable[type[Controller]] = ALL,
         *,
         informers: Informers | None = None,
+        root_ca: str = "",
     ) -> None:
         self.informers = informers if informers is not None else Informers(client)
         self._events = EventSink(client, clock)
-        context = ControllerContext(client, self.informers, clock, self._events)
+        context = ControllerContext(client, self.informers, clock, self._events, root_ca)
         self._controllers = [controller(context) for controller in controllers]
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ Mirrors pkg/controller/deployment: rolling.go, recreate.go, sync.go (scale) and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -130,11 +131,13 @@ def max_unavailable(deployment: Deployment) -> int:
 
 
 def scaled(value: int | str | None, total: int, *, round_up: bool) -> int:
-    """The value of an integer or a percentage of `total`. Raises ValueError for anything else."""
-    if isinstance(value, str) and value.endswith("%"):
-        parts = int(value[:-1]) * total
-        return -(-parts // 100) if round_up else parts // 100
-    return int(value or 0)
+    """The value of an integer or a percentage of `total`, 0 for other text, as upstream's MaxUnavailable has it."""
+    if not isinstance(value, str):
+        return value or 0
+    if not re.fullmatch(r"[0-9]{1,18}%", value):
+        return 0
+    parts = int(value[:-1]) * total
+    return -(-parts // 100) if round_up else parts // 100
 
 
 def is_rolling_update(deployment: Deployment) -> bool:

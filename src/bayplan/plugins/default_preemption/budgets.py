@@ -10,7 +10,7 @@ from lightkube.models.policy_v1 import PodDisruptionBudget
 from bayplan.api.labels import InvalidSelector, LabelSelector
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import LabelsKey, labels_key
+from bayplan.cluster.pod_selectors import LabelsKey, labels_key
 
 
 class Budgets:

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
 from bayplan.api.kinds import NAMESPACE
-from bayplan.cluster.affinity_terms import AffinityTerm, TermColumn, TermKind, bound_terms, terms_of
+from bayplan.cluster.affinity_terms import AffinityTerm, TermKind, bound_terms, terms_of
 from bayplan.cluster.columns import Bool, Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector, matches_all, pod_counter
+from bayplan.cluster.pod_selectors import GroupKey, PodSelector, matches_all, pod_counter
+from bayplan.cluster.tally import Tally
 from bayplan.framework.handle import Handle
 
 _CACHE_SIZE = 1024
@@ -86,38 +88,60 @@ def count_pods(key: GroupKey, topology_key: str, nodes: Nodes) -> DomainCounts:
     return DomainCounts(domains, domains.sum(nodes.table.group(key).counts))
 
 
-def sum_existing(columns: Iterable[tuple[TermColumn, int]], nodes: Nodes) -> dict[str, DomainCounts]:
-    """Sum the terms of pods on nodes, by topology key and domain. `columns`: terms with their weight per pod."""
-    found: dict[str, DomainCounts] = {}
-    for column, weight in columns:
-        domains = Domains.of(column.term.topology_key, nodes)
-        counts = domains.sum(column.counts)
+def sum_by_topology(tallies: Iterable[tuple[str, Tally, int]], nodes: Nodes) -> tuple[dict[str, DomainCounts], bool]:
+    """Sum tallies by topology key and domain. `tallies`: each with a topology key and a weight.
+
+    Also returns whether a domain has a pod of any tally; weighted sums may be 0 nevertheless.
+    """
+    by_row: dict[str, dict[int, int]] = {}
+    sums: dict[str, DomainCounts] = {}
+    some = False
+    for key, tally, weight in tallies:
+        few = tally.few
+        if few is not None:
+            numbers = by_row.setdefault(key, {})
+            for row, number in few.items():
+                numbers[row] = numbers.get(row, 0) + weight * number
+            continue
+        domains = sums[key].domains if key in sums else Domains.of(key, nodes)
+        counts = domains.sum(tally)
+        some = some or bool(counts.any())
         if weight != 1:
             counts *= weight
-        if domains.key in found:
-            counts += found[domains.key].counts
-        found[domains.key] = DomainCounts(domains, counts)
-    return found
+        if key in sums:
+            counts += sums[key].counts
+        sums[key] = DomainCounts(domains, counts)
+    for key, numbers in by_row.items():
+        domains = sums[key].domains if key in sums else Domains.of(key, nodes)
+        counts, there = domains.sum_rows(numbers)
+        some = some or there
+        if key in sums:
+            counts += sums[key].counts
+        sums[key] = DomainCounts(domains, counts)
+    return sums, some
 
 
 @dataclass(slots=True)
 class Requirements:
     """The required terms that apply to a pod, with the pods that match them, by domain.
 
+    A pod may have hundreds of terms, but few topology keys of nodes. A node that violates one of several terms with the
+    same key violates their sum, so that all numbers are kept by topology key.
+
     Attributes:
-        affinity: for each affinity term of the pod, the pods that match all its affinity terms.
-        anti_affinity: for each anti-affinity term of the pod, the pods that match it.
-        existing: by topology key, the anti-affinity terms of other pods that match the pod.
+        affinity: for the affinity terms of the pod, the pods that match all of these.
+        anti_affinity: for the anti-affinity terms of the pod, the sum of the pods that match each of them.
+        existing: the anti-affinity terms of other pods that match the pod.
         count_affinity: counts the pods that match all affinity terms of the pod.
-        counts_anti_affinity: for each anti-affinity term of the pod, counts the pods that match it.
+        counts_anti_affinity: counts the pods that match each of the pod's anti-affinity terms.
         matches_itself: whether the pod matches its own affinity terms, so that it may be the first of its kind.
     """
 
-    affinity: list[DomainCounts]
-    anti_affinity: list[DomainCounts]
+    affinity: dict[str, DomainCounts]
+    anti_affinity: dict[str, DomainCounts]
     existing: dict[str, DomainCounts]
     count_affinity: Count
-    counts_anti_affinity: list[Count]
+    counts_anti_affinity: dict[str, Count]
     pod: PodInfo
     namespace_labels: Mapping[str, str]
     matches_itself: bool
@@ -127,12 +151,12 @@ class Requirements:
     def verdicts(self, nodes: Nodes) -> Int32:
         """Return the rule that each node violates, without what-ifs: int32, shape (len(nodes),)."""
         violated: dict[str, Int32] = {}
-        first = self.matches_itself and not any(counts.counts.any() for counts in self.affinity)
+        first = self.matches_itself and not any(counts.counts.any() for counts in self.affinity.values())
         for counts in self.existing.values():
             _raise_to(violated, counts, counts.counts > 0, EXISTING_ANTI_AFFINITY)
-        for counts in self.anti_affinity:
+        for counts in self.anti_affinity.values():
             _raise_to(violated, counts, counts.counts > 0, ANTI_AFFINITY)
-        for counts in self.affinity:
+        for counts in self.affinity.values():
             unmatched = np.zeros_like(counts.counts, dtype=np.bool_) if first else counts.counts == 0
             unmatched[0] = True
             _raise_to(violated, counts, unmatched, AFFINITY)
@@ -149,17 +173,15 @@ class Requirements:
             if key in self.existing:
                 terms = terms + self.existing[key].counts[here]
             verdicts[(terms > 0) & (here > 0)] = EXISTING_ANTI_AFFINITY
-        for counts, count in zip(self.anti_affinity, self.counts_anti_affinity, strict=True):
+        for key, counts in self.anti_affinity.items():
             here = counts.domains.at(nodes)
-            verdicts[(counts.counts[here] + nodes.counted(count) > 0) & (here > 0)] = ANTI_AFFINITY
+            difference = nodes.counted(self.counts_anti_affinity[key])
+            verdicts[(counts.counts[here] + difference > 0) & (here > 0)] = ANTI_AFFINITY
         if self.affinity:
             difference = nodes.counted(self.count_affinity)
-            domains = [counts.domains.at(nodes) for counts in self.affinity]
-            anywhere = sum(
-                counts.counts.sum() + difference * (here > 0)
-                for counts, here in zip(self.affinity, domains, strict=True)
-            )
-            for counts, here in zip(self.affinity, domains, strict=True):
+            domains = [(counts, counts.domains.at(nodes)) for counts in self.affinity.values()]
+            anywhere = sum(counts.counts.sum() + difference * (here > 0) for counts, here in domains)
+            for counts, here in domains:
                 unmatched = counts.counts[here] + difference <= 0
                 if self.matches_itself:
                     unmatched &= anywhere != 0
@@ -195,25 +217,36 @@ def required(pod: PodInfo, namespaces: Namespaces, nodes: Nodes) -> Requirements
     terms = terms_of(pod)
     namespace_labels = namespaces.labels(pod.namespace)
     columns = nodes.table.terms.matching(pod, namespace_labels)
-    existing = sum_existing(((each, 1) for each in columns if each.term.kind is TermKind.REQUIRED_ANTI), nodes)
-    existing = {key: counts for key, counts in existing.items() if counts.counts.any()}
+    anti = [each for each in columns if each.term.kind is TermKind.REQUIRED_ANTI]
+    existing: dict[str, DomainCounts] = {}
+    if anti:
+        sums, _ = sum_by_topology(((each.term.topology_key, each.counts, 1) for each in anti), nodes)
+        existing = {key: counts for key, counts in sums.items() if counts.counts.any()}
     if not terms.required and not terms.required_anti and not existing:
         return None
     affinity = tuple(namespaces.selector(term) for term in terms.required)
-    anti_affinity = tuple(namespaces.selector(term) for term in terms.required_anti)
+    anti_affinity: dict[str, dict[PodSelector, None]] = {}
+    for term in terms.required_anti:
+        anti_affinity.setdefault(term.topology_key, {})[namespaces.selector(term)] = None
+    group = nodes.table.group
+    tallies = ((key, group((each,)).counts, 1) for key, selectors in anti_affinity.items() for each in selectors)
     return Requirements(
-        [count_pods(affinity, term.topology_key, nodes) for term in terms.required],
-        [
-            count_pods((selector,), term.topology_key, nodes)
-            for selector, term in zip(anti_affinity, terms.required_anti, strict=True)
-        ],
+        {
+            key: count_pods(affinity, key, nodes)
+            for key in dict.fromkeys([each.topology_key for each in terms.required])
+        },
+        sum_by_topology(tallies, nodes)[0],
         existing,
         pod_counter(partial(matches_all, affinity)),
-        [pod_counter(selector.matches) for selector in anti_affinity],
+        {key: pod_counter(partial(_number_of_matches, tuple(each))) for key, each in anti_affinity.items()},
         pod,
         namespace_labels,
         matches_itself=bool(affinity) and matches_all(affinity, pod),
     )
+
+
+def _number_of_matches(selectors: Iterable[PodSelector], pod: PodInfo) -> int:
+    return sum(selector.matches(pod) for selector in selectors)
 
 
 def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight: int) -> list[DomainCounts] | None:
@@ -222,19 +255,17 @@ def preferences(pod: PodInfo, namespaces: Namespaces, nodes: Nodes, hard_weight:
     `hard_weight`: the weight of required affinity terms of pods on nodes. Raises InvalidSelector.
     """
     terms = terms_of(pod)
-    own = []
-    for term in (*terms.preferred, *terms.preferred_anti):
-        pods = count_pods((namespaces.selector(term),), term.topology_key, nodes)
-        own.append(DomainCounts(pods.domains, pods.counts * _weight(term, hard_weight)))
-    existing = [
-        (column, _weight(column.term, hard_weight))
+    own = (
+        (term.topology_key, nodes.table.group((namespaces.selector(term),)).counts, _weight(term, hard_weight))
+        for term in (*terms.preferred, *terms.preferred_anti)
+    )
+    existing = (
+        (column.term.topology_key, column.counts, _weight(column.term, hard_weight))
         for column in nodes.table.terms.matching(pod, namespaces.labels(pod.namespace))
         if column.term.kind is not TermKind.REQUIRED_ANTI and (hard_weight or column.term.kind is not TermKind.REQUIRED)
-    ]
-    found = [each for each in (*own, *sum_existing(existing, nodes).values()) if each.counts.any()]
-    if found or any(Domains.of(column.term.topology_key, nodes).sum(column.counts).any() for column, _ in existing):
-        return found
-    return None
+    )
+    sums, some = sum_by_topology(chain(own, existing), nodes)
+    return [counts for counts in sums.values() if counts.counts.any()] if some else None
 
 
 def _weight(term: AffinityTerm, hard_weight: int) -> int:

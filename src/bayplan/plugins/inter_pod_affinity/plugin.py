@@ -15,10 +15,10 @@ from bayplan.cluster.affinity_terms import AffinityTerm, terms_of
 from bayplan.cluster.columns import Int64
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import labels_key
+from bayplan.cluster.pod_selectors import labels_key
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.hints import labels_of
+from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -98,7 +98,10 @@ class InterPodAffinity(Plugin):
 
     def sign(self, pod: PodInfo) -> Hashable:
         """Namespace and labels. The results of a pod with terms depend on all nodes, so they are not shared."""
-        return labels_key(pod) if not terms_of(pod) else None
+        try:
+            return labels_key(pod) if not terms_of(pod) else None
+        except InvalidSelector:  # PreFilter rejects the pod
+            return None
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
         """The terms of pods on nodes. The results of a pod that one of them matches are not shared."""
@@ -108,6 +111,7 @@ class InterPodAffinity(Plugin):
         return terms.version, self._namespaces.version
 
 
+@requeue_if_invalid
 def after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
     """Requeue for a pod that now matches affinity terms, or no longer matches anti-affinity terms."""
     if old is not None and new is not None and new.uid == pod.uid:
@@ -127,6 +131,7 @@ def after_pod_change(pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> 
     return Hint.QUEUE if helps else Hint.SKIP
 
 
+@requeue_if_invalid
 def after_node_change(pod: PodInfo, old: Node | None, new: Node) -> Hint:
     """Requeue for a node that joins a domain of the pod's affinity, or that leaves one of its anti-affinity."""
     terms = terms_of(pod)

@@ -17,7 +17,7 @@ from bayplan.api.labels import InvalidSelector, LabelSelector, Requirement
 from bayplan.api.objects import decode, encode
 from bayplan.api.selectors import label_selector
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import GroupKey, PodSelector, labels_key
+from bayplan.cluster.pod_selectors import GroupKey, PodSelector, labels_key
 from bayplan.framework.handle import Handle
 
 HARD = "DoNotSchedule"
@@ -35,6 +35,7 @@ OWNERS: Mapping[tuple[str, str], Kind] = {
 SOURCES = (SERVICE, *OWNERS.values())
 """The kinds from which the selectors of default constraints are derived."""
 _CACHE_SIZE = 1024
+_MAX_SELECTORS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,8 @@ class DefaultConstraints:
             self._version = version
             self._selectors.clear()
             self._services = self._services_by_namespace()
+        elif len(self._selectors) >= _MAX_SELECTORS:
+            self._selectors.clear()
         key = (labels_key(pod), _controller(pod))
         if key not in self._selectors:
             self._selectors[key] = self._find(pod)

@@ -6,18 +6,17 @@ Mirrors matchNodeInclusionPolicies of plugins/podtopologyspread/common.go.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from bayplan.api.selectors import RequiredNodeAffinity
 from bayplan.api.tolerations import tolerate_scheduling
 from bayplan.cluster.columns import Bool, Int64, Rows
-from bayplan.cluster.domains import Domains
+from bayplan.cluster.domains import Countable, Domains
 from bayplan.cluster.node_selection import match_required
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.tally import Tally
 from bayplan.plugins.pod_topology_spread.constraints import Constraint
 
 _CACHE_SIZE = 64
@@ -35,9 +34,33 @@ class EligibleDomains:
     codes: Rows
     present: Bool
 
-    def sum(self, tally: Tally) -> Int64:
+    def sum(self, tally: Countable) -> Int64:
         """Sum a tally over the eligible rows of each domain: int64, shape (domains.count,)."""
         return tally.sum_by(self.codes, self.domains.count + 1)[:-1]
+
+
+@dataclass(frozen=True, slots=True)
+class EligibleNodes:
+    """Nodes that constraints take into account, and their domains.
+
+    `mask`: bool, shape (table.size,). `missing_as_empty`: whether a missing label is treated like an empty value.
+    """
+
+    mask: Bool
+    missing_as_empty: bool
+    by_key: dict[str, EligibleDomains] = field(default_factory=dict)
+
+    def domains(self, topology_key: str, nodes: Nodes) -> EligibleDomains:
+        """Return the domains of a topology key. `nodes`: all nodes."""
+        found = self.by_key.get(topology_key)
+        if found is None:
+            domains = Domains.of(topology_key, nodes)
+            values = missing_as_empty(domains, domains.codes) if self.missing_as_empty else domains.codes
+            codes = np.where(self.mask, values, domains.count)
+            present = np.zeros(domains.count + 1, dtype=np.bool_)
+            present[codes] = True
+            found = self.by_key[topology_key] = EligibleDomains(domains, codes, present[:-1])
+        return found
 
 
 class Eligibility:
@@ -45,7 +68,7 @@ class Eligibility:
 
     def __init__(self) -> None:
         self._version: Hashable = None
-        self._found: dict[Hashable, EligibleDomains] = {}
+        self._found: dict[Hashable, EligibleNodes] = {}
 
     def of(
         self, constraints: Sequence[Constraint], pod: PodInfo, nodes: Nodes, *, all_keys: bool
@@ -57,24 +80,31 @@ class Eligibility:
         """
         table = nodes.table
         version = (table.nodes_version, table.size)
-        if version != self._version or len(self._found) >= _CACHE_SIZE:
+        if version != self._version or sum(len(each.by_key) for each in self._found.values()) >= _CACHE_SIZE:
             self._version = version
             self._found.clear()
         keys = frozenset(each.topology_key for each in constraints) if all_keys else frozenset()
-        affinity = RequiredNodeAffinity.of(pod.spec)
         everywhere = Nodes(table)
+        by_policies: dict[tuple[bool, bool], EligibleNodes] = {}
         eligible = []
         for each in constraints:
-            wanted = affinity if each.honor_affinity else RequiredNodeAffinity()
-            tolerations = pod.tolerations if each.honor_taints else None
-            key = (each.topology_key, keys, wanted, tolerations)
-            if wanted.selector is not None and wanted.selector.errors:  # errors are not hashable
-                eligible.append(_eligible(each, keys, wanted, pod, everywhere))
-                continue
-            if key not in self._found:
-                self._found[key] = _eligible(each, keys, wanted, pod, everywhere)
-            eligible.append(self._found[key])
+            policies = each.honor_affinity, each.honor_taints
+            if policies not in by_policies:
+                by_policies[policies] = self._nodes(*policies, keys, pod, everywhere)
+            eligible.append(by_policies[policies].domains(each.topology_key, everywhere))
         return eligible
+
+    def _nodes(
+        self, honor_affinity: bool, honor_taints: bool, keys: frozenset[str], pod: PodInfo, nodes: Nodes
+    ) -> EligibleNodes:
+        affinity = RequiredNodeAffinity.of(pod.spec) if honor_affinity else RequiredNodeAffinity()
+        if affinity.selector is not None and affinity.selector.errors:  # errors are not hashable
+            return _eligible(affinity, keys, pod, nodes, honor_taints=honor_taints)
+        key = keys, affinity, pod.tolerations if honor_taints else None
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = _eligible(affinity, keys, pod, nodes, honor_taints=honor_taints)
+        return found
 
 
 def has_all(keys: Iterable[str], nodes: Nodes) -> Bool:
@@ -86,17 +116,12 @@ def has_all(keys: Iterable[str], nodes: Nodes) -> Bool:
 
 
 def _eligible(
-    constraint: Constraint, keys: frozenset[str], affinity: RequiredNodeAffinity, pod: PodInfo, nodes: Nodes
-) -> EligibleDomains:
+    affinity: RequiredNodeAffinity, keys: frozenset[str], pod: PodInfo, nodes: Nodes, *, honor_taints: bool
+) -> EligibleNodes:
     mask = nodes.live & has_all(keys, nodes) & match_required(affinity, nodes)
-    if constraint.honor_taints:
+    if honor_taints:
         mask &= nodes.taints_where(lambda taints: tolerate_scheduling(pod.tolerations, taints))
-    domains = Domains.of(constraint.topology_key, nodes)
-    values = domains.codes if keys else missing_as_empty(domains, domains.codes)
-    codes = np.where(mask, values, domains.count)
-    present = np.zeros(domains.count + 1, dtype=np.bool_)
-    present[codes] = True
-    return EligibleDomains(domains, codes, present[:-1])
+    return EligibleNodes(mask, missing_as_empty=not keys)
 
 
 def missing_as_empty(domains: Domains, codes: Rows) -> Rows:

@@ -19,10 +19,10 @@ from bayplan.cluster.columns import Int32, Int64
 from bayplan.cluster.domains import Domains
 from bayplan.cluster.nodes import Count, Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.cluster.selector_groups import labels_key, pod_counter
+from bayplan.cluster.pod_selectors import labels_key, pod_counter
 from bayplan.framework.events import NODE, POD, Action, ClusterEvent, EventHint, Hint
 from bayplan.framework.handle import Handle
-from bayplan.framework.hints import labels_of
+from bayplan.framework.hints import labels_of, requeue_if_invalid
 from bayplan.framework.interface import MAX_NODE_SCORE, CycleState, Plugin
 from bayplan.framework.status import SKIP, Status
 from bayplan.framework.verdicts import Rejections
@@ -227,6 +227,7 @@ class PodTopologySpread(Plugin):
             return None
         return self._defaults.version
 
+    @requeue_if_invalid
     def after_pod_change(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> Hint:
         """Requeue for a matching pod that was added or deleted, or that starts or stops matching a constraint."""
         if any(other is not None and not _involved(other, pod) for other in (old, new)):
@@ -242,6 +243,7 @@ class PodTopologySpread(Plugin):
         counts = other is not None and any(each.matches(other.labels) for each in constraints)
         return Hint.QUEUE if counts else Hint.SKIP
 
+    @requeue_if_invalid
     def after_node_change(self, pod: PodInfo, old: Node | None, new: Node | None) -> Hint:
         """Requeue for a node with all topology keys that was added or deleted, or whose domain or taints changed."""
         keys = {constraint.topology_key for constraint in self._constraints(pod, HARD)}
@@ -270,7 +272,7 @@ def _soft(
     """Count the pods for a soft constraint. `scored`: the nodes to be scored."""
     active = scored.table.group(constraint.group(pod.namespace)).active
     if constraint.topology_key == HOSTNAME:
-        pods = active.rows[: scored.table.size].astype(np.int64)
+        pods = active.dense(scored.table.size)
         return SoftSpread(constraint, eligible.domains, pods, math.log(len(scored) + 2))
     domains, pods = eligible.domains, eligible.sum(active)
     here = domains.at(scored) if all_keys else missing_as_empty(domains, domains.at(scored))

@@ -1,1 +1,1 @@
-"""What the scheduler knows, written to its log for somebody who asks by a signal."""
+"""Dumps the scheduler's state to its log on a signal."""

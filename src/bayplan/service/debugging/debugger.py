@@ -1,6 +1,6 @@
-"""Dumps what the scheduler knows to the log and compares it with the API server, whenever somebody asks.
+"""Dumps the scheduler's state to the log and compares it with the API server, on request.
 
-Mirrors pkg/scheduler/backend/cache/debugger: there, too, SIGUSR2 asks.
+Mirrors pkg/scheduler/backend/cache/debugger, which SIGUSR2 triggers too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from bayplan.turns import Turn
 log = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 2.0
-"""After so long the watch has told of what a list showed: what is still different then is a mistake."""
+"""After this time the informers have received what a list returned. Remaining differences are errors."""
 
 
 class CacheDebugger:
-    """Says what is known. `scheduler_names`: whose pods are to be in the queue. `synced`: set once all is known."""
+    """Dumps and compares. `scheduler_names`: whose pods the queue contains. `synced`: set after the initial lists."""
 
     def __init__(
         self,
@@ -42,25 +42,27 @@ class CacheDebugger:
         self._synced = synced
         self._sleep = sleep
 
-    async def run(self, asked: asyncio.Event) -> None:
-        """Answer whenever `asked` is set, until cancelled. Whoever asks meanwhile is answered once more."""
+    async def run(self, requested: asyncio.Event) -> None:
+        """Dump and compare whenever `requested` is set, until cancelled. Requests during a dump cause one more."""
         while True:
-            await asked.wait()
-            asked.clear()
+            await requested.wait()
+            requested.clear()
             try:
                 await self.dump()
                 await self.compare()
             except Exception:
-                log.exception("what the scheduler knows could not be dumped")
+                log.exception("the state could not be dumped")
 
     async def dump(self) -> None:
-        """Write nodes, pods and the queue to the log."""
-        await self._in_turns(dump(self._runtime.state, self._runtime.queue, self._runtime.waiting, self._runtime.now()))
+        """Log nodes, pods and the queue."""
+        await self._run_in_turns(
+            dump(self._runtime.state, self._runtime.queue, self._runtime.waiting, self._runtime.now())
+        )
 
     async def compare(self) -> None:
-        """Write to the log what the API server has otherwise, and goes on having otherwise for a while."""
+        """Log lasting differences from the API server."""
         if not self._synced.is_set():
-            log.info("comparison: the cluster is not known yet")
+            log.info("comparison: the initial lists have not been received yet")
             return
         try:
             found, nodes, pods = await self._differences()
@@ -69,32 +71,32 @@ class CacheDebugger:
                 again, nodes, pods = await self._differences()
                 found &= again
         except (ApiError, TransportError, ConfigError, UndecodableObject, msgspec.MsgspecError) as error:
-            log.error("comparison: the API server could not be asked: %s", error)  # noqa: TRY400 - no bug of ours
+            log.error("comparison: cannot list from the API server: %s", error)  # noqa: TRY400 - not a bug
             return
-        await self._in_turns(_tell(found))
+        await self._run_in_turns(_log(found))
         log.info("comparison: %d nodes and %d pods of the API server: %d differences", nodes, pods, len(found))
 
     async def _differences(self) -> tuple[set[Difference], int, int]:
-        """What is different now, and how many nodes and pods were listed."""
+        """The current differences, and the numbers of listed nodes and pods."""
         nodes, pods = await list_all(self._runtime.client, LIVE_PODS)
         found: set[Difference] = set()
-        await self._in_turns(
+        await self._run_in_turns(
             differences(nodes, pods, self._runtime.state, self._runtime.queue, self._scheduler_names, found)
         )
         return found, len(nodes), len(pods)
 
-    async def _in_turns(self, steps: Iterator[None]) -> None:
-        """Take all steps, some milliseconds of them at a time, and none while a cycle is open and thinks things out."""
-        while await self._runtime.intake.look(lambda: self._take_turn(steps)):  # noqa: ASYNC110 - others get their turn, no more
+    async def _run_in_turns(self, steps: Iterator[None]) -> None:
+        """Run all steps, a few milliseconds at a time, but none while the state is changed for a what-if."""
+        while await self._runtime.intake.look(lambda: self._take_turn(steps)):  # noqa: ASYNC110 - lets other tasks run
             await asyncio.sleep(0)
 
     def _take_turn(self, steps: Iterator[None]) -> bool:
-        """Returns whether there may be more steps."""
+        """Run steps until the turn is over. Returns whether there may be more."""
         turn = Turn(self._runtime.now)
         return any(turn.is_over() for _ in steps)
 
 
-def _tell(found: Collection[Difference]) -> Iterator[None]:
+def _log(found: Collection[Difference]) -> Iterator[None]:
     for each in sorted(found):
         what = about_node(each.name) if each.kind == "node" else about_pod(each)
         log.warning("comparison: %s %s is %s", each.kind, what, LogField("problem", each.problem, each.problem))

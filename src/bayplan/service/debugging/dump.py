@@ -1,4 +1,4 @@
-"""What the scheduler knows, line by line: nodes with their pods, and the queue with what each pod waits for.
+"""Dumps the scheduler's state: nodes with their pods, and the queue with what each pod waits for.
 
 Mirrors pkg/scheduler/backend/cache/debugger/dumper.go.
 """
@@ -23,22 +23,22 @@ _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def dump(state: ClusterState, queue: SchedulingQueue, waiting: WaitingPods, now: float) -> Iterator[None]:
-    """Write the whole of it to the log, a line a step: between two of them the state may change.
+    """Log the state, one line per step. The state may change between steps.
 
-    `now` is of the clock that the queue goes by.
+    `now` is the current time of the queue's clock.
     """
     yield from _dump_nodes(state)
     yield from _dump_queue(queue, now)
     for each in waiting:
         plugins = sorted(each.pending_plugins)
         log.info(
-            "dump: pod %s waits in Permit of %s, to go to node %s",
+            "dump: pod %s waits in Permit of %s for node %s",
             about_pod(each.pod),
             LogField("plugins", plugins, ", ".join(plugins)),
             about_node(each.pod.node_name),
         )
         yield
-    log.info("dump: that is all")
+    log.info("dump: end")
 
 
 def _dump_nodes(state: ClusterState) -> Iterator[None]:
@@ -54,7 +54,7 @@ def _dump_nodes(state: ClusterState) -> Iterator[None]:
     for name in sorted({*table.row_of, *nominations.nodes}):
         row = table.row_of.get(name)
         nominated = nominations.on(name)
-        if row is None and not nominated:  # it went meanwhile
+        if row is None and not nominated:  # it was removed since
             continue
         pods = [] if row is None else list(table.pods[row].values())
         requested, allocatable = ({}, {}) if row is None else _amounts(table, row)
@@ -87,7 +87,7 @@ def _dump_queue(queue: SchedulingQueue, now: float) -> Iterator[None]:
             by_place[queued.place].append(queued)
         yield
     for queued in (queued for pods in by_place.values() for queued in pods):
-        if queued.place is None:  # it went meanwhile
+        if queued.place is None:  # it was removed since
             continue
         log.info(
             "dump: %s: pod %s, uid %s, priority %d, attempts %d, %s%s",
@@ -103,25 +103,25 @@ def _dump_queue(queue: SchedulingQueue, now: float) -> Iterator[None]:
 
 
 def _waits_for(queued: QueuedPod, now: float) -> LogField:
-    """What a pod waits for, in words."""
+    """What a pod waits for."""
     if queued.place is Place.GATED:
-        text = f"held back by {queued.gating_plugin}"
+        text = f"gated by {queued.gating_plugin}"
     elif queued.place is Place.UNSCHEDULABLE:
         plugins = ", ".join(sorted(queued.unschedulable_plugins | queued.pending_plugins))
-        text = f"for {now - queued.queued_at:.1f} s, until something happens that helps with {plugins}"
+        text = f"waiting for {now - queued.queued_at:.1f} s for an event for {plugins}"
     elif queued.place is Place.BACKOFF:
         ends = queued.backoff_expiration
         left = "" if ends is None else f" for another {max(0.0, ends - now):.1f} s"
         text = f"backing off{left}"
     elif queued.place is Place.IN_FLIGHT:
-        text = f"being decided or bound for {now - queued.popped_at:.1f} s"
+        text = f"in an attempt for {now - queued.popped_at:.1f} s"
     else:
         text = f"ready for {now - queued.queued_at:.1f} s"
     return LogField("waits", text, text)
 
 
 def _pods(name: str, pods: Iterable[PodInfo], state: ClusterState) -> LogField:
-    """Pods with what is needed to find them again."""
+    """Pods with their names, uids and phases."""
     values, texts = [], []
     for pod in pods:
         assumed = state.is_assumed(pod.uid)
@@ -132,7 +132,7 @@ def _pods(name: str, pods: Iterable[PodInfo], state: ClusterState) -> LogField:
 
 
 def _amounts(table: NodeTable, row: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What is requested of a node, and what it has: under the names of upstream's dump."""
+    """The requested and allocatable resources of a node, with the field names of upstream's dump."""
     requested: dict[str, Any] = {}
     allocatable: dict[str, Any] = {}
     for amounts, column, pods in (
@@ -165,7 +165,7 @@ def _text(amounts: Mapping[str, Any]) -> str:
 
 
 def _binary(amount: int) -> str:
-    """Bytes with the greatest suffix that leaves them whole."""
+    """Bytes as a whole number with the largest possible suffix."""
     power = 0
     while amount and amount % 1024 == 0 and power < len(_BINARY) - 1:
         amount //= 1024

@@ -1,3 +1,3 @@
-"""What is counted and timed, under kube-scheduler's names: `measuring.py` is written by the scheduler while it works,
-`snapshot.py` is read off its state when somebody asks, `exposition.py` brings both into Prometheus' form.
+"""Metrics under kube-scheduler's names. The scheduler records them in `measuring.py` as it works; `snapshot.py` reads
+others from its state at each scrape; `exposition.py` converts both to Prometheus' format.
 """

@@ -1,6 +1,6 @@
-"""Both sources of metrics as Prometheus collectors: each name with its help, its type and its labels.
+"""Prometheus collectors for measurements and snapshots: each name with its help, type and labels.
 
-Mirrors pkg/scheduler/metrics/metrics.go; docs/metrics.md says which of upstream's names are not here, and why.
+Mirrors pkg/scheduler/metrics/metrics.go. docs/metrics.md lists the names that are missing, with the reasons.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bayplan.service.watchdog import Watchdog
 def build_registry(
     metrics: Metrics, snapshot: Callable[[], Snapshot | None], watchdog: Watchdog | None = None
 ) -> CollectorRegistry:
-    """A registry of its own for one scheduler. `snapshot` may wait, and answers None when there is nothing to see."""
+    """A registry for one scheduler. `snapshot` may block, and returns None if the scheduler isn't running yet."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(SchedulerCollector(metrics, snapshot))
     if watchdog is not None:
@@ -39,70 +39,82 @@ def build_registry(
 
 
 class SchedulerCollector:
-    """What was measured while the scheduler worked, and what is read off its state."""
+    """The scheduler's measurements, and the metrics read from its state."""
 
     def __init__(self, metrics: Metrics, snapshot: Callable[[], Snapshot | None]) -> None:
         self._metrics = metrics
         self._snapshot = snapshot
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, those without samples too; of a scheduler that does not run yet there is no state."""
-        snapshot = self._snapshot()  # first of all: making one also sorts what was measured
+        """All families, including those without samples. Those of the state are left out without a snapshot."""
+        snapshot = self._snapshot()  # must be first: taking a snapshot also folds the measurements
         yield from self._attempts()
         yield from self._plugins()
         yield from self._requests()
+        yield _counter(
+            "bayplan_background_failures",
+            "Failures of work in the background, such as a write with an unusable reply, by the work and the error.",
+            ("work", "error"),
+            self._metrics.failures.counts,
+        )
         if snapshot is not None:
             yield from self._queue(snapshot)
-            yield from self._rest(snapshot)
+            yield from self._state(snapshot)
 
     def _attempts(self) -> Iterator[Metric]:
         metrics = self._metrics
         attempts = dict(metrics.attempts)
         yield _counter(
             "scheduler_schedule_attempts",
-            "Attempts to schedule pods, by the result: 'unschedulable' means that a pod found no place, 'error' that "
-            "something broke.",
+            "Attempts to schedule pods, by result: 'unschedulable' if no node was feasible, 'error' if it failed.",
             ("result", "profile"),
             {labels: histogram.count for labels, histogram in attempts.items()},
         )
         yield _histogram(
             "scheduler_scheduling_attempt_duration_seconds",
-            "Duration of an attempt: decision and binding.",
+            "Duration of an attempt, including the binding.",
             ("result", "profile"),
             attempts,
         )
         yield _histogram(
-            "scheduler_scheduling_algorithm_duration_seconds", "Duration of a decision.", (), {(): metrics.decisions}
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "Duration of the decision in an attempt.",
+            (),
+            {(): metrics.decisions},
         )
         yield _histogram(
             "scheduler_pod_scheduling_attempts",
-            "How many attempts pods took that were bound.",
+            "Number of attempts it took to bind a pod.",
             (),
             {(): metrics.attempts_of_pods},
         )
         yield _histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
-            "Duration from a pod's entry into the queue to its binding, over all of its attempts.",
+            "Time from when a pod first became active to its binding, over all attempts.",
             ("attempts",),
             metrics.pod_durations,
         )
         yield _counter(
             "scheduler_pod_scheduled_after_flush",
-            "Pods that were bound after they had waited so long that they were tried without an event.",
+            "Pods that were bound after they were retried because of a long wait, not because of an event.",
             (),
             {(): metrics.scheduled_after_flush},
         )
-        yield _counter("scheduler_preemption_attempts", "Attempts to make room.", (), {(): metrics.preemption_attempts})
-        yield _histogram("scheduler_preemption_victims", "Victims of a preemption.", (), {(): metrics.victims})
+        yield _counter(
+            "scheduler_preemption_attempts", "Attempts to preempt pods.", (), {(): metrics.preemption_attempts}
+        )
+        yield _histogram(
+            "scheduler_preemption_victims", "Number of victims of a preemption.", (), {(): metrics.victims}
+        )
         yield _histogram(
             "scheduler_preemption_goroutines_duration_seconds",
-            "Duration of carrying out a preemption.",
+            "Time to evict the victims of a preemption.",
             ("result",),
             metrics.evictions,
         )
         yield _counter(
             "scheduler_preemption_goroutines_execution",
-            "Preemptions carried out, by the result.",
+            "Executed preemptions, by result.",
             ("result",),
             {labels: histogram.count for labels, histogram in dict(metrics.evictions).items()},
         )
@@ -111,40 +123,40 @@ class SchedulerCollector:
         metrics = self._metrics
         yield _histogram(
             "scheduler_framework_extension_point_duration_seconds",
-            "Duration of all plugins of an extension point, of a sample of the attempts.",
+            "Duration of all plugins of an extension point. Sampled.",
             ("extension_point", "status", "profile"),
             metrics.points,
         )
         yield _histogram(
             "scheduler_plugin_execution_duration_seconds",
-            "Duration of one call of a plugin at an extension point, of a sample of the attempts.",
+            "Duration of a call of a plugin at an extension point. Sampled.",
             ("plugin", "extension_point", "status"),
             metrics.plugins,
         )
         yield _histogram(
             "scheduler_queueing_hint_execution_duration_seconds",
-            "Duration of a queueing hint, of a sample.",
+            "Duration of a queueing hint. Sampled.",
             ("plugin", "event", "hint"),
             metrics.hints,
         )
         yield _histogram(
             "scheduler_permit_wait_duration_seconds",
-            "Duration of waiting in Permit.",
+            "Time that pods wait in Permit.",
             ("result",),
             metrics.permit_waits,
         )
         yield _histogram(
             "scheduler_event_handling_duration_seconds",
-            "Duration of taking over what the API server told.",
+            "Duration of handling an event of the API server.",
             ("event",),
             metrics.events,
         )
 
-        for counted in metrics.of_plugins.counts():
-            name = counted.name.removesuffix("_total")
-            yield _counter(name, counted.help, counted.labels, counted.samples)
-        for timed in metrics.of_plugins.seconds():
-            yield _histogram(timed.name, timed.help, timed.labels, timed.samples)
+        for counter in metrics.plugin_measurements.counts():
+            name = counter.name.removesuffix("_total")
+            yield _counter(name, counter.help, counter.labels, counter.samples)
+        for histogram in metrics.plugin_measurements.seconds():
+            yield _histogram(histogram.name, histogram.help, histogram.labels, histogram.samples)
 
     def _requests(self) -> Iterator[Metric]:
         metrics = self._metrics
@@ -157,13 +169,17 @@ class SchedulerCollector:
         for name, text, histograms in (
             ("request_duration_seconds", "Duration of requests to the API server.", metrics.request_seconds),
             ("request_size_bytes", "Size of requests to the API server.", metrics.request_bytes),
-            ("response_size_bytes", "Size of the API server's answers, watches excepted.", metrics.response_bytes),
-            ("rate_limiter_duration_seconds", "Waiting for the client's own rate limit.", metrics.rate_limited),
+            ("response_size_bytes", "Size of the API server's responses, except for watches.", metrics.response_bytes),
+            (
+                "rate_limiter_duration_seconds",
+                "Time that requests wait for the client's rate limit.",
+                metrics.rate_limited,
+            ),
         ):
             yield _histogram(f"rest_client_{name}", text, ("verb", "host"), histograms)
         yield _gauge(
             "leader_election_master_status",
-            "Whether this process holds the lease (1) or not (0).",
+            "1 if this process holds the lease, 0 otherwise.",
             ("name",),
             {(name,): float(leads()) for name, leads in dict(metrics.leading).items()},
         )
@@ -172,8 +188,8 @@ class SchedulerCollector:
         pending = snapshot.pending
         yield _gauge(
             "scheduler_pending_pods",
-            "Pods that wait, by where: 'active' are to be tried now, 'backoff' when some time is over, 'unschedulable' "
-            "after an event that may help them, 'gated' when they are let in.",
+            "Pending pods: 'active' pods are ready, 'backoff' pods wait for their backoff to end, 'unschedulable' pods "
+            "wait for an event that may make them schedulable, 'gated' pods wait until PreEnqueue admits them.",
             ("queue",),
             {
                 ("active",): pending.active,
@@ -184,9 +200,9 @@ class SchedulerCollector:
         )
         yield _counter(
             "scheduler_queue_incoming_pods",
-            "Pods that came to a place of the queue, by what brought them there.",
+            "Pods added to a part of the queue, by the event that moved them.",
             ("queue", "event"),
-            # Upstream has no place of its own for gated pods: they are among the unschedulable.
+            # Upstream counts gated pods as unschedulable.
             _summed(
                 ((("unschedulable" if place is Place.GATED else place.value), event), number)
                 for (place, event), number in snapshot.incoming.items()
@@ -194,14 +210,14 @@ class SchedulerCollector:
         )
         yield _gauge(
             "scheduler_unschedulable_pods",
-            "Pods that a plugin turned down. A pod counts for every plugin that did, so the sum over plugins has no "
-            "meaning.",
+            "Pods that a plugin rejected. A pod counts once for each of these plugins, so the sum over plugins is "
+            "meaningless.",
             ("plugin", "profile"),
             snapshot.unschedulable_by_plugin(),
         )
         yield _gauge(
             "scheduler_inflight_events",
-            "Events that are remembered for pods in flight; PodPopped are these pods.",
+            "Events recorded for pods in flight; PodPopped is the number of these pods.",
             ("event",),
             {
                 **{(label,): number for label, number in snapshot.in_flight_events.items()},
@@ -209,10 +225,10 @@ class SchedulerCollector:
             },
         )
 
-    def _rest(self, snapshot: Snapshot) -> Iterator[Metric]:
+    def _state(self, snapshot: Snapshot) -> Iterator[Metric]:
         yield _gauge(
             "scheduler_cache_size",
-            "Nodes, pods on nodes, and assumed pods among them.",
+            "Number of nodes, of pods on nodes, and of the assumed ones among them.",
             ("type",),
             {
                 ("nodes",): snapshot.nodes,
@@ -222,19 +238,19 @@ class SchedulerCollector:
         )
         yield _gauge(
             "scheduler_goroutines",
-            "Tasks by the work that they do.",
+            "Running tasks, by operation.",
             ("operation",),
             {("binding",): snapshot.binding},
         )
         yield _counter(
             "scheduler_plugin_evaluation",
-            "Attempts to schedule a pod in which a plugin had a say, by extension point.",
+            "Attempts in which a plugin was consulted, by extension point.",
             ("plugin", "extension_point", "profile"),
             _summed(_evaluations(dict(self._metrics.evaluated), snapshot.profiles)),
         )
         yield _counter(
             "scheduler_batch_attempts",
-            "Decisions that rested on what earlier pods left (hint_used), and that did not (no_hint).",
+            "Decisions that reused results of earlier pods (hint_used), and those that didn't (no_hint).",
             ("profile", "result"),
             {
                 (name, result): number
@@ -244,29 +260,29 @@ class SchedulerCollector:
         )
         yield _counter(
             "bayplan_events_dropped",
-            "Events that were not written because the API server was too slow for them.",
+            "Events that were dropped because the API server was too slow.",
             (),
             {(): snapshot.dropped_events},
         )
 
 
 class WatchdogCollector:
-    """Who blocks the event loop."""
+    """Blocks of the event loop."""
 
     def __init__(self, watchdog: Watchdog) -> None:
         self._watchdog = watchdog
 
     def collect(self) -> Iterator[Metric]:
-        """For how long now, and how often so far."""
+        """How long the current block has lasted, and the number of blocks."""
         yield _gauge(
             "bayplan_event_loop_blocked_seconds",
-            "For how long the event loop has been blocked without a break; 0 while it is not.",
+            "How long the event loop has been blocked; 0 if it isn't.",
             (),
             {(): self._watchdog.blocked_seconds},
         )
         yield _counter(
             "bayplan_event_loop_blocks",
-            "How often the event loop was blocked beyond the limit, by who did it.",
+            "Blocks of the event loop beyond the limit, by plugin and extension point.",
             ("culprit",),
             {(culprit,): number for culprit, number in dict(self._watchdog.blocks).items()},
         )
@@ -276,12 +292,12 @@ def _evaluations(
     evaluated: Mapping[Evaluated, int], profiles: Mapping[str, Profile]
 ) -> Iterator[tuple[tuple[str, str, str], int]]:
     for kind, number in evaluated.items():
-        asked = [("PreFilter", Point.PRE_FILTER, frozenset[str]())]
+        points = [("PreFilter", Point.PRE_FILTER, frozenset[str]())]
         if kind.filtered:
-            asked.append(("Filter", Point.FILTER, kind.skip_filter))
+            points.append(("Filter", Point.FILTER, kind.skip_filter))
         if kind.scored:
-            asked += [("PreScore", Point.PRE_SCORE, frozenset[str]()), ("Score", Point.SCORE, kind.skip_score)]
-        for label, point, skipped in asked:
+            points += [("PreScore", Point.PRE_SCORE, frozenset[str]()), ("Score", Point.SCORE, kind.skip_score)]
+        for label, point, skipped in points:
             for plugin in profiles[kind.profile].at(point):
                 if plugin.name not in skipped:
                     yield (plugin.name, label, kind.profile), number

@@ -1,6 +1,6 @@
-"""Histograms that cost a fraction of a microsecond to write: they have one writer, the scheduler's thread, and no lock.
+"""Histograms that take a fraction of a microsecond to update: only the scheduler's thread writes, without a lock.
 
-Readers in other threads take what is there; an observation that is being made meanwhile may be missing in a part.
+Other threads may read at any time. They may see a part of an update that is in progress.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def exponential_buckets(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """`count` upper bounds, the first `start`, each `factor` times the one before. Mirrors prometheus' own."""
+    """`count` upper bounds: `start`, and then each `factor` times the one before. Mirrors Prometheus' function."""
     bounds = [start]
     while len(bounds) < count:
         bounds.append(bounds[-1] * factor)
@@ -23,7 +23,7 @@ def exponential_buckets(start: float, factor: float, count: int) -> tuple[float,
 
 
 class Histogram:
-    """How many observations fell into each bucket, and their sum. The last bucket has no upper bound."""
+    """The number of observations in each bucket, and their sum. The last bucket has no upper bound."""
 
     __slots__ = ("_edges", "bounds", "counts", "sum")
 
@@ -34,31 +34,31 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, value: float) -> None:
-        """Count a value in the first bucket whose bound it does not exceed."""
+        """Add a value to the first bucket whose bound it does not exceed."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
     def observe_all(self, values: Sequence[float] | Floats) -> None:
-        """Count many values, which costs less than one by one."""
-        found = np.bincount(np.searchsorted(self._edges, values), minlength=len(self.counts))
-        self.counts = [old + new for old, new in zip(self.counts, found.tolist(), strict=True)]
+        """Add many values, which is faster than one at a time."""
+        added = np.bincount(np.searchsorted(self._edges, values), minlength=len(self.counts))
+        self.counts = [old + new for old, new in zip(self.counts, added.tolist(), strict=True)]
         self.sum += float(np.sum(values))
 
     @property
     def count(self) -> int:
-        """How many observations there are."""
+        """The number of observations."""
         return sum(self.counts)
 
 
 class Histograms(dict[tuple[str, ...], Histogram]):
-    """Histograms of one name by the values of their labels, made when they are first asked for."""
+    """The histograms of one metric by label values, created on first use."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         super().__init__()
         self.bounds = bounds
 
     def observe_all(self, values: Mapping[tuple[str, ...], Sequence[float]]) -> None:
-        """Count many values by the values of their labels."""
+        """Add many values by label values."""
         for labels, each in values.items():
             self[labels].observe_all(each)
 

@@ -1,4 +1,4 @@
-"""What the scheduler counts and times while it works. Nothing here is ever looked at by a decision.
+"""Counters and durations that the scheduler records as it works. No decision depends on them.
 
 Names, labels and buckets mirror pkg/scheduler/metrics/metrics.go.
 """
@@ -17,24 +17,25 @@ import numpy as np
 
 from bayplan.clock import Clock, SystemClock
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.failures import Failures
 from bayplan.framework.calling import Caller, call
 from bayplan.framework.events import ClusterEvent, Hint, HintFunction
 from bayplan.framework.status import Code
 from bayplan.queue import QueuedPod
 from bayplan.scheduling import Decision, Plan
 from bayplan.service.metrics.instruments import Histogram, Histograms, exponential_buckets
-from bayplan.service.metrics.of_plugins import PluginMeasurements
+from bayplan.service.metrics.plugin_measurements import PluginMeasurements
 from bayplan.service.metrics.plugin_times import Evaluated, PluginTimes, Seconds, Timed, fold
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
-"""How an attempt ended."""
+"""The results of an attempt."""
 
 _SAMPLED = 0.05
-"""The share of cycles, hints and PreEnqueue calls in which plugins are timed."""
+"""The share of attempts, hints and PreEnqueue calls that are timed."""
 _FOLD_AT = 1000
-"""So many decisions are noted, or calls of PreEnqueue timed, before they are sorted into buckets."""
-_AT_ONCE = 20
-"""So many stopwatches are made at a time."""
+"""How many decisions, or timed calls of PreEnqueue, are recorded before they are folded into histograms."""
+_BATCH = 20
+"""How many stopwatches are created at a time."""
 _MOST_ATTEMPTS = 15
 _ATTEMPTS_LABELS = [*((str(number),) for number in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",)]
 
@@ -50,11 +51,11 @@ T = TypeVar("T")
 
 
 class Metrics:
-    """One scheduler's measurements, all made in its event loop's thread. Times are seconds.
+    """One scheduler's measurements, recorded in its event loop's thread. Times are in seconds.
 
-    `now` is the clock that they are made by; `sampled` the share of what is measured in some cases only. What happens
-    with every decision is noted as it is, and sorted into buckets many at a time, by `fold`, which costs less: at the
-    latest when somebody scrapes, so that every count is right then.
+    `sampled` is the share of attempts in which plugins are timed. To save time, the values of every decision are only
+    appended to lists. `fold` adds them to the histograms in bulk, at the latest before a scrape, so that all counts are
+    then exact.
     """
 
     def __init__(
@@ -64,77 +65,80 @@ class Metrics:
         self._sampled = sampled
         self._random = (rng or random.Random()).random
         self.stopwatches = self._sampling(lambda number: PluginTimes(self.now, self._timed.append, number))
-        """For each attempt a stopwatch for its plugins; None for most attempts, in which they are not timed."""
+        """For each attempt, a stopwatch for its plugins, or None for attempts that are not sampled."""
         self._due = self._sampling(bool)
-        """Whether to time a hint, or a call of PreEnqueue."""
+        """For each hint or call of PreEnqueue, whether to time it."""
         self.new_decisions: list[float] = []
-        """Seconds of each decision since the last `fold`."""
+        """The durations of the decisions since the last `fold`."""
         self._bound: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
-        """Of pods that were bound, by profile: seconds since the attempt began and since the first one did, attempts.
+        """For each bound pod, by profile: seconds since the attempt began, seconds since the pod first became active,
+        and the number of attempts.
 
-        One after the other, and nothing else of these pods: what is kept is cold when it is looked at again.
+        Stored as plain numbers: references to the pods would cause cache misses when they are folded.
         """
         self._timed: list[Timed] = []
-        self._let_in: list[PluginTimes] = []
-        """Stopwatches of PreEnqueue."""
+        self._pre_enqueue_times: list[PluginTimes] = []
+        """Stopwatches of PreEnqueue calls since the last `fold`."""
         self.attempts = Histograms(_ATTEMPT_BUCKETS)
-        """Attempts to schedule a pod, by result and profile: from the queue to the end of its binding."""
+        """Attempts, by result and profile, from the queue to the end of the binding."""
         self.decisions = Histogram(_ATTEMPT_BUCKETS)
-        """Decisions, from the queue to the decision."""
+        """Attempts, from the queue to the decision."""
         self.evaluated: Counter[Evaluated] = Counter()
-        """Which plugins decisions asked; sampled, and each sample counts for all attempts since the one before."""
+        """The plugins consulted. Sampled: each sample also counts for the attempts since the previous one."""
         self.attempts_of_pods = Histogram(exponential_buckets(1, 2, 5))
-        """How many attempts pods took that were bound."""
+        """The number of attempts it took to bind a pod."""
         self.pod_durations = Histograms(_LONG_BUCKETS)
-        """From a pod's first attempt, which it may wait for, to its binding, by the number of attempts."""
+        """From when a pod first became active to its binding, by number of attempts."""
         self.scheduled_after_flush = 0
         self.preemption_attempts = 0
         self.victims = Histogram(exponential_buckets(1, 2, 7))
         self.evictions = Histograms(_LONG_BUCKETS)
-        """Preemptions carried out, by result."""
+        """Executed preemptions, by result."""
         self.points = Histograms(_POINT_BUCKETS)
-        """Extension points, by point, status and profile; sampled."""
+        """Extension points, by point, status and profile. Sampled."""
         self.plugins = Histograms(_PLUGIN_BUCKETS)
-        """Plugins, by plugin, point and status; sampled."""
+        """Calls of plugins, by plugin, point and status. Sampled."""
         self.hints = Histograms(_PLUGIN_BUCKETS)
-        """Queueing hints, by plugin, event and answer; sampled."""
+        """Queueing hints, by plugin, event and result. Sampled."""
         self.permit_waits = Histograms(_ATTEMPT_BUCKETS)
-        """How long pods waited in Permit, by the status that ended it."""
+        """How long pods waited in Permit, by final status."""
         self.events = Histograms(_POINT_BUCKETS)
-        """How long it took to take over what the server told, by event."""
+        """The handling of watch events, by event."""
         self.requests: Counter[tuple[str, str, str]] = Counter()
         """Requests to the API server, by status code, method and host."""
         self.request_seconds = Histograms(_REQUEST_SECONDS)
-        """The same, by method and host."""
+        """Durations of these requests, by method and host."""
         self.request_bytes = Histograms(_REQUEST_BYTES)
         self.response_bytes = Histograms(_REQUEST_BYTES)
         self.rate_limited = Histograms(_REQUEST_SECONDS)
-        self.of_plugins = PluginMeasurements()
-        """What plugins measure of their own."""
+        self.failures = Failures()
+        """Failures of background work."""
+        self.plugin_measurements = PluginMeasurements()
+        """The plugins' own metrics."""
         self.leading: dict[str, Callable[[], bool]] = {}
-        """How to find out, in any thread, whether this process leads, by the name of the lease."""
+        """By the name of the lease, a thread-safe function that returns whether this process leads."""
 
-    # An attempt
+    # Attempts
 
     def _sampling(self, make: Callable[[int], T]) -> Iterator[T | None]:
-        """None for most; for the others what `make` makes of how many there were since the last, with it."""
+        """Endless: mostly None, and for each sample `make(n)`, where `n` is the distance to the previous sample."""
 
         def blocks() -> Iterator[Iterator[Iterable[T | None]]]:
-            while True:  # some at once, which costs a fraction
-                gaps = [self._gap() for _ in range(_AT_ONCE)]
+            while True:  # creating a batch at a time is much faster
+                gaps = [self._gap() for _ in range(_BATCH)]
                 made: list[tuple[T | None]] = [(make(gap + 1),) for gap in gaps]
                 yield chain.from_iterable(zip((repeat(None, gap) for gap in gaps), made, strict=True))
 
         return chain.from_iterable(chain.from_iterable(blocks()))
 
     def _gap(self) -> int:
-        """How many are not timed before one is: drawn so that each has the same chance."""
+        """The number of items to skip before the next sample; random, so that all items are equally likely."""
         if self._sampled >= 1:
             return 0
         return int(math.log(1.0 - self._random()) / math.log(1.0 - self._sampled))
 
     def attempted(self, plan: Plan, taken: Mapping[str, QueuedPod], times: PluginTimes | None) -> None:
-        """Record an attempt. `taken`: the pods in flight, by uid; `times`: measures the plugins, for some pods."""
+        """Record an attempt. `taken`: its pods by uid. `times`: the stopwatch, if the attempt was sampled."""
         now = self.now()
         for decision in plan.decisions:
             self.new_decisions.append(now - taken[decision.pod.uid].popped_at)
@@ -146,24 +150,24 @@ class Metrics:
                 self.not_placed(decision)
 
     def timed(self, queued: QueuedPod, decision: Decision, times: PluginTimes) -> None:
-        """A decision was made about a pod, and `times` is its stopwatch."""
+        """Record a decision of a sampled attempt. `times` is its stopwatch."""
         times.profile = profile = queued.pod.scheduler_name
         filtered, scored = (
             decision.node is not None or decision.diagnosis.verdicts is not None,
             decision.scores is not None,
         )
         skipped = frozenset(decision.cycle.skip_filter), frozenset(decision.cycle.skip_score)
-        self.evaluated[Evaluated(profile, filtered, scored, *skipped)] += times.stands_for
+        self.evaluated[Evaluated(profile, filtered, scored, *skipped)] += times.weight
 
     def not_placed(self, decision: Decision) -> None:
-        """A decision was that a pod cannot be placed now."""
+        """Record a decision without a node."""
         if decision.victims or decision.diagnosis.post_filter_message:
             self.preemption_attempts += 1
             if decision.victims:
                 self.victims.observe(len(decision.victims))
 
     def bound(self, queued: QueuedPod) -> None:
-        """A pod was bound."""
+        """Record a bound pod."""
         now, began = self.now(), queued.initial_attempt_at
         since_first = math.nan if began is None else now - began
         self._bound[queued.pod.scheduler_name].extend((now - queued.popped_at, since_first, queued.attempts))
@@ -172,7 +176,7 @@ class Metrics:
         self._fold_if_many()
 
     def failed(self, queued: QueuedPod, result: str) -> None:
-        """An attempt ended without a binding: UNSCHEDULABLE or ERROR."""
+        """Record an attempt that failed. `result`: UNSCHEDULABLE or ERROR."""
         self.attempts[result, queued.pod.scheduler_name].observe(self.now() - queued.popped_at)
         self._fold_if_many()
 
@@ -181,13 +185,13 @@ class Metrics:
             self.fold()
 
     def fold(self) -> None:
-        """Sort into buckets what was noted since the last time. For the scheduler's thread, before somebody reads."""
+        """Add all new values to the histograms. Call it in the scheduler's thread before the metrics are read."""
         self.decisions.observe_all(self.new_decisions)
         self.new_decisions.clear()
         self._fold_bound()
-        for times in self._let_in:  # nobody tells when the queue is through with one, but by now it is
+        for times in self._pre_enqueue_times:  # the calls have returned by now
             times.finish()
-        self._let_in.clear()
+        self._pre_enqueue_times.clear()
         plugins, points = Seconds(list), Seconds(list)
         fold(self._timed, plugins, points)
         self._timed.clear()
@@ -204,35 +208,35 @@ class Metrics:
                 self.pod_durations[_ATTEMPTS_LABELS[label]].observe_all(since_first[labels == label])
         self._bound.clear()
 
-    # Around it
+    # Outside of attempts
 
     def permit_waited(self, code: Code, began: float) -> None:
-        """A pod waits in Permit no more."""
+        """Record the end of a wait in Permit."""
         self.permit_waits[str(code),].observe(self.now() - began)
 
     def evicted(self, began: float, *, success: bool) -> None:
-        """A preemption was carried out, or was not."""
+        """Record an executed preemption."""
         self.evictions["success" if success else "error",].observe(self.now() - began)
 
     def handled(self, event: str, began: float) -> None:
-        """What the server told was taken over."""
+        """Record the handling of a watch event."""
         self.events[event,].observe(self.now() - began)
 
     def pre_enqueue_caller(self, pod: PodInfo) -> Caller:
-        """Who calls the PreEnqueue plugins for a pod: a stopwatch, now and then."""
+        """The caller for a pod's PreEnqueue plugins; for samples, one that measures them."""
         if not next(self._due):
             return call
-        if len(self._let_in) >= _FOLD_AT:
+        if len(self._pre_enqueue_times) >= _FOLD_AT:
             self.fold()
         times = PluginTimes(self.now, self._timed.append)
         times.profile = pod.scheduler_name
-        self._let_in.append(times)
+        self._pre_enqueue_times.append(times)
         return times.call
 
     def ask_hint(
         self, hint: HintFunction, plugin: str, pod: PodInfo, event: ClusterEvent, old: object, new: object, /
     ) -> object:
-        """Asks a hint, and times some of them."""
+        """Call a hint, and time it if it is sampled."""
         if not next(self._due):
             return hint(pod, old, new)
         began, label = self.now(), "Error"
@@ -245,7 +249,7 @@ class Metrics:
             self.hints[plugin, event.label, label].observe(self.now() - began)
 
     def requested(self, method: str, host: str, code: str, seconds: float, sent: int, received: int) -> None:
-        """A request to the API server has ended. `code` is its status, or `<error>` where no answer came. Bytes."""
+        """Record a request. `code`: the status, or `<error>` without a response. `sent` and `received` in bytes."""
         self.requests[code, method, host] += 1
         labels = method, host
         self.request_seconds[labels].observe(seconds)
@@ -253,5 +257,5 @@ class Metrics:
         self.response_bytes[labels].observe(received)
 
     def waited(self, method: str, host: str, seconds: float) -> None:
-        """A request to the API server had its turn in the client's own rate limit."""
+        """Record a wait for the client's rate limit."""
         self.rate_limited[method, host].observe(seconds)

@@ -1,4 +1,4 @@
-"""How long plugins take, measured in some cycles only: in those, this is what calls the plugins."""
+"""Times the plugins in sampled attempts, where PluginTimes calls them."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ SUCCESS, SKIP, ERROR = str(Code.SUCCESS), str(Code.SKIP), str(Code.ERROR)
 
 _CODES = {code: str(code) for code in Code}
 _FINE = (SUCCESS, SKIP)
-_SAYING = (Status, str, Wait, PostFilterResult)
-"""Answers that are a status of their own. Any other is success, and so are answers about many nodes at once."""
+_STATUS_TYPES = (Status, str, Wait, PostFilterResult)
+"""Results that have a status. All others count as success, including results for many nodes at once."""
 
 _LABELS = {
     "AddPod": "PreFilterExtensionAddPod",
     "RemovePod": "PreFilterExtensionRemovePod",
     "NormalizeScore": "ScoreExtensionNormalize",
 }
-"""What metrics call a point, where that is not how messages call it."""
-_MAY_WAIT = frozenset({"PreBind", "Bind"})
+"""The labels of points whose name in metrics differs from their name in messages."""
+_ASYNC_POINTS = frozenset({"PreBind", "Bind"})
 _PART_OF = {"AddPod": "Filter", "RemovePod": "Filter", "NormalizeScore": "Score"}
-"""The extension point whose time a call belongs to, where that is another one."""
+"""The extension point that includes the time of another one."""
 
 
 Seconds = defaultdict[tuple[str, ...], list[float]]
-"""By the values of a metric's labels."""
+"""Durations by label values."""
 
 
 class Evaluated(NamedTuple):
-    """What decisions have in common that asked the same plugins."""
+    """What determines which plugins a decision consulted."""
 
     profile: str
     filtered: bool
@@ -44,77 +44,76 @@ class Evaluated(NamedTuple):
 
 
 Call = tuple[str, str, str, float, bool]
-"""A plugin was asked: its name, the point, the status, seconds, and whether that was not on another plugin's behalf.
+"""A call of a plugin: its name, the point, the status, seconds, and whether the framework (not a plugin) called it.
 
-No type of its own: one is made for every call.
+A plain tuple, which is faster to create.
 """
 Timed = tuple[str, list[Call]]
-"""A profile, and the calls of a part of an attempt."""
+"""A profile, and the calls of one phase of an attempt."""
 
 
 class PluginTimes:
     """Times the plugins of one attempt to schedule a pod.
 
-    `call` is a `framework.calling.Caller`. `finish` is to be called when a part of the attempt has ended: the deciding,
-    or the binding. Then `finished` is told the profile, and the calls that the part was made of. `stands_for`: how many
-    attempts this one is a sample of.
+    `call` is a `framework.calling.Caller`. Call `finish` after each phase of the attempt (decision, binding). It passes
+    the profile and the phase's calls to `finished`. `weight`: the number of attempts that this sample represents.
     """
 
-    __slots__ = ("_calls", "_finished", "_inside", "_now", "profile", "stands_for")
+    __slots__ = ("_calls", "_finished", "_inside", "_now", "profile", "weight")
 
-    def __init__(self, now: Callable[[], float], finished: Callable[[Timed], None], stands_for: int = 1) -> None:
+    def __init__(self, now: Callable[[], float], finished: Callable[[Timed], None], weight: int = 1) -> None:
         self.profile = ""
-        """To be written before a part ends."""
-        self.stands_for = stands_for
+        """Set it before the first `finish`."""
+        self.weight = weight
         self._now = now
         self._finished = finished
         self._inside = False
         self._calls: list[Call] = []
 
     def call(self, plugin: Any, point: str, method: Callable[..., Any], /, *arguments: Any) -> Any:
-        """Call a plugin's method, and note how long it took."""
+        """Call a plugin's method and record its duration."""
         outermost, self._inside = not self._inside, True
         now, status = self._now, ERROR
         began = now()
         try:
-            answer = call(plugin, point, method, *arguments)
-            status = status_label(answer) if isinstance(answer, _SAYING) else SUCCESS
+            result = call(plugin, point, method, *arguments)
+            status = status_label(result) if isinstance(result, _STATUS_TYPES) else SUCCESS
         finally:
             self._inside = not outermost
             self._calls.append((plugin.name, point, status, now() - began, outermost))
-        if point in _MAY_WAIT and isawaitable(answer):
+        if point in _ASYNC_POINTS and isawaitable(result):
             self._calls.pop()
-            return self._awaited(plugin.name, point, answer, began)
-        return answer
+            return self._awaited(plugin.name, point, result, began)
+        return result
 
-    async def _awaited(self, plugin: str, point: str, answer: Awaitable[Any], began: float) -> Any:
+    async def _awaited(self, plugin: str, point: str, awaitable: Awaitable[Any], began: float) -> Any:
         status = ERROR
         try:
-            result = await answer
-            status = status_label(result) if isinstance(result, _SAYING) else SUCCESS
+            result = await awaitable
+            status = status_label(result) if isinstance(result, _STATUS_TYPES) else SUCCESS
             return result
         finally:
             self._calls.append((plugin, point, status, self._now() - began, True))
 
     def finish(self) -> None:
-        """A part of the attempt has ended."""
+        """End a phase of the attempt."""
         if self._calls:
             calls, self._calls = self._calls, []
             self._finished((self.profile, calls))
 
 
 def fold(attempts: Iterable[Timed], plugins: Seconds, points: Seconds) -> None:
-    """What calls took, by plugin, point and status; and what points took, by point, status and profile.
+    """Add the durations of calls by plugin, point and status, and of points by point, status and profile.
 
-    A point takes what its plugins take together. What a plugin has others asked
-    in its turn, such as the filters in preemption's dry runs, counts for those plugins, but not for a point.
+    The duration of a point is the sum of its plugins. Calls that a plugin makes to other plugins, such as Filter in
+    preemption's dry runs, count for these plugins, but not for their point.
     """
-    taken = Seconds(list)
+    by_plugin = Seconds(list)
     for profile, calls in attempts:
         sums: dict[str, float] = {}
         statuses: dict[str, str] = {}
         for plugin, point, status, seconds, outermost in calls:
-            taken[plugin, point, status].append(seconds)
+            by_plugin[plugin, point, status].append(seconds)
             if outermost:
                 sums[point] = sums.get(point, 0.0) + seconds
                 if status not in _FINE:
@@ -126,16 +125,16 @@ def fold(attempts: Iterable[Timed], plugins: Seconds, points: Seconds) -> None:
                     statuses[whole] = statuses[part]
         for point, seconds in sums.items():
             status = statuses.get(point, SUCCESS)
-            # A Filter that turned one node down is no news: the point fails where a plugin does.
+            # A Filter that rejects a node is normal: the point fails only if a plugin fails.
             points[point, SUCCESS if point == "Filter" and status != ERROR else status, profile].append(seconds)
-    for (plugin, point, status), each in taken.items():
+    for (plugin, point, status), each in by_plugin.items():
         plugins[plugin, _LABELS.get(point, point), status] += each
 
 
-def status_label(answer: Status | str | Wait | PostFilterResult) -> str:
-    """The status that an answer is, as metrics call it."""
-    if isinstance(answer, Status):
-        return _CODES[answer.code]
-    if isinstance(answer, PostFilterResult):
-        return _CODES[answer.status.code]
-    return str(Code.WAIT if isinstance(answer, Wait) else Code.UNSCHEDULABLE)
+def status_label(result: Status | str | Wait | PostFilterResult) -> str:
+    """The status of a result, as a label."""
+    if isinstance(result, Status):
+        return _CODES[result.code]
+    if isinstance(result, PostFilterResult):
+        return _CODES[result.status.code]
+    return str(Code.WAIT if isinstance(result, Wait) else Code.UNSCHEDULABLE)

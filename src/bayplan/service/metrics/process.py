@@ -1,5 +1,5 @@
-"""What the process is and takes, beyond what prometheus_client tells of it itself. Mirrors client_golang's process
-collector and component-base's kubernetes_build_info.
+"""Metrics of the process that prometheus_client does not have. Mirrors client_golang's process collector and
+component-base's kubernetes_build_info.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 KUBERNETES = ("1", "36")
-"""The Kubernetes release that decisions are those of."""
+"""The Kubernetes release whose decisions Bayplan makes."""
 
 
 class BuildCollector:
-    """kubernetes_build_info: which Kubernetes this is, as far as decisions go, and which Bayplan."""
+    """kubernetes_build_info: the Kubernetes release whose decisions Bayplan makes, and Bayplan's version."""
 
     def collect(self) -> Iterator[Metric]:
-        """One sample, whose labels say it all; what only a Go program has is empty."""
+        """One sample. Labels that only Go programs have are empty."""
         major, minor = KUBERNETES
         labels = {
             "build_date": "",
@@ -33,32 +33,32 @@ class BuildCollector:
             "minor": minor,
             "platform": f"{platform.system().lower()}/{platform.machine()}",
         }
-        family = GaugeMetricFamily("kubernetes_build_info", "What was built, from what.", labels=list(labels))
+        family = GaugeMetricFamily("kubernetes_build_info", "Versions and platform.", labels=list(labels))
         family.add_metric(list(labels.values()), 1)
         yield family
 
 
 class LimitsAndTraffic:
-    """process_virtual_memory_max_bytes and process_network_*, the latter where there is a /proc."""
+    """process_virtual_memory_max_bytes and, if there is a /proc, process_network_*."""
 
     def collect(self) -> Iterator[Metric]:
-        """The limit of the address space, and what came and went over the network of the process's namespace."""
+        """The limit of the address space, and the traffic of the process's network namespace."""
         _, limit = resource.getrlimit(resource.RLIMIT_AS)
         yield GaugeMetricFamily(
             "process_virtual_memory_max_bytes",
-            "The most virtual memory that the process may have.",
+            "Limit of the virtual memory of the process.",
             value=2.0**64 if limit == resource.RLIM_INFINITY else float(limit),
         )
         traffic = _traffic()
-        for name, octets in (("receive", "InOctets"), ("transmit", "OutOctets")):
+        for name, verb, octets in (("receive", "received", "InOctets"), ("transmit", "sent", "OutOctets")):
             if octets in traffic:
                 yield CounterMetricFamily(
-                    f"process_network_{name}_bytes", f"Bytes to {name} over the network.", value=traffic[octets]
+                    f"process_network_{name}_bytes", f"Bytes {verb} over the network.", value=traffic[octets]
                 )
 
 
 def _traffic() -> dict[str, int]:
-    """The IpExt line of /proc/self/net/netstat; nothing where there is none."""
+    """The IpExt line of /proc/self/net/netstat; empty if there is none."""
     try:
         lines = Path("/proc/self/net/netstat").read_text(encoding="ascii").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What pods request and are limited to, pod by pod. Mirrors pkg/scheduler/metrics/resources/resources.go."""
+"""Requests and limits of each pod. Mirrors pkg/scheduler/metrics/resources/resources.go."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ _NANO = 10**9
 
 
 class PodResourcesCollector:
-    """kube_pod_resource_request and kube_pod_resource_limit. `pods` gives those that are not done."""
+    """kube_pod_resource_request and kube_pod_resource_limit. `pods` returns all that have not terminated."""
 
     def __init__(self, pods: Callable[[], Sequence[PodInfo]]) -> None:
         self._pods = pods
 
     def collect(self) -> Iterator[Metric]:
-        """One sample for every pod and resource whose amount is not zero."""
-        asked = GaugeMetricFamily(
-            "kube_pod_resource_request", "What the pod takes of its node, as the scheduler sees it.", labels=_LABELS
+        """One sample for each pod and resource whose amount is not zero."""
+        requested = GaugeMetricFamily(
+            "kube_pod_resource_request",
+            "Resources that the pod requests, as the scheduler counts them.",
+            labels=_LABELS,
         )
-        limited = GaugeMetricFamily("kube_pod_resource_limit", "What the pod is limited to.", labels=_LABELS)
+        limited = GaugeMetricFamily("kube_pod_resource_limit", "Resource limits of the pod.", labels=_LABELS)
         for info in self._pods():
             pod = info.object
             priority = pod.spec.priority if pod.spec is not None else None
@@ -37,11 +39,11 @@ class PodResourcesCollector:
                 info.scheduler_name,
                 "" if priority is None else str(priority),
             )
-            for family, amounts in ((asked, _requests(pod)), (limited, _limits(pod))):
+            for family, amounts in ((requested, _requests(pod)), (limited, _limits(pod))):
                 for name, nanos in amounts.items():
                     if nanos:
                         family.add_metric((*head, name, _unit(name)), nanos / _NANO)
-        yield asked
+        yield requested
         yield limited
 
 
@@ -52,7 +54,7 @@ def _requests(pod: Pod) -> requests.Amounts:
 def _limits(pod: Pod) -> requests.Amounts:
     try:
         return requests.pod_limits(pod)
-    except InvalidQuantity:  # decisions rest on requests alone, so nobody has looked at this one before
+    except InvalidQuantity:  # decisions use only requests, so limits have not been validated
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What is shown of metrics: which names are not, and which values of labels are.
+"""Selects the metrics to expose: disabled names, and allowed values of labels.
 
 Mirrors SetDisabledMetrics and MetricLabelAllowList of k8s.io/component-base/metrics/options.go.
 """
@@ -14,19 +14,19 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 UNEXPECTED = "unexpected"
-"""What stands for every value of a label that is not among those to be shown."""
+"""Replaces all values of a label that are not allowed."""
 _SUFFIXES = {"counter": "_total"}
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """`disabled`: full names that are not shown. `allowed`: by full name and label, the values that are."""
+    """`disabled`: full names to leave out. `allowed`: the values to keep, by full name and label."""
 
     disabled: frozenset[str] = frozenset()
     allowed: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
 
     def of(self, registry: CollectorRegistry) -> CollectorRegistry:
-        """A registry that shows what is left of another one's metrics."""
+        """A view of a registry with this selection applied."""
         if not self.disabled and not self.allowed:
             return registry
         selected = CollectorRegistry(auto_describe=False)
@@ -48,7 +48,7 @@ class _Selected(Collector):
 
 
 def _constrained(family: Metric, allowed: Mapping[str, frozenset[str]]) -> Metric:
-    """The family with other values of labels as UNEXPECTED: what falls together is added up."""
+    """The family with all other values replaced by UNEXPECTED, and the samples that then coincide added up."""
     sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
     for sample in family.samples:
         labels = tuple(
@@ -56,15 +56,15 @@ def _constrained(family: Metric, allowed: Mapping[str, frozenset[str]]) -> Metri
             for label, value in sample.labels.items()
         )
         sums[sample.name, labels] = sums.get((sample.name, labels), 0.0) + sample.value
-    left = Metric(family.name, family.documentation, family.type, family.unit)
-    left.samples = [Sample(name, dict(labels), value) for (name, labels), value in _together(sums)]
-    return left
+    constrained = Metric(family.name, family.documentation, family.type, family.unit)
+    constrained.samples = [Sample(name, dict(labels), value) for (name, labels), value in _grouped(sums)]
+    return constrained
 
 
-def _together(
+def _grouped(
     sums: Mapping[tuple[str, tuple[tuple[str, str], ...]], float],
 ) -> list[tuple[tuple[str, tuple[tuple[str, str], ...]], float]]:
-    """Samples of the same labels one after the other, as histograms are written."""
+    """The samples with those of the same labels next to each other, as the format requires for histograms."""
     order: dict[tuple[tuple[str, str], ...], int] = {}
     for _, labels in sums:
         order.setdefault(tuple(pair for pair in labels if pair[0] != "le"), len(order))

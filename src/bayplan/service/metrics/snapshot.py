@@ -1,4 +1,4 @@
-"""What is read off a scheduler's state when somebody asks, so that it costs nothing in between."""
+"""Metrics that are read from the scheduler's state at each scrape, so that they cost nothing between scrapes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from bayplan.queue import PendingPods, Place, QueuedPod
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A scheduler's state at one moment, as far as metrics tell of it. Made in the scheduler's thread.
+    """A scheduler's state at one moment, for metrics. Taken in the scheduler's thread.
 
-    `waiting`: the pods of the queue that are not in flight. `binding`: how many pods are being bound. `templates`: by
-    profile, how many decisions rested on a template, and how many did not.
+    `waiting`: the pods in the queue that are not in flight. `binding`: the number of binding cycles in progress.
+    `templates`: by profile, the numbers of decisions with and without a template.
     """
 
     profiles: Mapping[str, Profile]
@@ -31,7 +31,7 @@ class Snapshot:
     dropped_events: int
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
-        """How many pods each plugin turned down in their last attempt, or holds back, by plugin and profile."""
+        """The number of pods that a plugin rejected in their last attempt, by plugin and profile."""
         counts: Counter[tuple[str, str]] = Counter()
         for queued in self.waiting:
             for plugin in queued.unschedulable_plugins | queued.pending_plugins:

@@ -106,6 +106,8 @@ class Endpoints:
         return not all(leads() for leads in self._scheduler.metrics.leading.values())
 
     def _check_loop(self) -> str:
+        if self._scheduler.ended_because:
+            return self._scheduler.ended_because
         watchdog = self._scheduler.watchdog
         seconds = watchdog.blocked_seconds
         if seconds < self._options.blocked_limit:

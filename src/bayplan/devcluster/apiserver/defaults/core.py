@@ -51,6 +51,20 @@ def default_service(service: Object) -> None:
         spec.setdefault("allocateLoadBalancerNodePorts", True)
 
 
+def default_limit_range(limit_range: Object) -> None:
+    """Completes the limits of containers: defaults from the maximum, default requests from defaults and minimum."""
+    for item in limit_range["spec"].get("limits") or ():
+        if item["type"] == "Container":
+            limits = item.setdefault("default", {})
+            requests = item.setdefault("defaultRequest", {})
+            for target, source in ((limits, "max"), (requests, "default"), (requests, "min")):
+                for name, amount in item.get(source, {}).items():
+                    target.setdefault(name, amount)
+            for field in ("default", "defaultRequest"):
+                if not item[field]:
+                    del item[field]
+
+
 def default_volume(volume: Object) -> None:
     """A file system, which is retained."""
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bayplan.api import quantity
-from bayplan.devcluster.apiserver.quantities import canonical
+from bayplan.devcluster.apiserver.resource_lists import POD_LEVEL, ZERO, pod_total
 from bayplan.devcluster.apiserver.schema import Object
 
 SECRET_VOLUMES = {
@@ -87,8 +86,8 @@ def _default_probe(probe: Object) -> None:
     probe.setdefault("failureThreshold", 3)
     if "httpGet" in probe:
         _default_http_get(probe["httpGet"])
-    if "grpc" in probe:
-        probe["grpc"].setdefault("service", "")
+    if "grpc" in probe and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
 
 
 def _default_http_get(action: Object) -> None:
@@ -111,7 +110,7 @@ def _default_volume(volume: Object) -> None:
         if source in SECRET_VOLUMES:
             field, value = SECRET_VOLUMES[source]
             volume[source].setdefault(field, value)
-    for projection in volume.get("projected", {}).get("sources", ()):
+    for projection in volume.get("projected", {}).get("sources") or ():
         if "serviceAccountToken" in projection:
             projection["serviceAccountToken"].setdefault("expirationSeconds", 3600)
         for item in projection.get("downwardAPI", {}).get("items", ()):
@@ -139,28 +138,9 @@ def _default_pod_requests(spec: Object) -> None:
     if not limits:
         return
     requests = resources.setdefault("requests", {})
-    for name in ("cpu", "memory"):
-        together = _effective_request(spec, name)
-        if together:
-            requests.setdefault(name, canonical(f"{together}n"))
+    total = pod_total(spec, "requests", pod_level=False)
+    for name in sorted(POD_LEVEL):
+        if total.get(name, ZERO).nanos:
+            requests.setdefault(name, str(total[name]))
     for name, limit in limits.items():
         requests.setdefault(name, limit)
-
-
-def _effective_request(spec: Object, name: str) -> int:
-    """The pod's effective request for a resource, in billionths: the sum of all containers and sidecars, or that of an
-    init container and the sidecars started before it, if that is more.
-    """
-
-    def request(container: Object) -> int:
-        return quantity.parse(container["resources"].get("requests", {}).get(name, "0"))
-
-    running = sum(request(container) for container in spec.get("containers") or ())
-    sidecars = most = 0
-    for container in spec.get("initContainers", ()):
-        if container.get("restartPolicy") == "Always":
-            sidecars += request(container)
-            most = max(most, sidecars)
-        else:
-            most = max(most, sidecars + request(container))
-    return max(running + sidecars, most)

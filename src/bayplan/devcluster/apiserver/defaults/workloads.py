@@ -26,6 +26,11 @@ def default_deployment(deployment: Object) -> None:
     spec.setdefault("progressDeadlineSeconds", 600)
 
 
+def default_pod_template(pod_template: Object) -> None:
+    """The template of a PodTemplate."""
+    default_template(pod_template["template"])
+
+
 def default_replica_set(replica_set: Object) -> None:
     """One replica."""
     default_template(replica_set["spec"]["template"])

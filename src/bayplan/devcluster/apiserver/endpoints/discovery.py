@@ -16,6 +16,7 @@ from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.storage.resource import Resource
 
 VERBS = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+READ_VERBS = ["get", "list", "watch"]
 STATUS_VERBS = ["get", "patch", "update"]
 
 VERSION = {
@@ -112,7 +113,7 @@ class Discovery:
         resources: list[Object] = []
         for one in self._resources[group, version]:
             kind = one.kind
-            resources.append(_described(kind))
+            resources.append(_described(one))
             scope = {"singularName": "", "namespaced": kind.namespaced}
             for name, subresource in _subresources(one).items():
                 resources.append({"name": f"{kind.plural}/{name}", **scope, **subresource})
@@ -149,7 +150,7 @@ class Discovery:
                 "responseKind": {"group": group, "version": version, "kind": kind.kind},
                 "scope": "Namespaced" if kind.namespaced else "Cluster",
                 "singularResource": kind.singular,
-                "verbs": VERBS,
+                "verbs": _verbs(served),
             }
             if kind.short_names:
                 resource["shortNames"] = list(kind.short_names)
@@ -172,13 +173,18 @@ class Discovery:
         return sorted(resources, key=lambda resource: str(resource["resource"]))
 
 
-def _described(kind: Kind) -> Object:
+def _verbs(resource: Resource) -> list[str]:
+    return READ_VERBS if resource.read_only else VERBS
+
+
+def _described(resource: Resource) -> Object:
+    kind = resource.kind
     described: Object = {
         "name": kind.plural,
         "singularName": kind.singular,
         "namespaced": kind.namespaced,
         "kind": kind.kind,
-        "verbs": VERBS,
+        "verbs": _verbs(resource),
     }
     if kind.short_names:
         described["shortNames"] = list(kind.short_names)

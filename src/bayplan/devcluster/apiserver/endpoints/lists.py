@@ -114,7 +114,10 @@ def read_integer(text: str) -> int:
 def _check_version(storage: RestStorage, collection: Collection, query: Mapping[str, str]) -> None:
     """Checks that the list can have the requested resource version. Raises 4xx or 504."""
     text, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
-    version = read_version(text)
+    try:
+        version = read_version(text)
+    except StatusError as error:
+        raise bad_request(f"invalid resource version: {error.message}") from error
     if match not in {"", "Exact", "NotOlderThan"}:
         raise bad_options(not_supported("resourceVersionMatch", match, ("Exact", "NotOlderThan", "")))
     if match and not text:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from bayplan.devcluster.apiserver.encoding import encode
-from bayplan.devcluster.apiserver.endpoints import openapi
+from bayplan.devcluster.apiserver.endpoints import openapi, openapi_protobuf
 from bayplan.devcluster.apiserver.endpoints.discovery import VERSION, Discovery
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.http.messages import HttpResponse
@@ -39,7 +39,7 @@ class NonResourceHandler:
             case "/version":
                 return HttpResponse(200, encode(VERSION))
             case "/openapi/v2":
-                return HttpResponse(200, self._documents.swagger)
+                return self._swagger(request.accept)
             case "/openapi/v3":
                 return HttpResponse(200, encode(self._schema_index()))
             case _ if path.startswith("/openapi/v3/"):
@@ -69,6 +69,11 @@ class NonResourceHandler:
         if self._cached is None or self._cached.revision != self._served.revision:
             self._cached = _Documents(self._served)
         return self._cached
+
+    def _swagger(self, accept: str) -> HttpResponse:
+        if openapi_protobuf.ACCEPTED in accept:
+            return HttpResponse(200, self._documents.protobuf_swagger, openapi_protobuf.CONTENT_TYPE)
+        return HttpResponse(200, self._documents.swagger)
 
     def _schema_index(self) -> Object:
         paths = {}
@@ -104,6 +109,10 @@ class _Documents:
     @cached_property
     def swagger(self) -> bytes:
         return encode(openapi.swagger(self._resources))
+
+    @cached_property
+    def protobuf_swagger(self) -> bytes:
+        return openapi_protobuf.encode_swagger(openapi.swagger(self._resources))
 
 
 def _form(accept: str) -> Form:

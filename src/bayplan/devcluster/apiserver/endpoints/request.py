@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bayplan.api.field_errors import not_supported, required
+from bayplan.api import field_errors
+from bayplan.api.field_errors import FieldError, not_supported, required, too_long
 from bayplan.api.kinds import Kind
 from bayplan.devcluster.apiserver.authorization.users import ADMIN, User
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_document
-from bayplan.devcluster.apiserver.http.messages import JSON_TYPE
+from bayplan.devcluster.apiserver.http.messages import JSON_TYPE, YAML_TYPE
 from bayplan.devcluster.apiserver.http.request_info import RequestInfo
 from bayplan.devcluster.apiserver.patch import (
     APPLY_PATCH,
     JSON_PATCH,
     MERGE_PATCH,
+    PATCH_TYPES,
     apply_json_patch,
     apply_merge_patch,
 )
+from bayplan.devcluster.apiserver.protobuf import PROTOBUF
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import bad_request, invalid, unsupported_media_type
 from bayplan.devcluster.apiserver.storage.object_schema import ObjectSchema, TypedSchema
@@ -34,6 +37,13 @@ _OPTIONS = {
     "update": _options("UpdateOptions"),
     "patch": _options("PatchOptions"),
 }
+
+
+MANAGER_LENGTH = 128
+MODES = ("", "Ignore", "Strict", "Warn")
+"""How unknown fields may be handled."""
+BODY_TYPES = frozenset({JSON_TYPE, YAML_TYPE, PROTOBUF, ""})
+"""The media types of the objects in bodies."""
 
 
 def _check_applied(configuration: Any) -> None:
@@ -60,20 +70,44 @@ class Request:
         """The body's media type, without parameters."""
         return self.content_type.partition(";")[0].strip()
 
+    def check_options(self) -> None:
+        """Checks the media type of the body and the options of a write, before the body is read. Raises 415 or 422."""
+        verb = self.info.verb
+        if verb not in _OPTIONS:
+            return
+        if verb != "patch" and self.media not in BODY_TYPES:
+            raise unsupported_media_type()
+        if verb == "patch" and self.media not in PATCH_TYPES:
+            raise unsupported_media_type()
+        errors = list(self._option_errors())
+        if errors:
+            raise invalid(_OPTIONS[verb], "", errors)
+
+    def _option_errors(self) -> Iterator[FieldError]:
+        manager, dry_run = self.query.get("fieldManager", ""), self.query.get("dryRun", "")
+        mode = self.query.get("fieldValidation", "")
+        if self.media == APPLY_PATCH and not manager:
+            yield required("fieldManager", "is required for apply patch")
+        elif self.info.verb == "patch" and self.media != APPLY_PATCH and "force" in self.query:
+            yield field_errors.forbidden("force", "may not be specified for non-apply patch")
+        if len(manager.encode()) > MANAGER_LENGTH:
+            yield too_long("fieldManager", MANAGER_LENGTH)
+        for position, character in enumerate(manager):
+            if not character.isprintable():
+                detail = f"invalid character U+{ord(character):04X} (at position {position})"
+                yield field_errors.invalid("fieldManager", manager, detail)
+        if dry_run not in {"", "All"}:
+            yield not_supported("dryRun", [dry_run], ("All",))
+        if mode not in MODES:
+            yield not_supported("fieldValidation", mode, MODES)
+
     def dry_run(self) -> bool:
-        """Whether the request must not store anything. Raises 422."""
-        wanted = self.query.get("dryRun", "")
-        if wanted not in {"", "All"}:
-            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("dryRun", [wanted], ("All",))])
-        return wanted == "All"
+        """Whether the request must not store anything."""
+        return self.query.get("dryRun", "") == "All"
 
     def validation(self) -> FieldValidation:
-        """How to handle unknown fields. Raises 422."""
-        mode = self.query.get("fieldValidation", "") or "Warn"
-        if mode not in {"Ignore", "Warn", "Strict"}:
-            supported = ("", "Ignore", "Strict", "Warn")
-            raise invalid(_OPTIONS[self.info.verb], "", [not_supported("fieldValidation", mode, supported)])
-        return FieldValidation(mode)
+        """How to handle unknown fields."""
+        return FieldValidation(self.query.get("fieldValidation", "") or "Warn")
 
     def document(self, kind: Kind) -> Object:
         """Returns the body as a normalized object of a kind that is not stored; {} without a body. Raises 4xx."""
@@ -86,11 +120,9 @@ class Request:
         return accept(schema, document, FieldValidation("Ignore"))
 
     def patch(self, schema: ObjectSchema) -> Any:
-        """Returns the body as a patch. Raises 400, 415, or 422 for an apply without a field manager."""
+        """Returns the body as a patch. Raises 400 or 415."""
         if self.media not in schema.patch_types:
             raise unsupported_media_type()
-        if self.media == APPLY_PATCH and not self.query.get("fieldManager"):
-            raise invalid(_OPTIONS["patch"], "", [required("fieldManager", "is required for apply patch")])
         patch = read_document(schema, self.body, self.content_type)
         if self.media == APPLY_PATCH and isinstance(patch, dict):
             _check_applied(patch)
@@ -114,8 +146,10 @@ class Request:
         return schema.merge_strategically(whole, patch)
 
     def changed(self, schema: TypedSchema, old: Object) -> Object:
-        """Returns the object of a kind that is not stored that an update or a patch makes of `old`."""
-        return self.patched(schema, old) if self.info.verb == "patch" else self.document(schema.kind)
+        """Returns the normalized object of a kind that is not stored that an update or a patch makes of `old`."""
+        if self.info.verb == "patch":
+            return accept(schema, self.patched(schema, old), FieldValidation("Ignore"))
+        return self.document(schema.kind)
 
     def object(self, resource: Resource, old: Object) -> Object:
         """Returns the normalized object that an update or a patch makes of `old`."""

@@ -14,7 +14,7 @@ from bayplan.devcluster.apiserver.authorization.escalation import check_escalati
 from bayplan.devcluster.apiserver.encoding import encode
 from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.endpoints.decoding import FieldValidation, accept, read_object, warning_header
-from bayplan.devcluster.apiserver.endpoints.lists import list_objects, read_selection
+from bayplan.devcluster.apiserver.endpoints.lists import list_objects, read_selection, read_version
 from bayplan.devcluster.apiserver.endpoints.rendering import Renderer
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.subresource_catalog import subresources_of
@@ -27,6 +27,7 @@ from bayplan.devcluster.apiserver.patch import APPLY_PATCH
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import (
     StatusError,
+    future_version,
     invalid,
     method_not_allowed,
     not_found,
@@ -37,7 +38,9 @@ from bayplan.devcluster.apiserver.storage.deletion import OPTIONS, delete, read_
 from bayplan.devcluster.apiserver.storage.resource import Resource
 from bayplan.devcluster.apiserver.storage.rest_storage import ensure_matches_url
 from bayplan.devcluster.apiserver.storage.store import key_of
+from bayplan.devcluster.apiserver.tables import table
 
+READ_VERBS = frozenset({"get", "list", "watch"})
 STATUS_VERBS = frozenset({"get", "update", "patch"})
 
 WATCH_SECONDS = 1800.0
@@ -82,8 +85,11 @@ class ResourceHandler:
             raise method_not_allowed()
         if info.verb in {"update", "patch"} and not info.name:
             raise method_not_allowed()
+        if resource.read_only and info.verb not in READ_VERBS:
+            raise method_not_allowed()
         if resource.kind.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise method_not_allowed()
+        request.check_options()
         response = self._verbs[info.verb](request, resource)
         if resource.custom is not None and resource.custom.warning:
             response.warnings.insert(0, warning_header(resource.custom.warning))
@@ -97,11 +103,20 @@ class ResourceHandler:
         verb = subresource.verbs.get(info.verb)
         if verb is None:
             raise method_not_allowed()
+        request.check_options()
         status = 201 if info.verb == "create" else 200
-        return HttpResponse(status, encode(verb(self._backend, resource, request)))
+        obj = verb(self._backend, resource, request)
+        form = negotiate(request.accept)
+        if form.kind == "Table":
+            version = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
+            obj = table(resource.kind, subresource.table, [obj], version, self._storage.clock.now())
+        return HttpResponse(status, encode(obj))
 
     def _get(self, request: Request, resource: Resource) -> HttpResponse:
         info = request.info
+        version = read_version(request.query.get("resourceVersion", ""))
+        if version > self._storage.store.version:
+            raise future_version(version, self._storage.store.version)
         entry = self._storage.find(resource, info.namespace, info.name)
         return HttpResponse(200, self._renderer(request, resource).object(entry))
 
@@ -128,6 +143,7 @@ class ResourceHandler:
         renderer = self._renderer(request, resource)
         validation = request.validation()
         obj = read_object(resource.schema, request.body, request.content_type, validation)
+        resource.strategy.record_creator(obj, request.user.info())
         check_escalation(self._backend.access, request.user, resource, request.info.namespace, obj)
         entry = self._storage.create(resource, request.info.namespace, obj, dry_run=request.dry_run())
         return HttpResponse(201, renderer.object(entry), warnings=_warnings(validation))

@@ -9,12 +9,15 @@ from bayplan.devcluster.apiserver.authorization.service_account_tokens import TO
 from bayplan.devcluster.apiserver.endpoints.backend import Backend
 from bayplan.devcluster.apiserver.endpoints.binding import bind
 from bayplan.devcluster.apiserver.endpoints.eviction import evict
+from bayplan.devcluster.apiserver.endpoints.pod_parts import read_pod, resize, set_ephemeral_containers
 from bayplan.devcluster.apiserver.endpoints.request import Request
 from bayplan.devcluster.apiserver.endpoints.scale import custom_scale, workload_scale
-from bayplan.devcluster.apiserver.endpoints.subresource import Subresource
+from bayplan.devcluster.apiserver.endpoints.subresource import Subresource, Verb
+from bayplan.devcluster.apiserver.kinds.certificates import approved
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.status import StatusError
+from bayplan.devcluster.apiserver.status import StatusError, invalid
 from bayplan.devcluster.apiserver.storage.resource import Resource
+from bayplan.devcluster.apiserver.validation.certificates import validate_approval
 
 BINDING = Kind("", "v1", "Binding", "bindings", "binding", namespaced=True, model="core_v1.Binding")
 EVICTION = Kind("policy", "v1", "Eviction", "evictions", "eviction", namespaced=True, model="policy_v1.Eviction")
@@ -37,28 +40,6 @@ def _evict(backend: Backend, resource: Resource, request: Request) -> Object:
     return evict(backend.storage, resource, info.namespace, info.name, eviction, dry_run=request.dry_run())
 
 
-def _update_spec(backend: Backend, resource: Resource, request: Request) -> Object:
-    """Updates a part of a pod's spec that is immutable in the pod itself: ephemeral containers, or the resources of
-    containers.
-    """
-    old = backend.storage.load(resource, request.info.namespace, request.info.name)
-    new = request.object(resource, old)
-    field = "ephemeralContainers" if request.info.subresource == "ephemeralcontainers" else "containers"
-    part: Object = {field: new["spec"].get(field) or []}
-    if field == "containers":
-        part["containers"] = [
-            {**was, "resources": now["resources"]}
-            for was, now in zip(old["spec"]["containers"], new["spec"]["containers"], strict=True)
-        ]
-    changed = {**old, "spec": {**old["spec"], **part}}
-    resource.strategy.default(changed)
-    if changed != old:
-        changed["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        entry = backend.storage.write(resource, changed, dry_run=request.dry_run())
-        changed = backend.storage.decode(resource, entry)
-    return {"kind": "Pod", "apiVersion": "v1", **changed}
-
-
 def _finalize(backend: Backend, resource: Resource, request: Request) -> Object:
     """Replaces a namespace's finalizers; removes the namespace if it is being deleted and none are left."""
     name = request.info.name
@@ -72,15 +53,38 @@ def _finalize(backend: Backend, resource: Resource, request: Request) -> Object:
     return {"kind": NAMESPACE.kind, "apiVersion": "v1", **backend.storage.decode(resource, entry)}
 
 
+def _approve(backend: Backend, resource: Resource, request: Request) -> Object:
+    """Changes the conditions of a CertificateSigningRequest, also those that approve or deny it."""
+    storage, name = backend.storage, request.info.name
+    old = storage.load(resource, "", name)
+    new = approved(request.object(resource, old), old, storage.clock.now())
+    errors = list(validate_approval(new, old))
+    if errors:
+        raise invalid(resource.kind, name, errors)
+    entry = storage.write(resource, new, dry_run=request.dry_run())
+    kind = resource.kind
+    return {"kind": kind.kind, "apiVersion": kind.api_version, **storage.decode(resource, entry)}
+
+
 def _create_token(backend: Backend, _resource: Resource, request: Request) -> Object:
     info = request.info
     return backend.access.tokens.create(info.namespace, info.name, request.document(TOKEN_REQUEST))
 
 
-def _no_log(backend: Backend, resource: Resource, request: Request) -> Object:
-    backend.storage.find(resource, request.info.namespace, request.info.name)
-    message = "the embedded API server simulates pods: nothing runs in their containers, so there is no log"
-    raise StatusError(501, "NotImplemented", message)
+def _refuse(action: str) -> Verb:
+    """A verb that only says why it can't be carried out. Raises 404, and 501 for a pod that exists."""
+
+    def refuse(backend: Backend, resource: Resource, request: Request) -> Object:
+        backend.storage.find(resource, request.info.namespace, request.info.name)
+        message = f"the embedded API server simulates pods: nothing runs in their containers, so {action}"
+        raise StatusError(501, "NotImplemented", message)
+
+    return refuse
+
+
+def _connection(kind: str, action: str) -> Subresource:
+    refuse = _refuse(action)
+    return Subresource({"create": refuse, "get": refuse}, kind)
 
 
 _SCALE = workload_scale()
@@ -88,10 +92,19 @@ _SCALE = workload_scale()
 _BUILT_IN: Mapping[str, Mapping[str, Subresource]] = {
     "pods": {
         "binding": Subresource({"create": _bind}, "Binding"),
-        "ephemeralcontainers": Subresource({"update": _update_spec, "patch": _update_spec}, "Pod"),
+        "attach": _connection("PodAttachOptions", "there is no process to attach to"),
+        "ephemeralcontainers": Subresource(
+            {"get": read_pod, "update": set_ephemeral_containers, "patch": set_ephemeral_containers}, "Pod"
+        ),
         "eviction": Subresource({"create": _evict}, "Eviction", "policy/v1"),
-        "log": Subresource({"get": _no_log}, "Pod"),
-        "resize": Subresource({"update": _update_spec, "patch": _update_spec}, "Pod"),
+        "exec": _connection("PodExecOptions", "there is no container to run a command in or to copy files from"),
+        "log": Subresource({"get": _refuse("there is no log")}, "Pod"),
+        "portforward": _connection("PodPortForwardOptions", "there is no port to forward to"),
+        "proxy": _connection("PodProxyOptions", "there is no server to forward requests to"),
+        "resize": Subresource({"get": read_pod, "update": resize, "patch": resize}, "Pod"),
+    },
+    "certificatesigningrequests.certificates.k8s.io": {
+        "approval": Subresource({"update": _approve, "patch": _approve}, "CertificateSigningRequest"),
     },
     "serviceaccounts": {"token": Subresource({"create": _create_token}, "TokenRequest", "authentication.k8s.io/v1")},
     "namespaces": {"finalize": Subresource({"update": _finalize}, "Namespace")},

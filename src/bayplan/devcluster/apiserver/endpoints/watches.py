@@ -26,6 +26,8 @@ from bayplan.devcluster.apiserver.storage.rest_storage import RestStorage
 from bayplan.devcluster.apiserver.storage.store import Change
 
 BOOKMARK_SECONDS = 60.0
+LAST_BOOKMARK_SECONDS = 2.0
+"""How long before the end of a watch the last bookmark is sent, so that the next watch begins at a recent version."""
 EVENTS_AT_ONCE = 1000
 """The largest number of events that are sent at once."""
 
@@ -96,7 +98,7 @@ async def watch(
         first = not entries
         if options.initial_end:
             yield renderer.bookmark(cursor, initial=True)
-    next_bookmark = loop.time() + BOOKMARK_SECONDS
+    next_bookmark = _next_bookmark(loop.time(), ends)
     while True:
         if cursor < collection.compacted:
             error = expired(f"too old resource version: {cursor} ({collection.compacted})")
@@ -116,10 +118,16 @@ async def watch(
         if options.bookmarks and now >= next_bookmark:
             cursor = storage.store.version
             yield renderer.bookmark(cursor)
-            next_bookmark = now + BOOKMARK_SECONDS
+            next_bookmark = _next_bookmark(now, ends)
             continue
         until = min(ends, next_bookmark) if options.bookmarks else ends
         await collection.wait(until - now)
+
+
+def _next_bookmark(now: float, ends: float) -> float:
+    """When to send a bookmark: once a minute, and shortly before the watch ends. Mirrors nextBookmarkTime."""
+    last = ends - LAST_BOOKMARK_SECONDS
+    return min(now + BOOKMARK_SECONDS, last if now < last else ends)
 
 
 def _line(selection: Selection, change: Change, renderer: Renderer, first: bool) -> bytes:

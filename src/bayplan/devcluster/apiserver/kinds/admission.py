@@ -1,7 +1,8 @@
 """Admission of new objects: completes them, or rejects them with 403.
 
 Mirrors the default plugins of kube-apiserver: Priority, DefaultTolerationSeconds, TaintNodesByCondition,
-PodGroupWorkloadExists, DefaultStorageClass and StorageObjectInUseProtection. Also allocates the cluster addresses of
+PodGroupWorkloadExists, DefaultStorageClass and StorageObjectInUseProtection, and with the modules `limit_ranges` and
+`runtime_classes` LimitRanger and RuntimeClass. Also allocates the cluster addresses of
 services, which kube-apiserver does outside of admission.
 """
 
@@ -22,6 +23,8 @@ from bayplan.api.kinds import (
     WORKLOAD,
     Kind,
 )
+from bayplan.devcluster.apiserver.kinds.limit_ranges import set_default_limits
+from bayplan.devcluster.apiserver.kinds.runtime_classes import admit_runtime_class
 from bayplan.devcluster.apiserver.schema import Object
 from bayplan.devcluster.apiserver.status import StatusError, forbidden
 from bayplan.devcluster.apiserver.storage.resource import Resource
@@ -55,9 +58,11 @@ def _check_definition(storage: RestStorage, name: str) -> None:
 
 
 def _admit_pod(storage: RestStorage, pod: Object) -> None:
-    """Resolves the priority class, and tolerates failing nodes for five minutes."""
+    """Applies limit ranges, the priority class and the runtime class, and tolerates failing nodes for five minutes."""
+    set_default_limits(storage, pod)
     _admit_priority(storage, pod)
     _add_tolerations(pod["spec"])
+    admit_runtime_class(storage, pod)
 
 
 def readmit_pod(pod: Object, old: Object) -> None:

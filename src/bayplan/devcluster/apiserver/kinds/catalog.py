@@ -13,16 +13,19 @@ from bayplan.api.kinds import ALPHA_KINDS, KINDS, Kind
 from bayplan.devcluster.apiserver.authorization.aggregation import aggregate
 from bayplan.devcluster.apiserver.custom.definitions import finish_definition, follow_definition
 from bayplan.devcluster.apiserver.kinds import strategies
+from bayplan.devcluster.apiserver.kinds.api_services import update_api_services
+from bayplan.devcluster.apiserver.kinds.autoscalers import AutoscalerSchema
 from bayplan.devcluster.apiserver.kinds.events import EventSchema
 from bayplan.devcluster.apiserver.storage.garbage_collector import Finalize
 from bayplan.devcluster.apiserver.storage.resource import Resource
-from bayplan.devcluster.apiserver.storage.rest_storage import Controller
+from bayplan.devcluster.apiserver.storage.rest_storage import Controller, RestStorage
 from bayplan.devcluster.apiserver.storage.selectable_fields import (
     SelectableFields,
     boolean_fields,
     read_path,
     text_fields,
 )
+from bayplan.devcluster.apiserver.storage.store import Entry
 
 _CORE_EVENT_FIELDS = SelectableFields(
     text_fields(
@@ -97,6 +100,10 @@ RESOURCES: tuple[Resource, ...] = (
     ),
     Resource(kinds.CONFIG_MAP, strategies.CONFIG_MAP),
     Resource(kinds.SECRET, strategies.SECRET, SelectableFields(text_fields("type"))),
+    Resource(kinds.LIMIT_RANGE, strategies.LIMIT_RANGE, allow_create_on_update=True),
+    Resource(kinds.RESOURCE_QUOTA, strategies.RESOURCE_QUOTA, return_deleted_object=True),
+    Resource(kinds.ENDPOINTS, strategies.ENDPOINTS, allow_create_on_update=True),
+    Resource(kinds.POD_TEMPLATE, strategies.POD_TEMPLATE, generation=True, return_deleted_object=True),
     Resource(kinds.SERVICE_ACCOUNT, return_deleted_object=True),
     Resource(kinds.ROLE, strategies.ROLE, name_rule="path", allow_create_on_update=True),
     Resource(kinds.CLUSTER_ROLE, strategies.CLUSTER_ROLE, name_rule="path", allow_create_on_update=True),
@@ -139,6 +146,30 @@ RESOURCES: tuple[Resource, ...] = (
     Resource(kinds.CRON_JOB, strategies.CRON_JOB, generation=True),
     Resource(kinds.PERSISTENT_VOLUME, strategies.PERSISTENT_VOLUME, return_deleted_object=True),
     Resource(kinds.PERSISTENT_VOLUME_CLAIM, strategies.PERSISTENT_VOLUME_CLAIM, return_deleted_object=True),
+    Resource(kinds.ENDPOINT_SLICE, strategies.ENDPOINT_SLICE, generation=True),
+    Resource(kinds.INGRESS, strategies.INGRESS, generation=True),
+    Resource(kinds.INGRESS_CLASS, strategies.INGRESS_CLASS, generation=True),
+    Resource(kinds.NETWORK_POLICY, strategies.NETWORK_POLICY, generation=True),
+    Resource(kinds.HORIZONTAL_POD_AUTOSCALER, strategies.HORIZONTAL_POD_AUTOSCALER),
+    Resource(
+        kinds.HORIZONTAL_POD_AUTOSCALER_V1,
+        strategies.HORIZONTAL_POD_AUTOSCALER_V1,
+        storage_kind=kinds.HORIZONTAL_POD_AUTOSCALER,
+        own_schema=AutoscalerSchema(kinds.HORIZONTAL_POD_AUTOSCALER_V1),
+    ),
+    Resource(
+        kinds.RUNTIME_CLASS,
+        strategies.RUNTIME_CLASS,
+        allow_create_on_update=True,
+        allow_unconditional_update=False,
+    ),
+    Resource(
+        kinds.CERTIFICATE_SIGNING_REQUEST,
+        strategies.CERTIFICATE_SIGNING_REQUEST,
+        SelectableFields(text_fields("spec.signerName")),
+        name_rule="path",
+    ),
+    Resource(kinds.API_SERVICE, name_rule="path", read_only=True, keeps_status=True),
     Resource(kinds.STORAGE_CLASS, strategies.STORAGE_CLASS, return_deleted_object=True),
     Resource(kinds.CSI_NODE, allow_unconditional_update=False, return_deleted_object=True),
     Resource(kinds.CSI_DRIVER, strategies.CSI_DRIVER, allow_unconditional_update=False, return_deleted_object=True),
@@ -163,8 +194,16 @@ ALPHA_RESOURCES: tuple[Resource, ...] = (
 )
 """The same for kinds that kube-apiserver serves only with a feature gate."""
 
+
+def _follow_definition(storage: RestStorage, resource: Resource, entry: Entry) -> None:
+    revision = storage.served.revision
+    follow_definition(storage, resource, entry)
+    if storage.served.revision != revision:
+        update_api_services(storage)
+
+
 CONTROLLERS: Mapping[str, Controller] = {
-    kinds.CUSTOM_RESOURCE_DEFINITION.resource: follow_definition,
+    kinds.CUSTOM_RESOURCE_DEFINITION.resource: _follow_definition,
     kinds.CLUSTER_ROLE.resource: aggregate,
 }
 """By collection: called after every write and removal."""

@@ -1,9 +1,10 @@
-"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go and pkg/apis/core/v1/helper/qos."""
+"""Hooks of pods. Mirrors Kubernetes' pkg/registry/core/pod/strategy.go."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from bayplan.devcluster.apiserver.quality_of_service import qos_class
 from bayplan.devcluster.apiserver.schema import Object
 
 GATED: Object = {
@@ -59,26 +60,6 @@ def _merge_label_keys(term: Object, labels: dict[str, str]) -> None:
             if key in labels:
                 requirement = {"key": key, "operator": operator, "values": [labels[key]]}
                 selector["matchExpressions"] = [*selector.get("matchExpressions", ()), requirement]
-
-
-def qos_class(spec: Object) -> str:
-    """Guaranteed, Burstable or BestEffort, by a pod's requests and limits of cpu and memory."""
-    if spec.get("resources"):
-        return _qos_of([spec["resources"]])
-    containers = [*(spec.get("containers") or ()), *spec.get("initContainers", ())]
-    return _qos_of([container.get("resources", {}) for container in containers])
-
-
-def _qos_of(resources: list[Object]) -> str:
-    def counted(values: Object) -> dict[str, str]:
-        return {name: values[name] for name in ("cpu", "memory") if values.get(name, "0") != "0"}
-
-    requests = [counted(resource.get("requests", {})) for resource in resources]
-    limits = [counted(resource.get("limits", {})) for resource in resources]
-    if not any(requests) and not any(limits):
-        return "BestEffort"
-    guaranteed = all(len(limit) == 2 for limit in limits)
-    return "Guaranteed" if guaranteed and requests == limits else "Burstable"
 
 
 def grace_period(pod: Object, requested: int | None) -> int:

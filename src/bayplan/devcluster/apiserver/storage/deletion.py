@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from bayplan.api import field_errors
 from bayplan.api.field_errors import not_supported
 from bayplan.api.kinds import Kind
 from bayplan.api.times import rfc3339
@@ -40,13 +41,22 @@ def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
     Raises 400 or 422.
     """
     grace = given.get("gracePeriodSeconds", parameters.get("gracePeriodSeconds"))
+    errors = []
     policy = given.get("propagationPolicy", parameters.get("propagationPolicy"))
     orphan = given.get("orphanDependents", parameters.get("orphanDependents"))
+    dry_run = given.get("dryRun") or ([parameters["dryRun"]] if parameters.get("dryRun") else [])
+    if policy is not None and orphan is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(field_errors.invalid("propagationPolicy", policy, detail))
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan in {True, "true", "1"} else "Background"
     if policy is not None and policy not in POLICIES:
         supported = ("Foreground", "Background", "Orphan", "nil")
-        raise invalid(OPTIONS, "", [not_supported("propagationPolicy", policy, supported)])
+        errors.append(not_supported("propagationPolicy", policy, supported))
+    if set(dry_run) - {"All"}:
+        errors.append(not_supported("dryRun", dry_run, ("All",)))
+    if errors:
+        raise invalid(OPTIONS, "", errors)
     preconditions = given.get("preconditions") or {}
     try:
         seconds = None if grace is None else int(grace)
@@ -57,7 +67,7 @@ def read_options(parameters: Mapping[str, str], given: Object) -> DeleteOptions:
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         propagation=policy,
-        dry_run=bool(given.get("dryRun") or parameters.get("dryRun")),
+        dry_run=bool(dry_run),
     )
 
 

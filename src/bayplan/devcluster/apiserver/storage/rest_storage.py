@@ -9,7 +9,7 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from bayplan.api.times import rfc3339
 from bayplan.clock import Clock
@@ -54,6 +54,10 @@ class RestStorage:
     """Called with every object that is removed, or that waits for its dependents or its contents to be removed."""
     on_orphaned: list[Callable[[str, str], None]] = field(default_factory=list)
     """Called with (collection, key) of every object that is written with an owner that does not exist."""
+    reviews: list[Review] = field(default_factory=list)
+    """The last step of admission: called with every object that passed validation. They raise a StatusError."""
+    on_written: list[Written] = field(default_factory=list)
+    """Called after every write and removal, with the entry that it made."""
     random: random.Random = field(default_factory=random.Random)
 
     def collection(self, resource: Resource) -> Collection:
@@ -107,6 +111,8 @@ class RestStorage:
         name = metadata.get("name", "")
         errors = validate_meta(resource.name_rule, metadata)
         self._check(resource, name, [*errors, *strategy.validate(obj), *strategy.validate_create(obj)])
+        for review in self.reviews:
+            review(resource, obj, None, "")
         collection = self.collection(resource)
         existing = collection.objects.get(key_of(namespace, name))
         if existing is not None:
@@ -147,10 +153,12 @@ class RestStorage:
         if any(owner not in self.store.uids for owner in entry.owners):
             for notify in self.on_orphaned:
                 notify(resource.collection, entry.key)
-        self._run_controller(resource, entry)
+        self._follow(resource, entry, removed=False)
         return entry
 
-    def _run_controller(self, resource: Resource, entry: Entry) -> None:
+    def _follow(self, resource: Resource, entry: Entry, *, removed: bool) -> None:
+        for follow in self.on_written:
+            follow(resource, entry, removed=removed)
         controller = self.controllers.get(resource.collection)
         if controller is not None:
             controller(self, resource, entry)
@@ -200,6 +208,8 @@ class RestStorage:
         elif subresource == "status":
             errors += strategy.validate_status_update(new, old)
         self._check(resource, name, errors)
+        for review in self.reviews:
+            review(resource, new, old, subresource)
         if new == old:
             return self.find(resource, was.get("namespace", ""), name)
         if resource.generation and not subresource and _content(resource, new) != _content(resource, old):
@@ -235,12 +245,21 @@ class RestStorage:
         entry = self.store.remove(resource.collection, stored, fields)
         for notify in self.on_removed:
             notify(resource, entry)
-        self._run_controller(resource, entry)
+        self._follow(resource, entry, removed=True)
         return entry
 
 
 Admit = Callable[[RestStorage, Resource, Object], None]
+Review = Callable[[Resource, Object, Object | None, str], None]
+"""(resource, new, old, subresource): rejects an object; `old` is None for a create."""
 Controller = Callable[[RestStorage, Resource, Entry], None]
+
+
+class Written(Protocol):
+    """A function that follows all writes."""
+
+    def __call__(self, resource: Resource, entry: Entry, /, *, removed: bool) -> None:
+        """Called after a write or a removal."""
 
 
 def _set_status(obj: Object, status: Object | None) -> None:

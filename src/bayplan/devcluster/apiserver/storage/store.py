@@ -44,7 +44,9 @@ class Entry:
         self.labels: dict[str, str] = metadata.get("labels") or _NONE
         self.fields = fields
         self.terminating = "deletionTimestamp" in metadata
-        self.owners: tuple[str, ...] = tuple(owner["uid"] for owner in metadata.get("ownerReferences", ()))
+        self.owners: tuple[str, ...] = tuple(
+            dict.fromkeys(owner["uid"] for owner in metadata.get("ownerReferences", ()))
+        )
         self.raw: bytes = encode(obj)
         """The object without `kind` and `apiVersion`, as a JSON object that is not empty."""
         self.converted: tuple[object, bytes] | None = None
@@ -180,6 +182,7 @@ class Store:
         self.uids: dict[str, tuple[str, str]] = {}
         """By uid: (resource, key) of every object."""
         self._history = history
+        self._begin = 0
         self._collections: dict[str, Collection] = {}
 
     def collection(self, resource: str) -> Collection:
@@ -187,6 +190,7 @@ class Store:
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(self._history)
+            found.compacted = self._begin
         return found
 
     def put(self, resource: str, obj: Object, fields: dict[str, str]) -> Entry:
@@ -226,6 +230,13 @@ class Store:
             dependents.discard((resource, entry.key))
             if not dependents:
                 del self.dependents[uid]
+
+    def begin(self) -> None:
+        """Lets the history begin with the current state: watches from earlier versions get 410."""
+        self._begin = self.version
+        for collection in self._collections.values():
+            collection.compact()
+            collection.compacted = self.version
 
     def compact(self) -> None:
         """Drops all history, as compaction of etcd does."""

@@ -31,6 +31,8 @@ class Strategy:
 
     default: Callable[[Object], None] = _keep
     """Sets the defaults of fields that the client left out, on every write."""
+    record_creator: Callable[[Object, Object], None] = _keep
+    """(object, UserInfo): writes the client that creates an object into it, before anything else."""
     prepare_for_create: Callable[[Object], None] = _keep
     """Completes a new object after admission, before validation."""
     prepare_for_update: Callable[[Object, Object], None] = _keep

@@ -11,7 +11,16 @@ from typing import Any
 
 from bayplan.api import kinds
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.tables import core, definitions, rbac, scheduling, storage, workloads
+from bayplan.devcluster.apiserver.tables import (
+    cluster,
+    core,
+    definitions,
+    networking,
+    rbac,
+    scheduling,
+    storage,
+    workloads,
+)
 from bayplan.devcluster.apiserver.tables.columns import AGE, NAME, Table, age
 from bayplan.devcluster.apiserver.tables.nodes import NODE_COLUMNS, node_cells
 from bayplan.devcluster.apiserver.tables.pods import POD_COLUMNS, pod_cells, pod_conditions
@@ -24,6 +33,8 @@ TABLES: dict[kinds.Kind, Table] = {
     **workloads.TABLES,
     **storage.TABLES,
     **scheduling.TABLES,
+    **networking.TABLES,
+    **cluster.TABLES,
     **definitions.TABLES,
 }
 

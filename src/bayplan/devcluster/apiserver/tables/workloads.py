@@ -12,6 +12,7 @@ from bayplan.devcluster.apiserver.tables.columns import (
     NAME,
     Cells,
     Column,
+    Table,
     age,
     condition,
     duration,
@@ -170,6 +171,22 @@ def _counts(spec: str, status: str) -> tuple[Column, ...]:
         _selector(f"{spec}.selector"),
     )
 
+
+def _scale(scale: Object, now: datetime) -> list[Any]:
+    replicas = (scale[part].get("replicas", 0) for part in ("spec", "status"))
+    return [scale["metadata"]["name"], *replicas, age(scale, now)]
+
+
+SCALE_TABLE: Table = (
+    (
+        Column("Name", "meta_v1.ObjectMeta.name"),
+        Column("Desired", "autoscaling_v1.ScaleSpec.replicas", "integer"),
+        Column("Available", "autoscaling_v1.ScaleStatus.replicas", "integer"),
+        AGE,
+    ),
+    _scale,
+)
+"""The table of the subresource `scale`."""
 
 TABLES: dict[kinds.Kind, tuple[tuple[Column, ...], Cells]] = {
     kinds.DEPLOYMENT: (

@@ -9,7 +9,10 @@ from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, 
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.api_types import fields_of
 from bayplan.devcluster.apiserver.schema import Object
-from bayplan.devcluster.apiserver.validation.pods import EFFECTS
+from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_labels
+from bayplan.devcluster.apiserver.validation.pods import EFFECTS, validate_tolerations
+from bayplan.devcluster.apiserver.validation.resources import validate_amount
+from bayplan.devcluster.apiserver.validation.selectors import validate_node_selector
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -95,6 +98,31 @@ def validate_service(service: Object) -> Iterator[FieldError]:
             yield required(f"spec.ports[{index}].name")
 
 
+def validate_runtime_class(runtime_class: Object) -> Iterator[FieldError]:
+    """Rules for a runtime class."""
+    handler = runtime_class.get("handler", "")
+    if not handler:
+        yield required("handler")
+    for error in name_errors(handler, "label") if handler else ():
+        yield invalid("handler", handler, error)
+    for name, amount in runtime_class.get("overhead", {}).get("podFixed", {}).items():
+        yield from validate_amount(name, amount, "overhead.limits")
+    scheduling = runtime_class.get("scheduling", {})
+    yield from validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
+    tolerations = scheduling.get("tolerations", [])
+    yield from validate_tolerations(tolerations, "scheduling.tolerations")
+    keys = [[toleration.get(field) for field in ("key", "operator", "value", "effect")] for toleration in tolerations]
+    for index, key in enumerate(keys):
+        if key in keys[:index]:
+            yield duplicate(f"scheduling.tolerations[{index}]", tolerations[index])
+
+
+def validate_runtime_class_update(runtime_class: Object, old: Object) -> Iterator[FieldError]:
+    """The handler is immutable."""
+    if runtime_class.get("handler") != old.get("handler"):
+        yield invalid("handler", runtime_class.get("handler", ""), "field is immutable")
+
+
 def validate_lease(lease: Object) -> Iterator[FieldError]:
     """Rules for a lease."""
     spec = lease["spec"]
@@ -121,15 +149,30 @@ def validate_claim_spec(spec: Object, where: str) -> Iterator[FieldError]:
 
 
 def validate_claim_update(claim: Object, old: Object) -> Iterator[FieldError]:
-    """A claim's spec is immutable, except for the binding, a missing storage class, and a larger size."""
-    allowed = {"volumeName", "resources", "storageClassName", "volumeAttributesClassName"}
-    new = {key: value for key, value in claim["spec"].items() if key not in allowed}
-    was = {key: value for key, value in old["spec"].items() if key not in allowed}
+    """A claim's spec is immutable, except for its binding, a first storage class, and what a bound claim may change."""
+    new, was = {**claim["spec"]}, {**old["spec"]}
+    for field in ("volumeName", "storageClassName"):
+        if field not in was:
+            new.pop(field, None)
+    size, old_size = (_storage(spec["resources"].get("requests", {})) for spec in (new, was))
+    if claim.get("status", {}).get("phase") == "Bound":
+        for spec in (new, was):
+            spec.pop("volumeAttributesClassName", None)
+            requests = {**spec["resources"].get("requests", {}), "storage": ""}
+            spec["resources"] = {**spec["resources"], "requests": requests}
     if new != was:
         detail = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
         yield forbidden("spec", detail)
+    if size < old_size and size <= _storage(old.get("status", {}).get("capacity", {})):
+        yield forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
+    if claim["spec"].get("volumeMode") != old["spec"].get("volumeMode"):
+        yield invalid("volumeMode", claim["spec"].get("volumeMode"), "field is immutable")
+
+
+def _storage(amounts: Object) -> int:
+    return quantity.parse(amounts.get("storage", "0"))
 
 
 def validate_volume(volume: Object) -> Iterator[FieldError]:
@@ -143,6 +186,11 @@ def validate_volume(volume: Object) -> Iterator[FieldError]:
     sources = [key for key in spec if key in fields_of("core_v1.PersistentVolumeSource")]
     if not sources:
         yield required("spec", "must specify a volume type")
+    affinity = spec.get("nodeAffinity")
+    if affinity is not None and "required" not in affinity:
+        yield required("spec.nodeAffinity.required", "must specify required node constraints")
+    elif affinity is not None:
+        yield from validate_node_selector(affinity["required"], "spec.nodeAffinity.required")
 
 
 def _access_modes(spec: Object, where: str, detail: str) -> Iterator[FieldError]:

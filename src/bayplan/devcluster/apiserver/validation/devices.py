@@ -37,6 +37,10 @@ from bayplan.devices.limits import (
 )
 from bayplan.devices.requests import ALL, EXACT_COUNT
 
+EMPTY_EXPRESSION = (
+    "compilation failed: ERROR: <input>:1:1: Syntax error: mismatched input '<EOF>' expecting {'[', '{', '(', '.', "
+    "'-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | \n | ^"
+)
 MODES = (ALL, EXACT_COUNT)
 _A_REQUEST = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 _PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
@@ -201,7 +205,9 @@ def _selectors(selectors: Sequence[Object], where: str) -> Iterator[FieldError]:
 def _selector(selector: Object, where: str) -> Iterator[FieldError]:
     if selector.get("cel") is None:
         yield required(f"{where}.cel")
-    elif len(selector["cel"].get("expression", "")) > MAX_EXPRESSION_LENGTH:
+    elif not selector["cel"].get("expression"):
+        yield invalid(f"{where}.cel.expression", "", EMPTY_EXPRESSION)
+    elif len(selector["cel"]["expression"]) > MAX_EXPRESSION_LENGTH:
         yield too_long(f"{where}.cel.expression", MAX_EXPRESSION_LENGTH)
 
 
@@ -247,8 +253,8 @@ def _place(spec: Object) -> Iterator[FieldError]:
             yield invalid("spec.nodeName", spec["nodeName"], error)
     if spec.get("nodeSelector") is not None:
         yield from validate_node_selector(spec["nodeSelector"], "spec.nodeSelector")
-        if len(spec["nodeSelector"].get("nodeSelectorTerms", ())) != 1:
-            terms = spec["nodeSelector"].get("nodeSelectorTerms", ())
+        if len(spec["nodeSelector"].get("nodeSelectorTerms") or ()) != 1:
+            terms = spec["nodeSelector"].get("nodeSelectorTerms") or ()
             yield invalid("spec.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term")
     ways = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
     if not given:

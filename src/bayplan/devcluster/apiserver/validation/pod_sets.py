@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any
 
 from bayplan.api.field_errors import FieldError, forbidden, invalid, not_supported, required
 from bayplan.devcluster.apiserver.schema import Object
@@ -12,7 +10,8 @@ from bayplan.devcluster.apiserver.validation.core import validate_claim_spec
 from bayplan.devcluster.apiserver.validation.selectors import validate_not_negative
 from bayplan.devcluster.apiserver.validation.workloads import (
     IMMUTABLE,
-    PERCENT_RULE,
+    share_number,
+    validate_share,
     validate_workload,
     validate_workload_update,
 )
@@ -105,8 +104,8 @@ def _validate_stateful_strategy(strategy: Object, where: str) -> Iterator[FieldE
         yield from validate_not_negative(rolling.get("partition"), f"{where}.rollingUpdate.partition")
         if "maxUnavailable" in rolling:
             limit, path = rolling["maxUnavailable"], f"{where}.rollingUpdate.maxUnavailable"
-            yield from _validate_share(limit, path)
-            if _amount(limit) == 0:
+            yield from validate_share(limit, path)
+            if share_number(limit) == 0:
                 yield invalid(path, limit, "cannot be 0")
     elif strategy["type"] != "OnDelete":
         yield invalid(where, strategy, "must be 'RollingUpdate' or 'OnDelete'")
@@ -116,29 +115,12 @@ def _validate_stateful_strategy(strategy: Object, where: str) -> Iterator[FieldE
 
 def _validate_daemon_rollout(rolling: Object, where: str) -> Iterator[FieldError]:
     for name in ("maxUnavailable", "maxSurge"):
-        yield from _validate_share(rolling[name], f"{where}.{name}")
-    unavailable, surge = _amount(rolling["maxUnavailable"]), _amount(rolling["maxSurge"])
+        yield from validate_share(rolling[name], f"{where}.{name}")
+    unavailable, surge = share_number(rolling["maxUnavailable"]), share_number(rolling["maxSurge"])
     if unavailable and surge:
         yield invalid(f"{where}.maxSurge", rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
     elif not unavailable and not surge:
         yield required(f"{where}.maxUnavailable", "cannot be 0 when maxSurge is 0")
-
-
-def _validate_share(value: Any, where: str) -> Iterator[FieldError]:
-    """An integer that isn't negative, or a percentage up to 100%."""
-    if isinstance(value, int):
-        yield from validate_not_negative(value, where)
-    elif not re.fullmatch(r"[0-9]+%", value):
-        yield invalid(where, value, PERCENT_RULE)
-    elif int(value[:-1]) > 100:
-        yield invalid(where, value, "must not be greater than 100%")
-
-
-def _amount(value: Any) -> int:
-    """The number of an integer or percentage, 0 for anything else. Mirrors getIntOrPercentValue."""
-    if isinstance(value, int):
-        return value
-    return int(value[:-1]) if re.fullmatch(r"[0-9]+%", value) else 0
 
 
 def _validate_no_deadline(spec: Object, kind: str) -> Iterator[FieldError]:

@@ -80,8 +80,8 @@ def _narrowed(munged: Object, old_spec: Object) -> Iterator[FieldError]:
     _put(munged, "nodeSelector", old_selector)
     old_affinity, new_affinity = old_spec.get("affinity", {}), dict(munged.get("affinity", {}))
     needed = "requiredDuringSchedulingIgnoredDuringExecution"
-    old_terms = old_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
-    new_terms = new_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms", [])
+    old_terms = old_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms") or []
+    new_terms = new_affinity.get("nodeAffinity", {}).get(needed, {}).get("nodeSelectorTerms") or []
     where = f"spec.affinity.nodeAffinity.{needed}"
     if old_terms and len(old_terms) != len(new_terms):
         yield invalid(

@@ -1,25 +1,29 @@
 """Validates pods and pod templates.
 
-Mirrors Kubernetes' pkg/apis/core/validation/validation.go, without the details of volumes and security contexts.
+Mirrors Kubernetes' pkg/apis/core/validation/validation.go; the details of volumes are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from bayplan.api import quantity
-from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_found, not_supported, required
+from bayplan.api.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
 from bayplan.api.labels import label_key_errors, label_value_errors
 from bayplan.devcluster.apiserver.schema import Object
+from bayplan.devcluster.apiserver.validation.containers import (
+    validate_container,
+    validate_host_ports,
+    validate_pod_security,
+)
 from bayplan.devcluster.apiserver.validation.meta import name_errors, validate_meta_details
+from bayplan.devcluster.apiserver.validation.probes import validate_probes
+from bayplan.devcluster.apiserver.validation.resources import validate_amount, validate_resources
 from bayplan.devcluster.apiserver.validation.selectors import (
     validate_label_selector,
     validate_node_affinity,
     validate_positive,
 )
 
-STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
-CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
@@ -50,11 +54,17 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
     claims = {claim.get("name", "") for claim in spec.get("resourceClaims", ())}
     if not containers:
         yield required(f"{where}.containers")
+    grace = spec.get("terminationGracePeriodSeconds")
     names: list[str] = []
     for field, group in (("containers", containers), ("initContainers", inits)):
         for index, container in enumerate(group):
             at = f"{where}.{field}[{index}]"
-            yield from _container(container, at, names, volumes, claims)
+            yield from validate_container(container, at, volumes, claims)
+            yield from validate_probes(container, grace, at, init=field == "initContainers")
+            if (name := container.get("name", "")) and name in names:
+                yield duplicate(f"{at}.name", name)
+            names.append(name)
+    yield from validate_pod_security(spec["securityContext"], f"{where}.securityContext")
     if spec["restartPolicy"] not in {"Always", "OnFailure", "Never"}:
         yield not_supported(f"{where}.restartPolicy", spec["restartPolicy"], ("Always", "OnFailure", "Never"))
     policies = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -79,11 +89,10 @@ def validate_pod_spec(spec: Object, where: str) -> Iterator[FieldError]:
     if spec.get("preemptionPolicy", "Never") not in {"PreemptLowerPriority", "Never"}:
         yield not_supported(f"{where}.preemptionPolicy", spec["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
     for name, amount in spec.get("overhead", {}).items():
-        yield from _amount(name, amount, f"{where}.overhead")
+        yield from validate_amount(name, amount, f"{where}.overhead")
     if "resources" in spec:
-        yield from _resources(spec["resources"], claims, f"{where}.resources")
-    if spec.get("hostNetwork"):
-        yield from _host_ports(containers, f"{where}.containers")
+        yield from validate_resources(spec["resources"], claims, f"{where}.resources")
+    yield from validate_host_ports(containers, f"{where}.containers", host_network=bool(spec.get("hostNetwork")))
 
 
 def _named(name: str, where: str) -> Iterator[FieldError]:
@@ -133,101 +142,6 @@ def _resource_claims(claims: Sequence[Object], where: str) -> Iterator[FieldErro
         for source in sources:
             for error in name_errors(claim[source], "subdomain"):
                 yield invalid(f"{at}.{source}", claim[source], error)
-
-
-def _container(
-    container: Object, where: str, names: list[str], volumes: Sequence[str], claims: set[str]
-) -> Iterator[FieldError]:
-    name = container.get("name", "")
-    if not name:
-        yield required(f"{where}.name")
-    else:
-        for error in name_errors(name, "label"):
-            yield invalid(f"{where}.name", name, error)
-    if not container.get("image"):
-        yield required(f"{where}.image")
-    yield from _ports(container.get("ports", ()), f"{where}.ports")
-    for index, variable in enumerate(container.get("env", ())):
-        if not variable.get("name"):
-            yield required(f"{where}.env[{index}].name")
-    for index, mount in enumerate(container.get("volumeMounts", ())):
-        if not mount.get("name"):
-            yield required(f"{where}.volumeMounts[{index}].name")
-        elif mount["name"] not in volumes:
-            yield not_found(f"{where}.volumeMounts[{index}].name", mount["name"])
-        if not mount.get("mountPath"):
-            yield required(f"{where}.volumeMounts[{index}].mountPath")
-    if container["imagePullPolicy"] not in {"Always", "IfNotPresent", "Never"}:
-        yield not_supported(
-            f"{where}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never")
-        )
-    yield from _resources(container["resources"], claims, f"{where}.resources")
-    if container.get("restartPolicy", "Always") not in {"Always", "OnFailure", "Never"}:
-        yield not_supported(f"{where}.restartPolicy", container["restartPolicy"], ("Always",))
-    if name and name in names:
-        yield duplicate(f"{where}.name", name)
-    names.append(name)
-
-
-def _ports(ports: Sequence[Object], where: str) -> Iterator[FieldError]:
-    for index, port in enumerate(ports):
-        at = f"{where}[{index}]"
-        if not port.get("containerPort"):
-            yield required(f"{at}.containerPort")
-        for field in ("containerPort", "hostPort"):
-            if port.get(field) and not 1 <= port[field] <= 65535:
-                yield invalid(f"{at}.{field}", port[field], "must be between 1 and 65535, inclusive")
-        if port["protocol"] not in {"TCP", "UDP", "SCTP"}:
-            yield not_supported(f"{at}.protocol", port["protocol"], ("SCTP", "TCP", "UDP"))
-
-
-def _host_ports(containers: Sequence[Object], where: str) -> Iterator[FieldError]:
-    """With `hostNetwork`, a container port has to be equal to its host port."""
-    for index, container in enumerate(containers):
-        for position, port in enumerate(container.get("ports", ())):
-            if port.get("hostPort", 0) not in {0, port.get("containerPort")}:
-                detail = "must match `containerPort` when `hostNetwork` is true"
-                yield invalid(f"{where}[{index}].ports[{position}].hostPort", port["hostPort"], detail)
-
-
-def _resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
-    limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    for name, amount in limits.items():
-        yield from _amount(name, amount, f"{where}.limits")
-    for name, amount in requests.items():
-        yield from _amount(name, amount, f"{where}.requests")
-        if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
-            yield invalid(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
-        elif name in limits and not _overcommits(name) and amount != limits[name]:
-            yield invalid(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
-        if name not in limits and not _overcommits(name):
-            yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
-    for index, claim in enumerate(resources.get("claims", ())):
-        if not claim.get("name"):
-            yield required(f"{where}.claims[{index}].name")
-        elif claim["name"] not in claims:
-            yield not_found(f"{where}.claims[{index}].name", claim["name"])
-
-
-def _overcommits(name: str) -> bool:
-    """Whether the limit may exceed the request: for native resources, except huge pages."""
-    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
-
-
-def _amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
-    at = f"{where}[{name}]"
-    errors = label_key_errors(name)
-    for error in errors:
-        yield invalid(where if errors else at, name, error)
-    if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
-        if name not in STANDARD_RESOURCES:
-            yield invalid(at, name, "must be a standard resource type or fully qualified")
-        yield invalid(at, name, "must be a standard resource for containers")
-    nanos = quantity.parse(amount)
-    if nanos < 0:
-        yield invalid(at, amount, "must be greater than or equal to 0")
-    if "/" in name and "kubernetes.io/" not in name and nanos % quantity.NANO:
-        yield invalid(at, amount, "must be an integer")
 
 
 def _affinity(affinity: Object, where: str) -> Iterator[FieldError]:

@@ -40,6 +40,40 @@ def validate_workload(workload: Object) -> Iterator[FieldError]:
     if strategy is not None and strategy["type"] == "Recreate" and "rollingUpdate" in strategy:
         detail = "may not be specified when strategy `type` is 'Recreate'"
         yield forbidden("spec.strategy.rollingUpdate", detail)
+    if strategy is not None and strategy["type"] == "RollingUpdate":
+        yield from _rolling_update(strategy["rollingUpdate"], "spec.strategy.rollingUpdate")
+    deadline = spec.get("progressDeadlineSeconds")
+    yield from validate_not_negative(deadline, "spec.progressDeadlineSeconds")
+    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
+        yield invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+
+
+def _rolling_update(rolling: Object, where: str) -> Iterator[FieldError]:
+    unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    yield from validate_share(unavailable, f"{where}.maxUnavailable")
+    yield from validate_share(surge, f"{where}.maxSurge", most=None)
+    if share_number(unavailable) == 0 and share_number(surge) == 0:
+        yield invalid(f"{where}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
+
+
+def validate_share(value: int | str, where: str, *, most: int | None = 100) -> Iterator[FieldError]:
+    """Rules for a number of pods, or a percentage that is at most `most`."""
+    if isinstance(value, int):
+        yield from validate_not_negative(value, where)
+    elif not re.fullmatch(r"[0-9]+%", value):
+        yield invalid(where, value, PERCENT_RULE)
+    elif most is not None and share_number(value) > most:
+        yield invalid(where, value, f"must not be greater than {most}%")
+
+
+def share_number(value: int | str) -> int:
+    """The number in an integer or a percentage, 0 for other text. Mirrors getIntOrPercentValue."""
+    if isinstance(value, int):
+        return value
+    if not re.fullmatch(r"[0-9]+%", value):
+        return 0
+    digits = value[:-1].lstrip("0")
+    return int(digits or 0) if len(digits) <= 9 else 10**9
 
 
 def validate_selected_template(spec: Object) -> Iterator[FieldError]:
@@ -145,6 +179,11 @@ def schedule_problem(schedule: str) -> str:
     return ""
 
 
+def validate_pod_template(pod_template: Object) -> Iterator[FieldError]:
+    """Rules for a PodTemplate."""
+    yield from validate_template(pod_template["template"], "template")
+
+
 def validate_budget(budget: Object) -> Iterator[FieldError]:
     """Rules for a PodDisruptionBudget."""
     spec = budget["spec"]
@@ -152,11 +191,6 @@ def validate_budget(budget: Object) -> Iterator[FieldError]:
         detail = "minAvailable and maxUnavailable cannot be both set"
         yield invalid("spec", {key: spec[key] for key in ("minAvailable", "maxUnavailable")}, detail)
     for field in ("minAvailable", "maxUnavailable"):
-        value = spec.get(field)
-        if isinstance(value, int):
-            yield from validate_not_negative(value, f"spec.{field}")
-        elif isinstance(value, str) and not re.fullmatch(r"[0-9]+%", value):
-            yield invalid(f"spec.{field}", value, PERCENT_RULE)
-        elif isinstance(value, str) and int(value[:-1]) > 100:
-            yield invalid(f"spec.{field}", value, "must not be greater than 100%")
+        if field in spec:
+            yield from validate_share(spec[field], f"spec.{field}")
     yield from validate_label_selector(spec.get("selector"), "spec.selector")

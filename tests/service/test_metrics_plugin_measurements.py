@@ -1,4 +1,4 @@
-"""What plugins measure of their own, from the handle to what is scraped."""
+"""The plugins' own metrics."""
 
 import pytest
 from prometheus_client import generate_latest
@@ -6,15 +6,15 @@ from prometheus_client import generate_latest
 from bayplan.framework.measurements import Unmeasured
 from bayplan.service.metrics.exposition import build_registry
 from bayplan.service.metrics.measuring import Metrics
-from bayplan.service.metrics.of_plugins import PluginMeasurements
+from bayplan.service.metrics.plugin_measurements import PluginMeasurements
 
 
-def test_what_plugins_note_is_shown() -> None:
+def test_plugin_metrics_are_exposed() -> None:
     metrics = Metrics()
     for reason in ("licence", "licence", "heat"):
-        metrics.of_plugins.count("example_moved_total", reason=reason)
-    metrics.of_plugins.observe("example_asking_seconds", 0.2)
-    metrics.of_plugins.observe(
+        metrics.plugin_measurements.count("example_moved_total", reason=reason)
+    metrics.plugin_measurements.observe("example_asking_seconds", 0.2)
+    metrics.plugin_measurements.observe(
         "scheduler_dra_bindingconditions_wait_duration_seconds", 0.15, driver="d", profile="p", status="success"
     )
     text = generate_latest(build_registry(metrics, lambda: None)).decode()
@@ -24,7 +24,7 @@ def test_what_plugins_note_is_shown() -> None:
         'example_asking_seconds_bucket{le="0.1"} 0.0',
         'example_asking_seconds_bucket{le="0.25"} 1.0',
         "example_asking_seconds_sum 0.2",
-        "# HELP scheduler_dra_bindingconditions_wait_duration_seconds Duration of waiting for devices' conditions",
+        "# HELP scheduler_dra_bindingconditions_wait_duration_seconds Time that attempts wait for allocated devices.",
         'seconds_bucket{driver="d",le="0.1",profile="p",status="success"} 0.0',
         'seconds_bucket{driver="d",le="0.2",profile="p",status="success"} 1.0',
     ):
@@ -32,22 +32,24 @@ def test_what_plugins_note_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "said"),
+    ("kind", "name", "message"),
     [
-        pytest.param("count", "example_moved", "ends in _total", id="a counter without its ending"),
-        pytest.param("observe", "example_moved_total", "ends in _seconds", id="a duration without its ending"),
-        pytest.param("count", "example-moved_total", "is no name of such a metric", id="no name"),
-        pytest.param("count", "scheduler_schedule_attempts_total", "of the scheduler's own", id="a name that is taken"),
+        pytest.param("count", "example_moved", "the suffix _total", id="counter without suffix"),
+        pytest.param("observe", "example_moved_total", "the suffix _seconds", id="duration without suffix"),
+        pytest.param("count", "example-moved_total", "is not a valid metric name", id="invalid name"),
+        pytest.param(
+            "count", "scheduler_schedule_attempts_total", "is reserved for the scheduler", id="reserved prefix"
+        ),
     ],
 )
-def test_names_that_are_not_taken(kind, name, said) -> None:
+def test_invalid_names_are_rejected(kind, name, message) -> None:
     measurements = PluginMeasurements()
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         measurements.count(name) if kind == "count" else measurements.observe(name, 1.0)
     assert not [*measurements.counts(), *measurements.seconds()]
 
 
-def test_a_metric_has_the_same_labels_at_every_call() -> None:
+def test_other_labels_than_before_are_rejected() -> None:
     measurements = PluginMeasurements()
     measurements.count("example_moved_total", why="a", where="b")
     measurements.count("example_moved_total", where="b", why="a")
@@ -57,7 +59,7 @@ def test_a_metric_has_the_same_labels_at_every_call() -> None:
     assert family.samples == {("a", "b"): 2}
 
 
-def test_where_nobody_looks_nothing_is_kept() -> None:
+def test_unmeasured_accepts_all_calls() -> None:
     measurements = Unmeasured()
     measurements.count("anything", at="all")
     measurements.observe("anything", 1.0)

@@ -1,0 +1,69 @@
+"""Finds the selectors that may match given labels, without trying all selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, TypeVar
+
+from bayplan.api.labels import Requirement
+
+T = TypeVar("T", bound=Hashable)
+Anchor = tuple[str | None, ...]
+"""(namespace, label key, value), (namespace, label key) or (namespace,). A namespace of None stands for all."""
+
+_MAX_ANCHORS = 64
+"""A selector with more combinations of namespace and value is stored under a wider anchor."""
+
+
+class SelectorIndex(Generic[T]):
+    """Items that have a selector, each stored under an anchor that all matching labels contain.
+
+    The anchor comes from the requirement that, at the time, has the fewest items under its anchor.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[Anchor, dict[T, None]] = {}
+        self._anchors_of: dict[T, Sequence[Anchor]] = {}
+
+    def add(self, item: T, namespaces: Collection[str] | None, requirements: Iterable[Requirement]) -> None:
+        """Store an item whose selector has these requirements. `namespaces`: None for all."""
+        in_namespaces = namespaces if namespaces is not None and len(namespaces) <= _MAX_ANCHORS else (None,)
+        choices = [anchors for each in requirements if (anchors := _anchors(in_namespaces, each))]
+        if not choices:
+            choices = [[(namespace,) for namespace in in_namespaces]]
+        anchors = min(choices, key=lambda each: sum(len(self._at.get(anchor, ())) for anchor in each))
+        self._anchors_of[item] = anchors
+        for anchor in anchors:
+            self._at.setdefault(anchor, {})[item] = None
+
+    def remove(self, item: T) -> None:
+        """Remove an item. Raises KeyError."""
+        for anchor in self._anchors_of.pop(item):
+            items = self._at[anchor]
+            del items[item]
+            if not items:
+                del self._at[anchor]
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[T]:
+        """Yield the items that may match pods with these labels, each once. All others do not match."""
+        for scope in (namespace, None):
+            yield from self._at.get((scope,), ())
+            for key, value in labels.items():
+                yield from self._at.get((scope, key), ())
+                yield from self._at.get((scope, key, value), ())
+
+    def __len__(self) -> int:
+        """Return the number of anchors in use."""
+        return len(self._at)
+
+
+def _anchors(namespaces: Collection[str | None], requirement: Requirement) -> list[Anchor]:
+    """Return anchors of which all labels that meet a requirement contain one; empty if there are none."""
+    key, values = requirement.key, requirement.values
+    match requirement.operator:
+        case "in" | "=" | "==" if len(namespaces) * len(values) <= _MAX_ANCHORS:
+            return [(namespace, key, value) for namespace in namespaces for value in values]
+        case "notin" | "!=" | "!":
+            return []
+        case _:
+            return [(namespace, key) for namespace in namespaces]

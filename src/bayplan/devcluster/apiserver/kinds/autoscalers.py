@@ -1,0 +1,45 @@
+"""The schema and the rules of autoscaling/v1, whose autoscalers are stored as autoscaling/v2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from bayplan.api.field_errors import FieldError, invalid
+from bayplan.api.kinds import HORIZONTAL_POD_AUTOSCALER
+from bayplan.devcluster.apiserver.autoscaler_conversion import from_v2, to_v2
+from bayplan.devcluster.apiserver.defaults.networking import default_autoscaler
+from bayplan.devcluster.apiserver.scalars import Mismatch
+from bayplan.devcluster.apiserver.schema import Object, normalize
+from bayplan.devcluster.apiserver.storage.object_schema import TypedSchema
+from bayplan.devcluster.apiserver.validation.autoscaling import validate_autoscaler
+
+
+@dataclass(frozen=True, slots=True)
+class AutoscalerSchema(TypedSchema):
+    """The schema of a version of autoscalers that is converted when it is stored."""
+
+    converts: bool = True
+
+    def from_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return from_v2(obj)
+
+    def to_storage(self, obj: Object) -> Object:
+        """See ObjectSchema."""
+        return _as_v2(obj)
+
+
+def validate_v1(autoscaler: Object) -> Iterable[FieldError]:
+    """Rules for an autoscaler of autoscaling/v1: those for the converted one."""
+    try:
+        return list(validate_autoscaler(_as_v2(autoscaler)))
+    except Mismatch as error:
+        annotations = autoscaler["metadata"].get("annotations")
+        return [invalid("metadata.annotations", annotations, str(error))]
+
+
+def _as_v2(autoscaler: Object) -> Object:
+    converted, _ = normalize(HORIZONTAL_POD_AUTOSCALER, to_v2(autoscaler))
+    default_autoscaler(converted)
+    return converted

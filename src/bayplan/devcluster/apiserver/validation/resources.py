@@ -1,0 +1,55 @@
+"""Rules for the resources of containers and pods. Mirrors Kubernetes' pkg/apis/core/validation/validation.go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bayplan.api import quantity
+from bayplan.api.field_errors import FieldError, invalid, not_found, required
+from bayplan.api.labels import label_key_errors
+from bayplan.devcluster.apiserver.schema import Object
+
+STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage"})
+CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+
+
+def validate_resources(resources: Object, claims: set[str], where: str) -> Iterator[FieldError]:
+    """Rules for ResourceRequirements. `claims`: the names of the pod's resource claims."""
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    for name, amount in limits.items():
+        yield from validate_amount(name, amount, f"{where}.limits")
+    for name, amount in requests.items():
+        yield from validate_amount(name, amount, f"{where}.requests")
+        if name in limits and quantity.parse(amount) > quantity.parse(limits[name]):
+            yield invalid(f"{where}.requests", amount, f"must be less than or equal to {name} limit of {limits[name]}")
+        elif name in limits and not overcommits(name) and amount != limits[name]:
+            yield invalid(f"{where}.requests", amount, f"must be equal to {name} limit of {limits[name]}")
+        if name not in limits and not overcommits(name):
+            yield required(f"{where}.limits", "Limit must be set for non overcommitable resources")
+    for index, claim in enumerate(resources.get("claims", ())):
+        if not claim.get("name"):
+            yield required(f"{where}.claims[{index}].name")
+        elif claim["name"] not in claims:
+            yield not_found(f"{where}.claims[{index}].name", claim["name"])
+
+
+def overcommits(name: str) -> bool:
+    """Whether the limits of a resource may exceed its requests: true for native resources except huge pages."""
+    return ("/" not in name or "kubernetes.io/" in name) and not name.startswith("hugepages-")
+
+
+def validate_amount(name: str, amount: str, where: str) -> Iterator[FieldError]:
+    """Rules for the amount of one resource of a container."""
+    at = f"{where}[{name}]"
+    errors = label_key_errors(name)
+    for error in errors:
+        yield invalid(where if errors else at, name, error)
+    if not errors and "/" not in name and name not in CONTAINER_RESOURCES and not name.startswith("hugepages-"):
+        if name not in STANDARD_RESOURCES:
+            yield invalid(at, name, "must be a standard resource type or fully qualified")
+        yield invalid(at, name, "must be a standard resource for containers")
+    nanos = quantity.parse(amount)
+    if nanos < 0:
+        yield invalid(at, amount, "must be greater than or equal to 0")
+    if "/" in name and "kubernetes.io/" not in name and nanos % quantity.NANO:
+        yield invalid(at, amount, "must be an integer")

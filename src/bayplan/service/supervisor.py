@@ -1,0 +1,56 @@
+"""The owner of a scheduler's background tasks. None of them ends unnoticed, and none ends the process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from bayplan.failures import Failures
+from bayplan.framework.status import PluginError
+
+Work = Callable[[], Awaitable[object]]
+
+RESTART_SECONDS = 1.0
+
+
+class Supervisor:
+    """Runs background work in tasks of its own until `stop`. What fails is recorded and restarted."""
+
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, name: str, work: Work, *, restart_seconds: float = RESTART_SECONDS) -> None:
+        """Run `work`. If it raises, it is called again after a delay; if it returns, it has finished."""
+        task = asyncio.create_task(self._keep_running(name, work, restart_seconds), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Cancel all tasks, and wait until they have ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
+        while (error := await outcome(work)) is not None:
+            self._failures.record(name, error, expected=isinstance(error, PluginError))  # its plugin was logged
+            await asyncio.sleep(restart_seconds)
+
+
+async def outcome(work: Work) -> BaseException | None:
+    """Await work, and return what it raised. Only a cancellation of the calling task is raised.
+
+    Work that raises KeyboardInterrupt, SystemExit or CancelledError by itself must not end the event loop or the task.
+    """
+    try:
+        await work()
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return error
+    except BaseException as error:  # noqa: BLE001 - the caller records it
+        return error
+    return None
