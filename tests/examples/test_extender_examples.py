@@ -77,7 +77,7 @@ async def running(playground, *command):
     async with playground.running("-m", "bayplan", *command) as output, aiohttp.ClientSession() as session:
         witness = playground.witness
         url = (await witness.until(lambda: re.search(r"http://\S+:\d+", str(output))))[0]
-        await witness.until(lambda: "know 3 nodes" in output)
+        await witness.until(lambda: "synced 3 nodes" in output)
         yield output, ExtenderClient(url, session, load_configuration(CONFIGURATION).extenders[0])
 
 
