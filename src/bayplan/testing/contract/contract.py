@@ -159,7 +159,8 @@ def _run(drawn: Any, test: Callable[[Example], None], examples: int, seed: str) 
         verbosity=Verbosity.quiet,
         suppress_health_check=list(HealthCheck),
     )
-    seeded(seed)(limits(given(drawn)(test)))()
+    run: Callable[[], None] = seeded(seed)(limits(given(drawn)(test)))  # type: ignore[no-untyped-call]  # hypothesis does not type `settings.__call__`
+    run()
 
 
 def _examine(promise: Promise, subject: Subject, example: Example) -> None:
