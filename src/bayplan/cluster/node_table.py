@@ -25,6 +25,8 @@ from bayplan.cluster.volumes_in_use import VolumesInUse
 
 NO_PRIORITY = 2**31
 """Higher than every pod priority."""
+_LARGE_AMOUNT = 2**53
+"""Sums of amounts above it may exceed 64 bits."""
 _PERMANENT_RESOURCES = 3
 """The first resources, which always have an index."""
 
@@ -253,8 +255,10 @@ class NodeTable:
 
     def _account(self, row: int, pod: PodInfo, sign: int) -> None:
         # Sums of amounts near the 64-bit limit wrap around, as in Go, so that removing a pod undoes adding it. Slices
-        # wrap silently, single elements would warn.
-        here = slice(row, row + 1)
+        # wrap silently; single elements are faster, but warn.
+        here: int | slice = row
+        if max(pod.requested.values(), default=0) > _LARGE_AMOUNT:
+            here = slice(row, row + 1)
         for name, amount in pod.requested.items():
             index = self.resources.get(name, _PERMANENT_RESOURCES)
             if index < _PERMANENT_RESOURCES:

@@ -144,14 +144,24 @@ class Profile:
         """
         if self._signing is None:
             return None
-        return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
+        try:
+            signature = tuple([(plugin.name, plugin.sign(pod)) for plugin in self._signing])
+            hash(signature)
+        except BaseException:  # noqa: BLE001 - `call` finds the plugin; calling it for each plugin costs every pod
+            return tuple([(plugin.name, call(plugin, "Sign", _sign, plugin, pod)) for plugin in self._signing])
+        return signature
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Signature:
         """Return each plugin's cache key for inputs other than the pod and the node.
 
         A plugin's value is None if its results for this pod cannot be shared. Raises PluginError.
         """
-        return tuple([(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting])
+        try:
+            return tuple([(plugin.name, plugin.rests_on(pod, nodes)) for plugin in self._resting])
+        except BaseException:  # noqa: BLE001 - as in `sign`
+            return tuple(
+                [(plugin.name, call(plugin, "RestsOn", plugin.rests_on, pod, nodes)) for plugin in self._resting]
+            )
 
     def split(self, apart: frozenset[str]) -> tuple[Profile, Profile]:
         """Split the profile into the plugins whose results pods can share, and those that run for each pod.
