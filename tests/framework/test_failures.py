@@ -52,9 +52,13 @@ def test_error_is_one_line(error, message):
 
 
 def test_ctrl_c_ends_the_program():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background process ignores it
     plugin = Odd(None)
-    with pytest.raises(KeyboardInterrupt):
-        call(plugin, "PreEnqueue", plugin.interrupted, make_pod("p"))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            call(plugin, "PreEnqueue", plugin.interrupted, make_pod("p"))
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_log_has_the_frames_of_the_plugin(caplog):

@@ -131,7 +131,7 @@ def _explain(place: str, error: BaseException) -> PluginLoadError:
         lines = [frame.lineno for frame in frames if frame.filename == place]
         problem = str(error) if isinstance(error, InvalidPlugin) else described(error)
         return PluginLoadError(f"{place}: line {lines[-1]}: {problem}")
-    line = line_of(frames)
+    line = "" if frames and frames[0].filename == __file__ else line_of(frames)  # no frame of the plugin's
     return PluginLoadError(f"{place}: {described(error)}{f' ({line})' if line else ''}")
 
 

@@ -6,6 +6,7 @@ The log shows the plugin's own frames once for each place; after that, failures 
 from __future__ import annotations
 
 import dis
+import importlib
 import logging
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 _MOST_PLACES = 1000
 _LONGEST_TEXT = 500
 _PACKAGE = str(Path(__file__).parents[1])
+_IMPORTLIB = str(Path(importlib.__file__).parent)
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
 _Place = tuple[str, str, str]
@@ -79,7 +81,7 @@ def plugin_frames(error: BaseException) -> list[FrameSummary]:
     """
     frames = list(extract_tb(error.__traceback__))
     for index, frame in enumerate(frames):
-        if not frame.filename.startswith((_PACKAGE, "<frozen")):
+        if not frame.filename.startswith((_PACKAGE, _IMPORTLIB, "<frozen")):
             return frames[index:]
     return [frame for frame in frames if "framework" not in Path(frame.filename).parts]
 

@@ -38,8 +38,8 @@ def test_the_demo_succeeds(tmp_path):
         assert f"✓ {expectation.what}\n" in re.sub(r" +\n", "\n", done.stdout)
     assert "8/8  crowd.yaml" in done.stdout
     assert done.stdout.startswith("Starting a cluster of 12 simulated nodes ...\n")
-    commands = re.findall(r"^  \S*bayplan (.+?)  ", done.stdout.partition("Try next:")[2], re.MULTILINE)
-    assert commands == ["cluster --scheduler", "demo --keep", "new my-scheduler"]
+    hints = " ".join(done.stdout.partition("Try next:")[2].split())
+    assert all(f"bayplan {command}" in hints for command in ("cluster --scheduler", "demo --keep", "new my-scheduler"))
     assert "default/nowhere is pending: 0/12 nodes are available" in done.stdout
     assert re.search(r"decisions +\d+ per second", done.stdout)
     assert re.search(r"p50 \d+ ms, p99 \d+ ms", done.stdout)
