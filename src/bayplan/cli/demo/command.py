@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import logging
+import os
 import re
 import shutil
 import signal
@@ -16,8 +17,8 @@ from functools import partial
 from pathlib import Path
 
 import click
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
+from rich.console import Console, RenderableType
+from rich.text import Text
 
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
@@ -94,12 +95,14 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
 
 def _next_commands() -> RenderableType:
     """What to try after the demo."""
-    program = "bayplan" if shutil.which("bayplan") else sys.argv[0]
-    commands = Table.grid(padding=(0, 3))
-    commands.add_row(f"  {program} cluster --scheduler", "a cluster with a scheduler, for kubectl")
-    commands.add_row(f"  {program} demo --keep", "the cluster of this demo, for kubectl")
-    commands.add_row(f"  {program} new my-scheduler", "a project for your own plugins")
-    return Group("Try next:", "", commands)
+    program = "bayplan" if shutil.which("bayplan") else os.path.relpath(sys.argv[0])
+    commands = {
+        "cluster --scheduler": "a cluster with a scheduler, for kubectl",
+        "demo --keep": "the cluster of this demo, for kubectl",
+        "new my-scheduler": "a project for your own plugins",
+    }
+    lines = (f"  {program} {command}    # {what}" for command, what in commands.items())
+    return Text("\n".join(["Try next:", "", *lines]), no_wrap=True, overflow="ignore")
 
 
 class _Output(Console):
