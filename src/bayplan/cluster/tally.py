@@ -48,6 +48,8 @@ class Tally:
             elif number:
                 del self._few[row]
             return
+        if not number:
+            return
         before: int = self._array.item(row)
         self._array[row] = before + number
         for codes, sums in self._sums.values():
@@ -100,7 +102,7 @@ class Tally:
 
     def __bool__(self) -> bool:
         """Whether any row has a number."""
-        return bool(self._few) or self._array is not None
+        return bool(self._few) or self._many > 0
 
     @property
     def few(self) -> Mapping[int, int] | None:
