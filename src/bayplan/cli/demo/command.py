@@ -18,7 +18,6 @@ from pathlib import Path
 
 import click
 from rich.console import Console, RenderableType
-from rich.text import Text
 
 from bayplan.cli.demo import stage
 from bayplan.cli.demo.screens import LineScreen, Screen, TableScreen, picture, summary
@@ -84,7 +83,7 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         if stop.is_set():
             return INTERRUPTED
         if not keep:
-            console.print(_next_commands())
+            console.print(_next_commands(), soft_wrap=True, markup=False)
         if svg is not None:
             _save(svg, draw(), summary(show))
         if keep:
@@ -93,16 +92,25 @@ async def _demo(clock_rate: float, *, keep: bool, svg: Path | None) -> int:
         return 0 if show.succeeded else 1
 
 
-def _next_commands() -> RenderableType:
+def _program() -> str:
+    """How to start Bayplan from this directory, as it was started now."""
+    if shutil.which("bayplan"):
+        return "bayplan"
+    if Path(sys.argv[0]).name == "__main__.py":
+        return f"{os.path.relpath(sys.executable)} -m bayplan"
+    return os.path.relpath(sys.argv[0])
+
+
+def _next_commands() -> str:
     """What to try after the demo."""
-    program = "bayplan" if shutil.which("bayplan") else os.path.relpath(sys.argv[0])
+    program = _program()
     commands = {
         "cluster --scheduler": "a cluster with a scheduler, for kubectl",
         "demo --keep": "the cluster of this demo, for kubectl",
         "new my-scheduler": "a project for your own plugins",
     }
     lines = (f"  {program} {command}    # {what}" for command, what in commands.items())
-    return Text("\n".join(["Try next:", "", *lines]), no_wrap=True, overflow="ignore")
+    return "\n".join(["Try next:", "", *lines])
 
 
 class _Output(Console):
