@@ -1,0 +1,148 @@
+"""A snapshot: what a scheduler knows of a cluster at one moment, as a value that never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from bayplan.api.kinds import ALPHA_KINDS, Kind
+from bayplan.insight.sources.documents import identify
+from bayplan.insight.sources.reading import Documents, Gap, SnapshotError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """The objects of a cluster at one moment. It is immutable; `but` makes another one cheaply.
+
+    Pod groups and custom resources have the kind `bayplan.api.kinds.custom_kind("plural.version.group")`, which is how
+    plugins read them.
+    """
+
+    documents: Documents = field(default_factory=dict)
+    """Kind -> key -> the object's JSON, without `managedFields`.
+
+    Objects of built-in kinds have no `kind` and `apiVersion` either. The key is `namespace/name`, or `name` for an
+    object without a namespace.
+    """
+    source: str = ""
+    """Where the objects come from, for messages: `cluster kind-dev`, `file pods.yaml`."""
+    taken: datetime | None = None
+    """When the cluster was read; None if that isn't known."""
+    gaps: tuple[Gap, ...] = ()
+    """The kinds that could not be read."""
+
+    @classmethod
+    def of(
+        cls,
+        objects: Iterable[Mapping[str, Any]],
+        *,
+        source: str = "",
+        taken: datetime | None = None,
+        gaps: Iterable[Gap] = (),
+    ) -> Snapshot:
+        """The snapshot of the given objects: documents with `apiVersion` and `kind`. Lists stand for their items.
+
+        Of two objects with the same kind, namespace and name, the last one counts. Raises SnapshotError.
+        """
+        documents: dict[Kind, dict[str, bytes]] = {}
+        for number, obj in enumerate(flattened(objects), start=1):
+            try:
+                kind, key, raw = identify(obj)
+            except SnapshotError as error:
+                raise SnapshotError(f"object {number}: {error}") from None
+            documents.setdefault(kind, {})[key] = raw
+        return cls(frozen(documents), source, taken, tuple(gaps))
+
+    def but(
+        self,
+        *,
+        add: Iterable[Mapping[str, Any]] = (),
+        remove: Iterable[tuple[Kind, str]] = (),
+        change: Iterable[Mapping[str, Any]] = (),
+    ) -> Snapshot:
+        """This snapshot with other objects; the kinds without changes are shared.
+
+        `remove` is (kind, key) pairs, `add` new objects, and `change` new versions of existing ones. Objects are
+        removed first. Raises SnapshotError if an object to add exists, or one to remove or to change doesn't.
+        """
+        documents: dict[Kind, Mapping[str, bytes]] = dict(self.documents)
+        copies: dict[Kind, dict[str, bytes]] = {}
+
+        def copy_of(kind: Kind) -> dict[str, bytes]:
+            if kind not in copies:
+                copies[kind] = dict(self.documents.get(kind, {}))
+            return copies[kind]
+
+        for kind, key in remove:
+            if copy_of(kind).pop(key, None) is None:
+                raise SnapshotError(f"there is no {kind.kind} {key} to remove")
+        for obj in flattened(add):
+            kind, key, raw = identify(obj)
+            if copy_of(kind).setdefault(key, raw) is not raw:
+                raise SnapshotError(f"{kind.kind} {key} exists already")
+        for obj in flattened(change):
+            kind, key, raw = identify(obj)
+            if key not in copy_of(kind):
+                raise SnapshotError(f"there is no {kind.kind} {key} to change")
+            copies[kind][key] = raw
+        return replace(self, documents=frozen(documents | copies))
+
+    def of_kind(self, kind: Kind) -> Mapping[str, bytes]:
+        """The objects of a kind by key, as JSON; empty if there are none."""
+        return self.documents.get(kind, _NONE)
+
+    def document(self, kind: Kind, key: str) -> dict[str, Any] | None:
+        """An object as a document with `apiVersion` and `kind`; None if there is no such object."""
+        raw = self.of_kind(kind).get(key)
+        return None if raw is None else _header(kind) | msgspec.json.decode(raw)
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """All objects as documents with `apiVersion` and `kind`."""
+        for kind, known in self.documents.items():
+            for key in known:
+                document = self.document(kind, key)
+                assert document is not None
+                yield document
+
+    def __len__(self) -> int:
+        return sum(map(len, self.documents.values()))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(known)} {kind.resource}" for kind, known in self.documents.items())
+        return f"<Snapshot of {self.source or 'objects'}: {counts or 'empty'}>"
+
+
+def frozen(documents: Mapping[Kind, Mapping[str, bytes]]) -> Documents:
+    """The same documents, read-only."""
+    return MappingProxyType(
+        {
+            kind: known if isinstance(known, MappingProxyType) else MappingProxyType(known)
+            for kind, known in documents.items()
+        }
+    )
+
+
+def flattened(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The objects, with the items in place of lists."""
+    for obj in objects:
+        items = obj.get("items")
+        if str(obj.get("kind")).endswith("List") and isinstance(items, list):
+            yield from flattened(items)
+        else:
+            yield obj
+
+
+_NONE: Mapping[str, bytes] = MappingProxyType({})
+
+
+_ALPHA_NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+
+
+def _header(kind: Kind) -> dict[str, str]:
+    name = _ALPHA_NAMES.get((kind.api_version, kind.plural), kind.kind)
+    return {"apiVersion": kind.api_version, "kind": name}
