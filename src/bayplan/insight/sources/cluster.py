@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from bayplan.api.kinds import POD, Kind
 from bayplan.client import ApiError, Client, ConfigError, TransportError, connect
 from bayplan.insight.sources.documents import stored
@@ -101,7 +103,8 @@ class _Lists:
                 else:
                     return
         except ApiError as error:
-            self._fail(kind, error)
+            if error.status != _FORBIDDEN or await self._serves(kind):
+                self._fail(kind, error)
         except TransportError as error:
             raise SnapshotError(f"cannot read {kind.resource} of {self._where}: {error}") from error
         if kind in REQUIRED:
@@ -129,6 +132,17 @@ class _Lists:
                 return found
         raise AssertionError("the last attempt returns or raises")
 
+    async def _serves(self, kind: Kind) -> bool:
+        """Whether the server has the kind's group and version: it denies access to kinds that it lacks, too."""
+        if not kind.group:
+            return True
+        try:
+            groups = msgspec.json.decode(await self._client.request("GET", "/apis"), type=_Groups)
+        except (ApiError, msgspec.MsgspecError):
+            return True
+        versions = {version.groupVersion for group in groups.groups for version in group.versions}
+        return not versions.isdisjoint(each.api_version for each in (kind, *OLDER.get(kind, ())))
+
     def _fail(self, kind: Kind, error: ApiError) -> None:
         """Note a gap, or raise SnapshotError if there is no answer without the kind."""
         if error.status == _UNAUTHORIZED:
@@ -139,6 +153,20 @@ class _Lists:
             hint = "; `bayplan manifests --insight` prints the ClusterRole with the rights that are needed"
             raise SnapshotError(f"{self._where}: {reason}{hint if denied else ''}")
         self.gaps.append(Gap(kind, reason, EFFECTS.get(kind, CUSTOM_EFFECT)))
+
+
+class _Version(msgspec.Struct):
+    groupVersion: str
+
+
+class _Group(msgspec.Struct):
+    versions: list[_Version]
+
+
+class _Groups(msgspec.Struct):
+    """The groups of an API server, as `/apis` lists them."""
+
+    groups: list[_Group]
 
 
 def _run(work: Coroutine[Any, Any, T]) -> T:
