@@ -71,15 +71,20 @@ def yaml_documents(name: str, text: str) -> Iterator[tuple[int, Any]]:
 
 
 def objects_in(document: Any, where: str) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a document, with the document's location. Raises ManifestError."""
+    """Every object of a document, with the document's location. Raises ManifestError.
+
+    The items of a typed list, such as a PodList, need no `apiVersion` and `kind` of their own.
+    """
     if not isinstance(document, dict):
         raise ManifestError(f"{where}: expected an object with apiVersion and kind, not {_describe(document)}")
     for key in ("apiVersion", "kind"):
         if not isinstance(document.get(key), str):
             raise ManifestError(f"{where}: {key} is missing")
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
+        kind = document["kind"].removesuffix("List")
+        header = {"apiVersion": document["apiVersion"], "kind": kind} if kind else {}
         for item in document["items"]:
-            yield from objects_in(item, where)
+            yield from objects_in(header | item if isinstance(item, dict) else item, where)
         return
     yield document, where
 

@@ -211,13 +211,15 @@ def frozen(documents: Mapping[Kind, Mapping[str, bytes]]) -> Documents:
 
 
 def flattened(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """The objects, with the items in place of lists."""
+    """The objects, with the items in place of lists. Those of a typed list need no `apiVersion` and `kind`."""
     for obj in objects:
-        items = obj.get("items")
-        if str(obj.get("kind")).endswith("List") and isinstance(items, list):
-            yield from flattened(items)
-        else:
+        name, items = str(obj.get("kind")), obj.get("items")
+        if not name.endswith("List") or not isinstance(items, list):
             yield obj
+            continue
+        kind = name.removesuffix("List")
+        header = {"apiVersion": obj.get("apiVersion"), "kind": kind} if kind else {}
+        yield from flattened({**header, **item} for item in items)
 
 
 _NONE: Mapping[str, bytes] = MappingProxyType({})

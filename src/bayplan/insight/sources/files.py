@@ -103,13 +103,7 @@ class _Item(msgspec.Struct):
     items: list[msgspec.Raw] | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class _Header(msgspec.Struct):
-    apiVersion: str = ""
-    kind: str = ""
-
-
 _item = msgspec.json.Decoder(_Item)
-_header = msgspec.json.Decoder(_Header)
 
 
 def _json(name: str, content: bytes) -> Iterator[Found]:
@@ -118,49 +112,58 @@ def _json(name: str, content: bytes) -> Iterator[Found]:
     while start < len(content):
         line = content.count(b"\n", 0, start) + 1
         where = f"{name}, document {number} (line {line})"
-        document = view[start:]
         try:
-            item = _item.decode(document)
-            end = len(content)
+            end = start + _length(view[start:])
+            yield from _objects(view[start:end], where, "", "")
         except msgspec.ValidationError as error:
             raise SnapshotError(f"{where}: {error}") from None
         except msgspec.DecodeError as error:
-            trailing = _TRAILING.search(str(error))
-            if trailing is None:
-                raise SnapshotError(f"{name}, document {number} {_problem(content, start, error)}") from None
-            end = start + int(trailing[1])
-            document = view[start:end]
-            item = _item.decode(document)
-        yield from _items(item, document, where)
+            raise SnapshotError(f"{name}, document {number} {_problem(content, start, error)}") from None
+        except RecursionError:
+            raise SnapshotError(f"{where}: nested too deeply") from None
         separator = _SEPARATOR.match(content, end)
         start, number = separator.end() if separator else end, number + 1
 
 
+def _length(document: memoryview) -> int:
+    """The length of the first JSON value. Raises msgspec.DecodeError if it is malformed."""
+    try:
+        _item.decode(document)
+    except msgspec.ValidationError:
+        pass  # reported when its objects are read
+    except msgspec.DecodeError as error:
+        trailing = _TRAILING.search(str(error))
+        if trailing is None:
+            raise
+        return int(trailing[1]) - 1
+    return len(document)
+
+
 def _problem(content: bytes, start: int, error: msgspec.DecodeError) -> str:
     """The line and the description of malformed JSON."""
-    text = str(error)
-    if "truncated" in text:
-        last = len(content[start:].splitlines()) + content.count(b"\n", 0, start)
-        return f"(line {last}): the file ends in the middle of an object; it may be cut off"
-    byte = _BYTE.search(text)
-    line = content.count(b"\n", 0, start + int(byte[1])) + 1 if byte else content.count(b"\n", 0, start) + 1
+    text, byte = str(error), _BYTE.search(str(error))
+    position = start + int(byte[1]) if byte else len(content)
+    end = len(content.rstrip())
+    line = content.count(b"\n", 0, min(position, end)) + 1
+    if position >= end:
+        return f"(line {line}): the file ends in the middle of an object; it may be cut off"
     return f"(line {line}): not valid JSON: {_BYTE.sub('', text).removeprefix('JSON is malformed: ')}"
 
 
-def _items(item: _Item, document: memoryview, where: str) -> Iterator[Found]:
-    if not item.kind.endswith("List") or item.items is msgspec.UNSET:
-        yield _identified(item.apiVersion, item.kind, bytes(document), where)
+def _objects(document: memoryview | msgspec.Raw, where: str, api_version: str, kind: str) -> Iterator[Found]:
+    """The object, or those in the list. `api_version` and `kind` are for an object without its own."""
+    item = _item.decode(document)
+    if item.items is msgspec.UNSET or not item.kind.endswith("List"):
+        yield _identified(item.apiVersion or api_version, item.kind or kind, bytes(document), where)
         return
     # The items of a typed list, such as a PodList, need no apiVersion and kind of their own.
     inherited = item.kind.removesuffix("List")
     for number, raw in enumerate(item.items or (), start=1):
         place = f"{where}, item {number}"
         try:
-            header = _header.decode(raw)
-        except msgspec.MsgspecError as error:
+            yield from _objects(raw, place, item.apiVersion if inherited else "", inherited)
+        except msgspec.ValidationError as error:
             raise SnapshotError(f"{place}: {error}") from None
-        api_version = header.apiVersion or (item.apiVersion if inherited else "")
-        yield _identified(api_version, header.kind or inherited, bytes(raw), place)
 
 
 def _identified(api_version: str, kind: str, raw: bytes, where: str) -> Found:
