@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import random
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, custom_kind
+from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.documents import identify
 from bayplan.insight.sources.new_names import Names
@@ -21,7 +21,6 @@ from bayplan.insight.sources.reading import Reading
 from bayplan.insight.sources.redacted_fields import FIELDS
 from bayplan.insight.sources.redaction import redact
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED
-from bayplan.scheduling import decide
 from bayplan.testing import make_cluster
 from bayplan.testing.conformance import replay
 from bayplan.testing.documents import document_of
@@ -117,20 +116,14 @@ def same_rejection(difference):
     )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=100)
 @given(clusters(words=["acme.example/tier", "web"]), pods(words=["acme.example/tier", "web"]))
 def test_decisions_are_the_same_on_the_redacted_cluster(objects, pod):
-    documents = [msgspec.json.decode(msgspec.json.encode(dict(document_of(obj)[1]))) for obj in objects]
-    kinds = [document_of(obj)[0] for obj in objects]
-    headed = [
-        {"apiVersion": kind.api_version, "kind": kind.kind, **each} for kind, each in zip(kinds, documents, strict=True)
-    ]
-    pending = {"apiVersion": "v1", "kind": "Pod", **document_of(pod)[1]}
-    before = Snapshot.of([*headed, pending])
+    before = Snapshot.of([headed(obj) for obj in (*objects, pod)])
     after, names = redacted(before)
 
-    one = decision_on(before, "default/waiting")
-    other = decision_on(after, f"default/{names.new('pod', 'waiting')}")
+    one = decision_on(before, pod.key)
+    other = decision_on(after, f"{names.new('namespace', pod.namespace)}/{names.new('pod', pod.name)}")
     assert other.outcome == one.outcome
     assert other.node == (names.new("node", one.node) if one.node else one.node)
     assert other.feasible.tolist() == one.feasible.tolist()
@@ -140,21 +133,15 @@ def test_decisions_are_the_same_on_the_redacted_cluster(objects, pod):
     assert len(other.victims) == len(one.victims)
 
 
-def decision_on(snapshot, waiting):
-    from bayplan.api.objects import decode
-    from bayplan.cluster.pod_info import PodInfo
+def headed(obj):
+    """An object as a document with `apiVersion` and `kind`."""
+    kind, fields = document_of(obj)
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **fields}
 
-    objects = []
-    pending = None
-    for kind, known in snapshot.documents.items():
-        for key, raw in known.items():
-            obj = PodInfo.from_raw(raw) if kind == POD else decode(kind.type, raw)
-            if kind == POD and key == waiting:
-                pending = obj
-            else:
-                objects.append(obj)
-    cluster = make_cluster(*objects)
-    return decide(cluster.profile, cluster.state, pending, random.Random(0), explain=True)
+
+def decision_on(snapshot, waiting):
+    pending = PodInfo.from_raw(snapshot.of_kind(POD)[waiting])
+    return make_cluster(*snapshot.but(remove=[(POD, waiting)]).objects()).decide(pending)
 
 
 SECRET = "hunter2"
@@ -243,9 +230,15 @@ def test_nothing_private_is_left(tmp_path):
     assert SECRET.encode() not in gzip.decompress(path.read_bytes())
 
 
+def only(snapshot, kind):
+    """The only object of a kind."""
+    (key,) = snapshot.of_kind(kind)
+    return snapshot.document(kind, key)
+
+
 def test_names_are_replaced_wherever_they_refer_to_an_object():
     snapshot, _ = redacted(Snapshot.of(private_objects()))
-    (pod,), (node,) = (list(map(snapshot.document, [kind] * 9, snapshot.of_kind(kind))) for kind in (POD, NODE))
+    pod, node = only(snapshot, POD), only(snapshot, NODE)
 
     name = node["metadata"]["name"]
     assert pod["spec"]["nodeName"] == name == node["metadata"]["labels"]["kubernetes.io/hostname"]
