@@ -16,10 +16,10 @@ from bayplan.api.kinds import NODE, PERSISTENT_VOLUME_CLAIM, POD, custom_kind
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight import Snapshot
 from bayplan.insight.sources.documents import identify
-from bayplan.insight.sources.new_names import Names
 from bayplan.insight.sources.reading import Reading
-from bayplan.insight.sources.redacted_fields import FIELDS
-from bayplan.insight.sources.redaction import redact
+from bayplan.insight.sources.redaction.kinds import FIELDS
+from bayplan.insight.sources.redaction.names import Names
+from bayplan.insight.sources.redaction.redacting import redact
 from bayplan.insight.sources.rights import EFFECTS, REQUIRED
 from bayplan.testing import make_cluster
 from bayplan.testing.conformance import replay
@@ -247,6 +247,16 @@ def test_names_are_replaced_wherever_they_refer_to_an_object():
     assert pod["spec"]["containers"][0]["image"] == node["status"]["images"][0]["names"][0]
     (claim,) = snapshot.of_kind(PERSISTENT_VOLUME_CLAIM)
     assert claim == f"{pod['metadata']['namespace']}/{pod['metadata']['name']}-{pod['spec']['volumes'][2]['name']}"
+
+
+def test_odd_values_of_a_dump_do_no_harm():
+    node = document("Node", "a", namespace="", spec={"taints": "none"}, status={"images": [None, {"names": [3]}]})
+    node["metadata"] |= {"labels": {"tier": 3}, "annotations": [], "ownerReferences": ["a"]}
+    pod = document("Pod", "web", spec={"tolerations": [{"key": None, "value": 3}, 4], "containers": {}, "volumes": [3]})
+    snapshot, _ = redacted(Snapshot.of([node, pod]))
+
+    assert only(snapshot, NODE)["spec"] == {}
+    assert only(snapshot, POD)["spec"]["tolerations"] == [{"key": ""}]
 
 
 def test_custom_objects_become_a_gap():

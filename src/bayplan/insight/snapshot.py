@@ -132,7 +132,7 @@ class Snapshot:
 
         reading = Reading(self.documents, self.source, self.taken, self.gaps)
         if redact:
-            from bayplan.insight.sources.redaction import redacted
+            from bayplan.insight.sources.redaction.redacting import redacted
 
             reading = redacted(reading)
         write_archive(path, reading)

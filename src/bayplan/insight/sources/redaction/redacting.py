@@ -1,6 +1,6 @@
 """Redaction: a snapshot that can be shared, on which the scheduler makes the same decisions up to the names.
 
-Only the fields of `redacted_fields` are kept, so that no other field can leak. Names, label keys and label values are
+Only the fields in `kinds.py` are kept, so that no other field can leak. Names, label keys and label values are
 replaced in every place that refers to them. Replacements keep the order of the names, which some decisions depend on.
 Kept as they are: names that belong to Kubernetes or to a vendor, such as label keys in kubernetes.io; label values that
 are numbers or booleans; resources, drivers, device classes, device attributes and CEL expressions; uids and times.
@@ -16,9 +16,9 @@ import msgspec
 
 from bayplan.api.kinds import Kind
 from bayplan.api.objects import encode
-from bayplan.insight.sources.new_names import Names, Rule
 from bayplan.insight.sources.reading import Documents, Gap, Reading
-from bayplan.insight.sources.redacted_fields import FIELDS
+from bayplan.insight.sources.redaction.kinds import FIELDS
+from bayplan.insight.sources.redaction.names import Names, Rule
 from bayplan.insight.sources.rights import CUSTOM_EFFECT, EFFECTS
 
 

@@ -57,7 +57,7 @@ class Names:
         self._new = {domain: _numbered(domain, names) for domain, names in self._seen.items()}
 
     def new(self, domain: str, name: str) -> str:
-        """The new name of a name; itself if it is empty or public."""
+        """The new name in place of a name; itself if it is empty or public."""
         if not name or name in _KEPT.get(domain, ()):
             return name
         if self._new is None:
@@ -71,9 +71,9 @@ class Names:
         public = any(prefix == domain or prefix.endswith(f".{domain}") for domain in _PUBLIC)
         return key if public or key == "metadata.name" else self.new("label", key)
 
-    def value(self, key: str, value: str) -> str:
-        """The new value of a label or a taint with this key."""
-        if _NUMBER.fullmatch(value) or _PUBLIC_VALUES.fullmatch(key):
+    def value(self, key: str, value: Any) -> Any:
+        """The new value of a label or a taint with this key. A number, which no API server stores, is kept."""
+        if not isinstance(value, str) or _NUMBER.fullmatch(value) or _PUBLIC_VALUES.fullmatch(key):
             return value
         return self.zones(value) if _ZONES.fullmatch(key) else self.new(_DOMAINS.get(key, "value"), value)
 
