@@ -49,6 +49,7 @@ class World:
         pending: the pods without a node that have a profile here, by `namespace/name`; gated ones included.
         problems: objects that could not be read, one line each. They are left out.
         version: increases with every change. Where it is the same, decisions are the same.
+        rng: chooses among nodes with equal scores.
         client: writes objects until `reset`. Plugins have it only while a pod is bound.
     """
 
@@ -72,7 +73,7 @@ class World:
         self.version = 0
         self._pending_by_uid: dict[str, PodInfo] = {}
         self._seed = seed
-        self._rng = random.Random(seed)
+        self.rng = random.Random(seed)
         self._templates = {name: Templates(profile) for name, profile in self.profiles.items()}
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
@@ -209,7 +210,7 @@ class World:
     def reset(self) -> None:
         """Undo all changes since `move`, and seed the random generator again."""
         self.undo_to(0)
-        self._rng.seed(self._seed)
+        self.rng.seed(self._seed)
 
     def changed(self, undo: Callable[[], object]) -> None:
         """Record a change of the state that was made directly, with the function that undoes it."""
@@ -241,7 +242,7 @@ class World:
         """
         name = unit.pod.scheduler_name
         options = Options(explain=explain, templates=None if explain else self._templates[name])
-        steps, reply = attempt(unit, self.profiles[name], self.state, self._rng, options), None
+        steps, reply = attempt(unit, self.profiles[name], self.state, self.rng, options), None
         try:
             while True:
                 request = steps.send(reply)

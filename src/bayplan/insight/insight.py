@@ -1,0 +1,51 @@
+"""Insight: asks questions about a snapshot. It keeps the world, so that only the first question waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from bayplan.api.kinds import POD
+from bayplan.cluster.pod_info import PodInfo
+from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
+from bayplan.insight.answers import QuestionError
+from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.insight.snapshot import Snapshot
+from bayplan.simulation.world import World
+
+
+class Insight:
+    """Answers questions about the cluster of a snapshot, as a scheduler with this configuration would decide.
+
+    Without a configuration, that is kube-scheduler's default profile, with `plugins` after the default ones. `seed`
+    chooses among nodes with equal scores. Answers depend on nothing else. Raises ConfigurationError or PluginLoadError.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        configuration: KubeSchedulerConfiguration | None = None,
+        plugins: Sequence[ExtraPlugin] = (),
+        *,
+        seed: int = 0,
+    ) -> None:
+        self.snapshot = snapshot
+        self.world = World(configuration, plugins, seed=seed)
+        self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
+
+    def explain(self, pod: str) -> Explanation:
+        """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError."""
+        self.world.reset()
+        return explain(self.world, self.pod(pod))
+
+    def pod(self, key: str) -> PodInfo:
+        """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""
+        pod = self.world.pod(key)
+        if pod is not None:
+            return pod
+        if key in self.snapshot.of_kind(POD):
+            raise QuestionError(f"pod {key} has terminated or cannot be read")
+        name = key.rpartition("/")[2]
+        others = [other for other in self.snapshot.of_kind(POD) if other.rpartition("/")[2] == name]
+        hint = f"; there is {', '.join(others)}" if others else ""
+        raise QuestionError(f"there is no pod {key} in {self.snapshot.source or 'the snapshot'}{hint}")
