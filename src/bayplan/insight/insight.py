@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.insight.answers import QuestionError
+from bayplan.insight.manifests import Manifests
 from bayplan.insight.questions.explain import Explanation, explain
+from bayplan.insight.questions.fit import Fit, fit
+from bayplan.insight.questions.why_not import WhyNot, why_not
 from bayplan.insight.snapshot import Snapshot
 from bayplan.simulation.world import World
 
@@ -30,6 +34,7 @@ class Insight:
         seed: int = 0,
     ) -> None:
         self.snapshot = snapshot
+        self.seed = seed
         self.world = World(configuration, plugins, seed=seed)
         self.world.move(snapshot.documents, snapshot.taken or datetime.now(UTC))
 
@@ -37,6 +42,16 @@ class Insight:
         """Explain why a pod is pending or on its node. `pod`: `namespace/name`. Raises QuestionError."""
         self.world.reset()
         return explain(self.world, self.pod(pod))
+
+    def why_not(self, pod: str, node: str) -> WhyNot:
+        """Return everything between a pod (`namespace/name`) and a node. Raises QuestionError."""
+        self.world.reset()
+        return why_not(self.world, self.pod(pod), node)
+
+    def fit(self, objects: Iterable[Mapping[str, Any]]) -> Fit:
+        """Return whether the pods of these objects (documents) would all be placed now. Raises QuestionError."""
+        self.world.reset()
+        return fit(self.world, Manifests(self.snapshot, self.seed).expand(objects))
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

@@ -93,15 +93,13 @@ class Simulation:
                     continue
                 known = failures.of(pod)
                 found = {key: replace(known, pod=pod)} if known is not None else self.decide(pod)
-                for other, result in found.items():
-                    if other not in results or result.fate is not Fate.PENDING or results[other].fate is Fate.PENDING:
-                        results[other] = result
-                    placed += result.fate is not Fate.PENDING
+                results |= found
+                placed += sum(result.fate is not Fate.PENDING for result in found.values())
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
                 progress(len(results))
-            placed += self.end_waits(results)
+            self._time_out(results)
         return results
 
     def decide(self, pod: PodInfo) -> dict[str, Result]:
@@ -237,8 +235,8 @@ class Simulation:
                 rejections[binding.pod.uid] = status
         return rejections
 
-    def end_waits(self, results: dict[str, Result]) -> int:
-        """Let the timeouts of pods that wait in Permit end. Returns how many are bound after all."""
+    def _time_out(self, results: dict[str, Result]) -> None:
+        """Let the timeouts of pods that wait in Permit end, and correct their results."""
         for waiting in self.world.handle.waiting_pods:
             waiting.time_out()
         rejections = self._end_decided_waits()
@@ -246,7 +244,6 @@ class Simulation:
             status = rejections.get(result.pod.uid)
             if status is not None and result.decision is not None:
                 results[key] = _undone(result.decision, status)
-        return 0
 
     def _stop_waiting(self, uid: str) -> None:
         self.world.handle.waiting_pods.remove(uid)

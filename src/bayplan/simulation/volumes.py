@@ -43,16 +43,17 @@ def bound(volume: PersistentVolume, claim: PersistentVolumeClaim) -> tuple[Persi
 
 
 def provisioned(claim: PersistentVolumeClaim, objects: Objects) -> tuple[PersistentVolume, PersistentVolumeClaim]:
-    """Return a new volume for a claim with a selected node, and the claim bound to it.
+    """Return a new volume for a claim, and the claim bound to it.
 
-    The nodes with the topology of the selected node, in the terms of the CSI driver, have access to the volume.
+    If the claim has a selected node, the nodes with that node's topology, in the terms of the CSI driver, have access
+    to the volume; else all nodes have.
     """
     assert claim.metadata is not None
     assert claim.spec is not None
-    name, node_name = f"pvc-{claim.metadata.uid}", annotations_of(claim)[SELECTED_NODE]
+    name, node_name = f"pvc-{claim.metadata.uid}", annotations_of(claim).get(SELECTED_NODE, "")
     storage_class = objects[STORAGE_CLASS].get(class_of_claim(claim))
     driver = storage_class.provisioner if storage_class is not None else ""
-    labels = objects[NODE][node_name].metadata.labels or {}
+    labels = objects[NODE][node_name].metadata.labels or {} if node_name else {}
     drivers = getattr(getattr(objects[CSI_NODE].get(node_name), "spec", None), "drivers", None) or ()
     keys = next((each.topologyKeys or () for each in drivers if each.name == driver), ())
     terms = [{"key": key, "operator": "In", "values": [labels[key]]} for key in keys if key in labels]

@@ -120,6 +120,13 @@ class World:
             self.problems.append(f"{kind.kind} {key} is left out: {error}")
             return None
 
+    def add(self, kind: Kind, key: str, raw: bytes) -> None:
+        """Add or replace an object, given as JSON. Kinds that no plugin reads are ignored. Raises ValueError."""
+        if kind is POD:
+            self.change(kind, key, PodInfo.from_raw(raw))
+        elif kind is NODE or kind in self.handle.watched:
+            self.change(kind, key, decode(kind.type, raw))
+
     def change(self, kind: Kind, key: str, obj: Any) -> None:
         """Add or replace an object until `reset`, or the end of `what_if`; remove it if `obj` is None.
 

@@ -137,9 +137,10 @@ def unmet_labels(pod: PodInfo, node: NodeInfo) -> tuple[Requirement, ...]:
     )
     selector = required.selector
     if selector is not None and selector.terms and not selector.matches(node.labels, node.name):
-        of_terms = (term.labels.requirements for term in selector.terms)
-        unmet_terms = [tuple(each for each in term if not each.matches(node.labels)) for term in of_terms]
-        unmet += sorted(unmet_terms, key=len)[0]
+        unmet_terms: list[tuple[Requirement, ...]] = [
+            tuple(each for each in term.labels.requirements if not each.matches(node.labels)) for term in selector.terms
+        ]
+        unmet += min(unmet_terms, key=len)
     return unmet
 
 

@@ -56,11 +56,16 @@ class Help:
     node: str
 
 
-def what_would_help(world: World, pod: PodInfo, blockers: Blockers, limit: int) -> list[Help]:
-    """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`."""
+def what_would_help(
+    world: World, pod: PodInfo, blockers: Blockers, limit: int, only: Sequence[int] | None = None
+) -> list[Help]:
+    """Try changes in the world, and return those that let the pod be placed without preemption, up to `limit`.
+
+    `only`: the positions of the nodes to consider; by default, the nearest ones.
+    """
     helps: list[Help] = []
     tried: set[str] = set()
-    for change in _candidates(pod, blockers):
+    for change in _candidates(pod, blockers, only):
         if len(helps) == limit:
             break
         if change.text not in tried:
@@ -89,7 +94,7 @@ def node_after(world: World, pod: PodInfo, change: Change) -> str | None:
         return result.node if result is not None and result.fate is Fate.PLACED else None
 
 
-def _candidates(pod: PodInfo, blockers: Blockers) -> Iterator[Change]:
+def _candidates(pod: PodInfo, blockers: Blockers, only: Sequence[int] | None) -> Iterator[Change]:
     """Changes that may help: for the nearest nodes of each kind, what removes all of their blockers."""
     ungate: tuple[_Fix, ...] = ()
     if pod.scheduling_gates:
@@ -98,7 +103,7 @@ def _candidates(pod: PodInfo, blockers: Blockers) -> Iterator[Change]:
         yield _change(pod, None, ungate)
     by_kind: dict[tuple[str, ...], int] = {}
     by_shape: dict[object, int] = {}
-    for position in blockers.nearest(_NEAREST):
+    for position in blockers.nearest(_NEAREST) if only is None else only:
         node = blockers.nodes.info(position)
         by_kind.setdefault(tuple(each.plugin for each in blockers.of(position)), position)
         by_shape.setdefault(tuple(sorted(node.allocatable.items())), position)
@@ -107,7 +112,7 @@ def _candidates(pod: PodInfo, blockers: Blockers) -> Iterator[Change]:
         options = [list(_fixes(pod, node, each)) for each in blockers.of(position)]
         for fixes in itertools.islice(itertools.product(*options), _COMBINATIONS):
             yield _change(pod, node, (*ungate, *fixes))
-    for position in list(by_shape.values())[:_NODES_TRIED]:
+    for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
         node = blockers.nodes.info(position)
         extra = _change(pod, None, ungate)
         yield Change(f"add a node like {node.name}", (*extra.apply, *copy_of_node(node)))

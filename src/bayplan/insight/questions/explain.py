@@ -57,6 +57,11 @@ class PreemptionTrial:
     victims: int
     remains: tuple[str, ...]
 
+    @property
+    def text(self) -> str:
+        """The trial in one sentence."""
+        return f"{plural(self.victims, 'pod')} of lower priority: {', '.join(self.remains)}"
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation(Answer):
@@ -178,7 +183,7 @@ def _without_scheduler(world: World, pod: PodInfo) -> Explanation:
 def _explain_bound(world: World, pod: PodInfo) -> Explanation:
     world.change(POD, pod.key, pending_copy(pod))
     again = world.pending[pod.key]
-    decision = _decision(world, again)
+    decision = decision_of(world, again)
     now = decision.node if decision is not None else None
     scores = None
     if decision is not None and decision.scores is not None:
@@ -215,7 +220,7 @@ def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Ex
         # What comes after the gate, or the gang, is of interest too.
         decision = _alone(world, pod)
     if result.fate is not Fate.PENDING:
-        first = _decision(world, pod)
+        first = decision_of(world, pod)
         return Explanation(
             pod.key,
             result.fate.value,
@@ -238,12 +243,12 @@ def _explain_pending(world: World, pod: PodInfo, helps: int, nearest: int) -> Ex
         groups=groups_of(world, decision.diagnosis) if decision is not None else (),
         nearest=misses,
         help=tuple(what_would_help(world, pod, blockers, helps)),
-        preemption=_trials(world, pod, decision) if decision is not None else (),
+        preemption=preemption_trials(world, pod, decision) if decision is not None else (),
         notes=tuple(notes),
     )
 
 
-def _decision(world: World, pod: PodInfo) -> Decision | None:
+def decision_of(world: World, pod: PodInfo) -> Decision | None:
     """Return the decision about a pod in its unit, with scores; None if the pod itself was not attempted."""
     plan = world.attempt(world.unit_of(pod), explain=True)
     return next((decision for decision in plan.decisions if decision.pod.uid == pod.uid), None)
@@ -273,7 +278,7 @@ def groups_of(world: World, diagnosis: Diagnosis) -> tuple[NodeGroup, ...]:
     return tuple(sorted(groups, key=lambda group: (-len(group.nodes), group.plugin, group.reasons)))
 
 
-def _trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
+def preemption_trials(world: World, pod: PodInfo, decision: Decision) -> tuple[PreemptionTrial, ...]:
     """Dry-run preemption on each node where it may help, and return what still blocks the pod there."""
     verdicts = decision.diagnosis.verdicts
     if verdicts is None or pod.spec.preemptionPolicy == "Never":
@@ -374,10 +379,7 @@ def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
     return Lines(
         *(
             Padding(
-                Text(
-                    f"{plural(len(trial.nodes), 'node')} ({listed(list(trial.nodes), 3)}), "
-                    f"{plural(trial.victims, 'pod')} of lower priority: {', '.join(trial.remains)}"
-                ),
+                Text(f"{plural(len(trial.nodes), 'node')} ({listed(list(trial.nodes), 3)}), {trial.text}"),
                 (0, 0, 0, 2),
             )
             for trial in trials
