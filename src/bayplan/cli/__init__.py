@@ -16,6 +16,7 @@ COMMANDS = {
     "cluster": ("cluster:cluster", "Serve an embedded Kubernetes cluster for kubectl and other clients."),
     "run": ("run:run", "Schedule the pods of a cluster."),
     "manifests": ("manifests:manifests", "Print the Kubernetes objects that run the scheduler in a cluster."),
+    "snapshot": ("insight.snapshot:snapshot", "Save what a scheduler knows of a cluster to a file."),
     "extender": ("extender:extender", "Serve plugins to the stock kube-scheduler as an HTTP extender."),
     "new": ("new:new", "Create a project for a scheduler with your own plugins."),
     "conformance": ("conformance:conformance", "Compare decisions with recorded decisions of kube-scheduler."),
@@ -55,3 +56,8 @@ class LazyGroup(click.Group):
 @click.version_option(version("bayplan"), prog_name="bayplan")
 def main() -> None:
     """Bayplan: a Kubernetes scheduler, and a framework for writing schedulers."""
+
+
+def kubectl_plugin() -> None:
+    """The program `kubectl-bayplan`, which kubectl runs as `kubectl bayplan`."""
+    main(prog_name="kubectl bayplan")

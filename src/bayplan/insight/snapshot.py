@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from bayplan.api.kinds import ALPHA_KINDS, Kind
-from bayplan.insight.sources.documents import identify
-from bayplan.insight.sources.reading import Documents, Gap, SnapshotError
+from bayplan.insight.sources.documents import collect, identify
+from bayplan.insight.sources.reading import Documents, Gap, Progress, Reading, SnapshotError
+
+if TYPE_CHECKING:
+    from bayplan.client import Client
+    from bayplan.devcluster.cluster import DevCluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +54,92 @@ class Snapshot:
 
         Of two objects with the same kind, namespace and name, the last one counts. Raises SnapshotError.
         """
-        documents: dict[Kind, dict[str, bytes]] = {}
-        for number, obj in enumerate(flattened(objects), start=1):
-            try:
-                kind, key, raw = identify(obj)
-            except SnapshotError as error:
-                raise SnapshotError(f"object {number}: {error}") from None
-            documents.setdefault(kind, {})[key] = raw
-        return cls(frozen(documents), source, taken, tuple(gaps))
+
+        def identified() -> Iterator[tuple[Kind, str, bytes]]:
+            for number, obj in enumerate(flattened(objects), start=1):
+                try:
+                    yield identify(obj)
+                except SnapshotError as error:
+                    raise SnapshotError(f"object {number}: {error}") from None
+
+        return cls._from(Reading(collect(identified()), source, taken, tuple(gaps)))
+
+    @classmethod
+    def from_cluster(
+        cls,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        *,
+        kinds: Iterable[Kind] = (),
+        progress: Progress | None = None,
+    ) -> Snapshot:
+        """The cluster that kubectl would use (see `bayplan.client.load_kubeconfig`). It is only listed, once.
+
+        `kinds` are custom kinds that plugins read. `progress` is called with the plural of a kind and the number of its
+        objects read so far. A kind that may not be listed is one of the `gaps`; kinds that the server lacks are left
+        out. Raises SnapshotError if the server can't be reached, or if nodes or pods can't be listed.
+        """
+        from bayplan.insight.sources.cluster import read_kubeconfig
+
+        return cls._from(read_kubeconfig(kubeconfig, context, kinds, progress))
+
+    @classmethod
+    async def from_client(
+        cls, client: Client, *, kinds: Iterable[Kind] = (), progress: Progress | None = None
+    ) -> Snapshot:
+        """`from_cluster` through a client of the caller's."""
+        from bayplan.insight.sources.cluster import read_client
+
+        return cls._from(await read_client(client, kinds, progress))
+
+    @classmethod
+    def from_files(cls, *paths: str | Path, progress: Progress | None = None) -> Snapshot:
+        """The objects in files and folders of YAML or JSON, such as manifests and the output of `kubectl get -o json`.
+
+        `-` is standard input. Raises SnapshotError with the file, the document and the line.
+        """
+        from bayplan.insight.sources.files import read_files
+
+        return cls._from(read_files(paths, progress))
+
+    @classmethod
+    def from_dev_cluster(cls, cluster: DevCluster) -> Snapshot:
+        """The objects of a running embedded cluster."""
+        from bayplan.insight.sources.dev_cluster import read_dev_cluster
+
+        return cls._from(read_dev_cluster(cluster))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Snapshot:
+        """A snapshot that `save` wrote. Raises SnapshotError for any other file."""
+        from bayplan.insight.sources.archive import read_archive
+
+        return cls._from(read_archive(path))
+
+    @classmethod
+    def open(cls, path: str | Path, *, progress: Progress | None = None) -> Snapshot:
+        """A saved snapshot, or whatever `from_files` reads. Raises SnapshotError."""
+        from bayplan.insight.sources.archive import is_archive, read_archive
+
+        return cls._from(read_archive(path)) if is_archive(path) else cls.from_files(path, progress=progress)
+
+    def save(self, path: str | Path, *, redact: bool = False) -> None:
+        """Write the snapshot to one compressed file. Raises SnapshotError if that fails.
+
+        `redact` leaves out what scheduling doesn't depend on, and replaces all names (see `sources.redaction`).
+        """
+        from bayplan.insight.sources.archive import write_archive
+
+        reading = Reading(self.documents, self.source, self.taken, self.gaps)
+        if redact:
+            from bayplan.insight.sources.redaction import redacted
+
+            reading = redacted(reading)
+        write_archive(path, reading)
+
+    @classmethod
+    def _from(cls, reading: Reading) -> Snapshot:
+        return cls(frozen(reading.documents), reading.source, reading.taken, reading.gaps)
 
     def but(
         self,
@@ -140,9 +223,10 @@ def flattened(objects: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any
 _NONE: Mapping[str, bytes] = MappingProxyType({})
 
 
-_ALPHA_NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+_NAMES = {(kind.api_version, kind.plural): kind.kind for kind in ALPHA_KINDS}
+"""The names of custom kinds, for objects that don't have it: the server's lists of built-in kinds."""
 
 
 def _header(kind: Kind) -> dict[str, str]:
-    name = _ALPHA_NAMES.get((kind.api_version, kind.plural), kind.kind)
+    name = _NAMES.get((kind.api_version, kind.plural), kind.kind)
     return {"apiVersion": kind.api_version, "kind": name}

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from bayplan.api.kinds import KINDS, Kind, custom_kind
+from bayplan.api.kinds import CONFIG_MAP, CORE_EVENT, EVENT, KINDS, SECRET, Kind, custom_kind
 from bayplan.api.objects import encode
 from bayplan.config.suggestions import did_you_mean
+from bayplan.insight.sources.older_versions import NEWER, updated
 from bayplan.insight.sources.reading import SnapshotError
 
 _KNOWN = {(kind.api_version, kind.kind): kind for kind in KINDS}
@@ -45,18 +46,40 @@ def _plural(name: str) -> str:
     return f"{name[:-1]}ies" if name.endswith("y") else f"{name}s"
 
 
+def collect(objects: Iterable[tuple[Kind, str, bytes]]) -> dict[Kind, dict[str, bytes]]:
+    """Identified objects by kind and key. Of two with the same key, the last one counts.
+
+    Secrets, ConfigMaps and events are left out: no decision depends on them.
+    """
+    documents: dict[Kind, dict[str, bytes]] = {}
+    for kind, key, raw in objects:
+        if kind not in _LEFT_OUT:
+            documents.setdefault(kind, {})[key] = raw
+    return documents
+
+
 def identify(document: Mapping[str, Any]) -> tuple[Kind, str, bytes]:
-    """The kind, the key and the JSON of an object. Raises SnapshotError, whose message names the object."""
-    api_version, name = document.get("apiVersion"), document.get("kind")
-    if not isinstance(api_version, str) or not isinstance(name, str):
-        missing = "apiVersion" if not isinstance(api_version, str) else "kind"
-        raise SnapshotError(f"{missing} is missing")
-    kind = kind_named(api_version, name)
+    """The kind, the key and the JSON of an object. Raises SnapshotError, whose message names the field."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str):
+            raise SnapshotError(f"{field} is missing")
     try:
         raw = encode(document)
     except (TypeError, ValueError, RecursionError) as error:
+        raise SnapshotError(f"{document['kind']}: {error}") from None
+    return identify_raw(document["apiVersion"], document["kind"], raw)
+
+
+def identify_raw(api_version: str, name: str, raw: bytes) -> tuple[Kind, str, bytes]:
+    """`identify` for an object's JSON, whose `apiVersion` and `kind` are known."""
+    older, kind = NEWER.get((api_version, name), (None, None))
+    if older is None or kind is None:
+        kind = kind_named(api_version, name)
+        return (kind, *stored(kind, raw))
+    try:
+        return (kind, *stored(kind, updated(older, raw)))
+    except msgspec.MsgspecError as error:
         raise SnapshotError(f"{name}: {error}") from None
-    return (kind, *stored(kind, raw))
 
 
 def stored(kind: Kind, raw: bytes) -> tuple[str, bytes]:
@@ -65,6 +88,8 @@ def stored(kind: Kind, raw: bytes) -> tuple[str, bytes]:
     An object that has no namespace but needs one is in `default`. Raises SnapshotError.
     """
     try:
+        if b"\n" in raw:
+            raw = encode(msgspec.json.decode(raw))  # indented, which takes twice the memory
         fields = _fields.decode(raw)
         metadata = _fields.decode(fields["metadata"])
         identity = _identity.decode(fields["metadata"])
@@ -92,6 +117,7 @@ class _Identity(msgspec.Struct):
     uid: str | None = None
 
 
+_LEFT_OUT = {SECRET, CONFIG_MAP, EVENT, CORE_EVENT}
 _fields = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _identity = msgspec.json.Decoder(_Identity)
 _DEFAULT = msgspec.Raw(b'"default"')
