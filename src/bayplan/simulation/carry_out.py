@@ -288,7 +288,7 @@ class Failures:
         """Return the failure of an equal pod; None if there is none, or something has changed since."""
         if self._version != self._world.version:
             return None
-        key = self._key(pod)
+        key = self._world.equivalence_key(pod)
         return None if key is None else self._results.get(key)
 
     def add(self, pod: PodInfo, result: Result) -> None:
@@ -296,25 +296,9 @@ class Failures:
         if self._version != self._world.version:
             self._version = self._world.version
             self._results.clear()
-        key = self._key(pod)
+        key = self._world.equivalence_key(pod)
         if key is not None and result.decision is not None:
             self._results[key] = result
-
-    def _key(self, pod: PodInfo) -> object:
-        """All that the decision about a pod depends on; None if it depends on the pod itself."""
-        world = self._world
-        profile = world.profiles[pod.scheduler_name]
-        try:
-            signature = profile.sign(pod)
-            gated = pod.scheduling_gates or world.state.nominations.node_of(pod.uid) or world.gate_of(pod)
-            if signature is None or gated or world.unit_of(pod).gang is not None:
-                return None
-            rests_on = profile.rests_on(pod, world.state.nodes)
-        except PluginError:
-            return None
-        if any(value is None for _, value in (*signature, *rests_on)):
-            return None
-        return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
 
 
 def _undone(decision: Decision, status: Status) -> Result:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -25,6 +25,7 @@ from bayplan.config.profiles import profile_of_all
 from bayplan.config.types import DEFAULT_SCHEDULER_NAME
 from bayplan.framework.calling import call
 from bayplan.framework.profile import Point, Profile
+from bayplan.framework.status import PluginError
 from bayplan.queue.gates import run_pre_enqueue
 from bayplan.queue.queued_pod import QueuedPod
 from bayplan.queue.sort_keys import sort_key_of
@@ -241,6 +242,24 @@ class World:
     def unit_of(self, pod: PodInfo) -> Unit:
         """Return the unit that a pending pod is scheduled in. Raises PluginError."""
         return unit_of(pod, self.profiles[pod.scheduler_name], self._pending_by_uid.get)
+
+    def equivalence_key(self, pod: PodInfo) -> Hashable | None:
+        """Return a key that pods share for which the decision is the same now; None if it depends on the pod itself.
+
+        That is so for gated and nominated pods, members of gangs, and pods that a plugin has no signature for.
+        """
+        profile = self.profiles[pod.scheduler_name]
+        try:
+            signature = profile.sign(pod)
+            special = pod.scheduling_gates or pod.nominated_node_name or self.state.nominations.node_of(pod.uid)
+            if signature is None or special or self.gate_of(pod) or self.unit_of(pod).gang is not None:
+                return None
+            rests_on = profile.rests_on(pod, self.state.nodes)
+        except PluginError:
+            return None
+        if any(value is None for _, value in (*signature, *rests_on)):
+            return None
+        return pod.scheduler_name, signature, pod.priority, pod.spec.preemptionPolicy
 
     def attempt(self, unit: Unit, *, explain: bool = False) -> Plan:
         """Decide about a unit; nothing changes. `explain` keeps the scores by plugin. Extenders are not asked.
