@@ -5,14 +5,18 @@ from typing import TYPE_CHECKING
 from bayplan.lazy import lazily
 
 if TYPE_CHECKING:
+    from bayplan.insight.answers import Answer, QuestionError
+    from bayplan.insight.insight import Insight
     from bayplan.insight.snapshot import Snapshot
     from bayplan.insight.sources.reading import Gap, SnapshotError
 
-__all__ = ["Gap", "Snapshot", "SnapshotError"]
+__all__ = ["Answer", "Gap", "Insight", "QuestionError", "Snapshot", "SnapshotError"]
 
 __getattr__ = lazily(
     __name__,
     {
+        "bayplan.insight.answers": ("Answer", "QuestionError"),
+        "bayplan.insight.insight": ("Insight",),
         "bayplan.insight.snapshot": ("Snapshot",),
         "bayplan.insight.sources.reading": ("Gap", "SnapshotError"),
     },

@@ -1,4 +1,4 @@
-"""The scheduler's side of plugins where there is no scheduler: in replays, benchmarks and tests."""
+"""The handle of plugins where no scheduler runs: in simulations, replays, benchmarks and tests."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from bayplan.cluster.nominations import Nominations
 from bayplan.cluster.objects import ObjectStore
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.cluster.state import ClusterState
+from bayplan.framework.handle import ApiClient
 from bayplan.framework.measurements import Unmeasured
-from bayplan.service.waiting_pods import WaitingPods
+from bayplan.simulation.waiting_pods import WaitingPods
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event that a plugin wrote, or would have written."""
+    """An event that a plugin recorded."""
 
     pod: PodInfo
     event_type: str
@@ -29,13 +30,13 @@ class RecordedEvent:
 
 
 class OfflineHandle:
-    """What plugins may ask where nothing is written and nobody waits. Implements framework.handle.Handle.
+    """A handle without an API server, on which no time passes. Implements framework.handle.Handle.
 
-    `events`, `activated` and `started` are what plugins recorded, which pods they activated and what they want done;
-    `time` is what their clock says.
+    `events`, `activated` and `started` are the events that plugins recorded, the pods that they activated and the tasks
+    that they started; `watched` are the kinds that they read. `time` is the time of the plugins' clock.
     """
 
-    client = None
+    client: ApiClient | None = None
     measurements = Unmeasured()
 
     def __init__(self, state: ClusterState) -> None:
@@ -44,6 +45,7 @@ class OfflineHandle:
         self.events: list[RecordedEvent] = []
         self.activated: list[PodInfo] = []
         self.started: list[tuple[str, Callable[[], Awaitable[object]]]] = []
+        self.watched: set[kinds.Kind] = set()
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
 
     @property
@@ -53,19 +55,21 @@ class OfflineHandle:
 
     @property
     def nominations(self) -> Nominations:
-        """Which pods are nominated where."""
+        """The pods that are nominated to nodes."""
         return self._state.nominations
 
     def objects(self, kind: kinds.Kind | str) -> ObjectStore:
         """The known objects of a kind by `namespace/name`."""
-        return self._state.objects[kind_of(kind) if isinstance(kind, str) else kind]
+        kind = kind_of(kind) if isinstance(kind, str) else kind
+        self.watched.add(kind)
+        return self._state.objects[kind]
 
     def preempting(self, uid: str) -> bool:
-        """Whether the victims of a pod are still being evicted: never, where nothing is written."""
+        """Whether the victims of a pod are still being evicted."""
         return self._state.preemptions.going_on(uid)
 
     async def until(self, done: Callable[[], bool], stores: Iterable[ObjectStore], seconds: float) -> bool:
-        """What `done` says now: nothing changes while a plugin waits."""
+        """Call `done` once: nothing changes while a plugin waits."""
         return done()
 
     def now(self) -> datetime:
@@ -77,13 +81,13 @@ class OfflineHandle:
         return self.time.timestamp()
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
-        """Note which pods a plugin activates."""
+        """Record which pods a plugin activates."""
         self.activated.extend(pods)
 
     def start(self, name: str, work: Callable[[], Awaitable[object]]) -> None:
-        """Note what a plugin wants done."""
+        """Record a task, and do not run it."""
         self.started.append((name, work))
 
     def record(self, pod: PodInfo, event_type: str, reason: str, action: str, note: str) -> None:
-        """Note what a plugin records."""
+        """Record an event."""
         self.events.append(RecordedEvent(pod, event_type, reason, action, note))
