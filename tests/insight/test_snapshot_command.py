@@ -14,7 +14,7 @@ import yaml
 from bayplan_documents import document
 from click.testing import CliRunner
 
-from bayplan.api.kinds import NODE, POD
+from bayplan.api.kinds import NODE, POD, custom_kind
 from bayplan.cli import main
 from bayplan.cli.insight import progress
 from bayplan.cli.insight.cluster_options import Asked, cluster_options
@@ -153,6 +153,22 @@ def test_shared_options_are_read(dump, tmp_path):
     printed = invoke("web", *arguments, "--limit", 0, "-o", "json", "--seed", 7, command=question).stdout
 
     assert printed == repr(("web", 2, ["gold"], ["Tier"], "shop", "shop", True, 0, "json", 7)) + "\n"
+
+
+def test_kinds_of_plugins_are_read_from_the_cluster(tmp_path, monkeypatch):
+    policy, read = tmp_path / "policy.py", []
+    policy.write_text(
+        "from bayplan import Plugin\n"
+        "class Quota(Plugin):\n"
+        "    name = 'Quota'\n"
+        "    def __init__(self, handle): self.quotas = handle.objects('quotas.v1.example.com')\n"
+        "    def score(self, cycle, pod, node): return 1\n"
+    )
+    (tmp_path / "kubeconfig").write_text(yaml.dump(KUBECONFIG))
+    monkeypatch.setattr(Snapshot, "from_cluster", lambda *_, kinds, **__: read.extend(kinds) or Snapshot.of([NODE_A]))
+    invoke("web", "--kubeconfig", tmp_path / "kubeconfig", "--plugin", policy, command=question)
+
+    assert custom_kind("quotas.v1.example.com") in read
 
 
 @pytest.mark.parametrize(

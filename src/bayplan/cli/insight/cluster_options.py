@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from bayplan.cli.insight.progress import reporting
 from bayplan.cli.run_options import YAML_FILE, FilesOfKind, plugin_option
 
 if TYPE_CHECKING:
+    from bayplan.api.kinds import Kind
     from bayplan.api.labels import LabelSelector
     from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
     from bayplan.insight import Snapshot
@@ -44,8 +45,8 @@ class Source:
     path: str | None = None
     """A file, a folder or `-`, in place of a cluster."""
 
-    def read(self) -> Snapshot:
-        """The snapshot, with progress and its gaps on stderr. Raises SnapshotError."""
+    def read(self, kinds: Iterable[Kind] = ()) -> Snapshot:
+        """The snapshot, with progress and its gaps on stderr. `kinds` are those of plugins. Raises SnapshotError."""
         from bayplan.insight import Snapshot
 
         what = "the cluster" if self.path is None else _label(self.path)
@@ -53,7 +54,7 @@ class Source:
             if self.path is not None:
                 snapshot = Snapshot.open(self.path, progress=progress)
             else:
-                snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, progress=progress)
+                snapshot = Snapshot.from_cluster(self.kubeconfig, self.context, kinds=kinds, progress=progress)
         for gap in snapshot.gaps:
             click.echo(f"warning: {gap}", err=True)
         return snapshot
@@ -162,8 +163,10 @@ def cluster_options(command: Command) -> Command:
             source = _source(kubeconfig, context, path)
             configuration, loaded = _scheduler(config, plugins)
             labels = _selector(selector)
-            asked = Asked(source.read(), configuration, loaded, source, namespace, labels, limit, output, seed)
-            return command(asked, **others)
+            snapshot = source.read(_kinds(configuration, loaded))
+            return command(
+                Asked(snapshot, configuration, loaded, source, namespace, labels, limit, output, seed), **others
+            )
 
     return _with(call, (*_SOURCE, *_SCHEDULER, *_SHOWN))
 
@@ -218,6 +221,15 @@ def _scheduler(
     for line in reading.warning_lines():
         click.echo(line, err=True)
     return reading.configuration, reading.plugins
+
+
+def _kinds(configuration: KubeSchedulerConfiguration | None, plugins: Sequence[ExtraPlugin]) -> Iterable[Kind]:
+    """The kinds that the user's plugins read, which may be custom ones."""
+    if configuration is None and not plugins:
+        return ()
+    from bayplan.simulation.world import World
+
+    return sorted(World(configuration, plugins).handle.watched, key=lambda kind: kind.resource)
 
 
 def _selector(text: str | None) -> LabelSelector | None:
