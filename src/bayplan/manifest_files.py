@@ -115,7 +115,7 @@ _Loader.yaml_implicit_resolvers = {
 _loader: Callable[[str], Any] = _Loader
 
 if yaml.__with_libyaml__:
-    from yaml.cyaml import CParser
+    from yaml.cyaml import CParser  # type: ignore[attr-defined] # the stubs do not export it
 
     class _FastLoader(Composer, CParser, SafeConstructor, Resolver):
         """The same with libyaml's parser, which is six times as fast.
