@@ -244,6 +244,7 @@ class Manifests:
         if name in {"Pod", "PodGroup"} and spec.get("priority") and spec.get("priorityClassName"):
             self._ensure(PRIORITY_CLASS, spec["priorityClassName"], value=spec["priority"])
         created = storage.decode(resource, storage.create(resource, namespace, given))
+        created["metadata"] |= {name: metadata[name] for name in ("uid", "creationTimestamp") if metadata.get(name)}
         if status := document.get("status"):
             created["status"] = {**(created.get("status") or {}), **status}
         return {**created, "apiVersion": api_version, "kind": name}

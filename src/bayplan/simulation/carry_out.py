@@ -11,7 +11,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 
+import msgspec
+
 from bayplan.api.kinds import POD
+from bayplan.api.objects import encode
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Point, Profile
@@ -79,7 +82,8 @@ class Simulation:
         """Schedule pending pods in the given order, and repeat that until no more of them can be placed.
 
         Returns the results by `namespace/name`, in the order in which the pods were first decided. Pods that can't be
-        placed are attempted again only after something has changed; pods with the same signature share a failure.
+        placed are attempted again only after something has changed, and keep the message of their first attempt; pods
+        with the same signature share a failure.
         `progress` is called with the number of pods decided.
         """
         world, results, tried = self.world, dict[str, Result](), dict[str, int]()
@@ -93,8 +97,11 @@ class Simulation:
                     continue
                 known = failures.of(pod)
                 found = {key: replace(known, pod=pod)} if known is not None else self.decide(pod)
-                results |= found
-                placed += sum(result.fate is not Fate.PENDING for result in found.values())
+                for other, result in found.items():
+                    if result.fate is not Fate.PENDING or results.get(other, result).fate is not Fate.PENDING:
+                        results[other] = result
+                    results.setdefault(other, result)
+                    placed += result.fate is not Fate.PENDING
                 if known is None and found[key].fate is Fate.PENDING:
                     failures.add(pod, found[key])
                 tried[key] = world.version
@@ -103,7 +110,8 @@ class Simulation:
         return results
 
     def decide(self, pod: PodInfo) -> dict[str, Result]:
-        """Attempt the unit of a pending pod, and carry the plan out; after a preemption, attempt it again.
+        """Attempt the unit of a pending pod, and carry the plan out; after a preemption, attempt it again. A gang that
+        does not need the pod is followed by the attempt of the pod on its own.
 
         Returns the results of the unit's pods by `namespace/name`. Members that the gang does not need are left out:
         they are scheduled on their own.
@@ -125,9 +133,11 @@ class Simulation:
             for key, evicted in victims.items():
                 results[key] = _with_victims(results[key], evicted, first.get(key, ""))
             pending = self.world.pending.get(pod.key)
-            if not plan.preemptions or pending is None:
+            again = plan.preemptions or any(other.uid == pod.uid for other in plan.leftover)
+            if not again or pending is None:
                 break
             pod = pending
+        results.setdefault(pod.key, Result(pod, Fate.PENDING, message=plan.message))
         return results
 
     def carry_out(self, plan: Plan) -> dict[str, Result]:
@@ -253,27 +263,25 @@ class Simulation:
 
     def _preempt(self, preemption: Preemption) -> None:
         """Evict the victims; pods of lower priority lose their nomination to the node."""
-        nominations = self.world.state.nominations
-        for other in nominations.on(preemption.node):
+        for other in self.world.state.nominations.on(preemption.node):
             if other.priority < preemption.pod.priority:
-                nominations.remove(other.uid)
-                self.world.changed(partial(nominations.add, other, preemption.node))
+                self._set_nomination(other, "")
         for victim in preemption.victims:
             evict(self.world, victim)
             self.evicted(victim, preemption)
 
     def _nominate(self, refusal: Refusal) -> None:
-        nominations, pod = self.world.state.nominations, refusal.pod
         node = "" if refusal.error else refusal.nominated_node
-        before = nominations.node_of(pod.uid)
-        if node is None or node == (before or ""):
-            return
-        if node:
-            nominations.add(pod, node)
-        else:
-            nominations.remove(pod.uid)
-        undo = partial(nominations.remove, pod.uid) if before is None else partial(nominations.add, pod, before)
-        self.world.changed(undo)
+        if node is not None:
+            self._set_nomination(refusal.pod, node)
+
+    def _set_nomination(self, pod: PodInfo, node_name: str) -> None:
+        """Write the nominated node to the pod's status: the next attempt tries that node first."""
+        known = self.world.pod(pod.key)
+        if known is not None and known.nominated_node_name != node_name:
+            document = msgspec.json.decode(known.raw)
+            document["status"] = {**(document.get("status") or {}), "nominatedNodeName": node_name}
+            self.world.change(POD, known.key, PodInfo.from_raw(encode(document)))
 
 
 class Failures:

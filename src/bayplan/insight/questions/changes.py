@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from bayplan.api.kinds import NODE, POD
 from bayplan.api.objects import convert, encode
+from bayplan.cluster.affinity_terms import bound_terms
 from bayplan.cluster.nodes import NodeInfo
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed
@@ -22,7 +23,14 @@ from bayplan.insight.questions.blockers import (
     unmet_labels,
     untolerated,
 )
-from bayplan.insight.questions.documents import amount_text, copy_of_node, node_document, pod_document, reduce_requests
+from bayplan.insight.questions.documents import (
+    amount_text,
+    copy_of_node,
+    is_daemon,
+    node_document,
+    pod_document,
+    reduce_requests,
+)
 from bayplan.simulation.carry_out import Fate, Simulation
 from bayplan.simulation.evictions import evict
 from bayplan.simulation.world import World
@@ -113,19 +121,21 @@ def _candidates(pod: PodInfo, blockers: Blockers, only: Sequence[int] | None) ->
         for fixes in itertools.islice(itertools.product(*options), _COMBINATIONS):
             yield _change(pod, node, (*ungate, *fixes))
     for position in list(by_shape.values())[:_NODES_TRIED] if only is None else ():
-        node = blockers.nodes.info(position)
-        extra = _change(pod, None, ungate)
-        yield Change(f"add a node like {node.name}", (*extra.apply, *copy_of_node(node)))
+        yield _new_node(pod, blockers.nodes.info(position), blockers.of(position), ungate)
 
 
 @dataclass(frozen=True, slots=True)
 class _Fix:
-    """Removes one blocker: `pod` changes the pod's spec, `node` the node's document, `delete` are keys of pods."""
+    """Removes one blocker: `pod` changes the pod's spec, `node` the node's document, `delete` are keys of pods.
+
+    `detail`: how `node` makes a new node differ from one that it is like.
+    """
 
     text: str
     pod: Callable[[dict[str, Any]], object] | None = None
     node: Callable[[dict[str, Any]], object] | None = None
-    delete: tuple[str, ...] = field(default=())
+    delete: tuple[str, ...] = ()
+    detail: str = ""
 
 
 def _change(pod: PodInfo, node: NodeInfo | None, fixes: Sequence[_Fix]) -> Change:
@@ -145,6 +155,33 @@ def _change(pod: PodInfo, node: NodeInfo | None, fixes: Sequence[_Fix]) -> Chang
         changed.append(document)
     texts = dict.fromkeys(fix.text for fix in fixes)
     return Change(" and ".join(texts), tuple(changed), tuple(key for fix in fixes for key in fix.delete))
+
+
+def _new_node(pod: PodInfo, like: NodeInfo, found: Sequence[Blocker], ungate: Sequence[_Fix]) -> Change:
+    """A new node like another one: with the labels that the pod wants, and large enough for it."""
+    by_label = [each for each in found if each.plugin in {"TaintToleration", "NodeAffinity"}]
+    firsts = [next(_fixes(pod, like, each), None) for each in by_label]
+    fixes = [fix for fix in firsts if fix is not None and "uncordon" not in fix.text]
+    extra = _change(pod, None, [*ungate, *(fix for fix in fixes if fix.pod is not None)])
+    node, *daemons = copy_of_node(like)
+    details = [fix.detail for fix in fixes if fix.node is not None]
+    for fix in fixes:
+        if fix.node is not None:
+            fix.node(node)
+    used = {name: sum(each.requested.get(name, 0) for each in like.pods if is_daemon(each)) for name in pod.requested}
+    for name, amount in pod.requested.items():
+        if amount + used[name] > like.allocatable_of(name):
+            text = amount_text(name, amount + used[name])
+            node["status"] = _with_allocatable(node["status"], name, text)
+            details.append(f"{text} {name}")
+    with_details = f" with {' and '.join(details)}" if details else ""
+    texts = [f"add a node like {like.name}{with_details}", *([extra.text] if extra.text else [])]
+    return Change(" and ".join(texts), (*extra.apply, node, *daemons))
+
+
+def _with_allocatable(status: Mapping[str, Any], resource: str, text: str) -> dict[str, Any]:
+    amounts = {name: {**(status.get(name) or {}), resource: text} for name in ("allocatable", "capacity")}
+    return {**status, **amounts}
 
 
 def _fixes(pod: PodInfo, node: NodeInfo, blocker: Blocker) -> Iterator[_Fix]:
@@ -168,7 +205,7 @@ def _fixes(pod: PodInfo, node: NodeInfo, blocker: Blocker) -> Iterator[_Fix]:
             texts = ", ".join(map(requirement_text, unmet))
             if unmet and len(labels) == len(unmet):
                 pairs = ", ".join(f"{key}={value}" for key, value in labels.items())
-                yield _Fix(f"label {node.name} with {pairs}", node=lambda doc: _label(doc, labels))
+                yield _Fix(f"label {node.name} with {pairs}", node=lambda doc: _label(doc, labels), detail=pairs)
             selector = pod.spec.nodeSelector or {}
             if unmet and all(selector.get(each.key) in each.values for each in unmet):
                 yield _Fix(
@@ -179,6 +216,10 @@ def _fixes(pod: PodInfo, node: NodeInfo, blocker: Blocker) -> Iterator[_Fix]:
         case "NodePorts":
             users = tuple({other.key: None for _, other in port_conflicts(pod, node)})
             yield _Fix(f"delete {_pods(users)} on {node.name}", delete=users)
+        case "InterPodAffinity":
+            enemies = _enemies(pod, node)
+            if enemies:
+                yield _Fix(f"delete {_pods(enemies)}, which pod anti-affinity keeps apart from the pod", delete=enemies)
         case _:
             return
 
@@ -204,7 +245,7 @@ def _victims(node: NodeInfo, lacking: Mapping[str, int]) -> list[str]:
     def frees(other: PodInfo) -> dict[str, int]:
         return {name: min(left[name], {"pods": 1, **other.requested}.get(name, 0)) for name in left}
 
-    candidates = [other for other in node.pods if not other.terminating and not _is_daemon(other)]
+    candidates = [other for other in node.pods if not other.terminating and not is_daemon(other)]
     while any(left.values()):
         useful = [other for other in candidates if any(frees(other).values())]
         if not useful:
@@ -216,8 +257,15 @@ def _victims(node: NodeInfo, lacking: Mapping[str, int]) -> list[str]:
     return chosen
 
 
-def _is_daemon(pod: PodInfo) -> bool:
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.ownerReferences or ())
+def _enemies(pod: PodInfo, node: NodeInfo) -> tuple[str, ...]:
+    """The pods on the node that anti-affinity keeps apart from the pod, on either side. Namespaces by name only."""
+    ours = bound_terms(pod).required_anti
+    return tuple(
+        other.key
+        for other in node.pods
+        if any(term.matches(other, {}) for term in ours)
+        or any(term.matches(pod, {}) for term in bound_terms(other).required_anti)
+    )
 
 
 def _pods(keys: Sequence[str]) -> str:

@@ -46,6 +46,11 @@ def pending_copy(pod: PodInfo) -> PodInfo:
     return PodInfo.from_raw(encode(document))
 
 
+def is_daemon(pod: PodInfo) -> bool:
+    """Return whether a pod belongs to a DaemonSet."""
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.ownerReferences or ())
+
+
 def copy_of_node(node: NodeInfo, name: str = "") -> list[dict[str, Any]]:
     """Return a new, healthy node like another one, and the pods of DaemonSets that run on it.
 
@@ -59,7 +64,7 @@ def copy_of_node(node: NodeInfo, name: str = "") -> list[dict[str, Any]]:
     document["spec"] = {"taints": taints}
     daemons = []
     for pod in node.pods:
-        if any(owner.kind == "DaemonSet" for owner in pod.metadata.ownerReferences or ()):
+        if is_daemon(pod):
             daemon = pod_document(pod)
             daemon["metadata"] = {**daemon["metadata"], "name": f"{pod.name}-{name}", "uid": f"{pod.uid}-{name}"}
             daemon["spec"] = {**daemon["spec"], "nodeName": name}
