@@ -126,12 +126,12 @@ def _candidates(pod: PodInfo, blockers: Blockers, only: Sequence[int] | None) ->
 
 @dataclass(frozen=True, slots=True)
 class _Fix:
-    """Removes one blocker: `pod` changes the pod's spec, `node` the node's document, `delete` are keys of pods.
+    """Removes one blocker: `pod` changes the pod's spec, `node` the node's document, `delete` are keys of its pods.
 
-    `detail`: how `node` makes a new node differ from one that it is like.
+    `text` describes the first two. `detail`: how `node` makes a new node differ from one that it is like.
     """
 
-    text: str
+    text: str = ""
     pod: Callable[[dict[str, Any]], object] | None = None
     node: Callable[[dict[str, Any]], object] | None = None
     delete: tuple[str, ...] = ()
@@ -153,8 +153,11 @@ def _change(pod: PodInfo, node: NodeInfo | None, fixes: Sequence[_Fix]) -> Chang
             if fix.node is not None:
                 fix.node(document)
         changed.append(document)
-    texts = dict.fromkeys(fix.text for fix in fixes)
-    return Change(" and ".join(texts), tuple(changed), tuple(key for fix in fixes for key in fix.delete))
+    texts = list(dict.fromkeys(fix.text for fix in fixes if fix.text))
+    gone = tuple(dict.fromkeys(key for fix in fixes for key in fix.delete))
+    if gone and node is not None:
+        texts.append(f"delete {_pods(gone)} on {node.name}")
+    return Change(" and ".join(texts), tuple(changed), gone)
 
 
 def _new_node(pod: PodInfo, like: NodeInfo, found: Sequence[Blocker], ungate: Sequence[_Fix]) -> Change:
@@ -215,11 +218,11 @@ def _fixes(pod: PodInfo, node: NodeInfo, blocker: Blocker) -> Iterator[_Fix]:
             yield from _room(pod, node)
         case "NodePorts":
             users = tuple({other.key: None for _, other in port_conflicts(pod, node)})
-            yield _Fix(f"delete {_pods(users)} on {node.name}", delete=users)
+            yield _Fix(delete=users)
         case "InterPodAffinity":
             enemies = _enemies(pod, node)
             if enemies:
-                yield _Fix(f"delete {_pods(enemies)}, which pod anti-affinity keeps apart from the pod", delete=enemies)
+                yield _Fix(delete=enemies)
         case _:
             return
 
@@ -234,7 +237,7 @@ def _room(pod: PodInfo, node: NodeInfo) -> Iterator[_Fix]:
         yield _Fix(f"let the pod request only {texts}", pod=lambda spec: reduce_requests(spec, lacking))
     victims = _victims(node, lacking)
     if victims:
-        yield _Fix(f"delete {_pods(victims)} on {node.name}", delete=tuple(victims))
+        yield _Fix(delete=tuple(victims))
 
 
 def _victims(node: NodeInfo, lacking: Mapping[str, int]) -> list[str]:

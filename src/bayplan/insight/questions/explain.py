@@ -60,7 +60,9 @@ class PreemptionTrial:
     @property
     def text(self) -> str:
         """The trial in one sentence."""
-        return f"{plural(self.victims, 'pod')} of lower priority: {', '.join(self.remains)}"
+        if not self.victims:
+            return "no pod of lower priority"
+        return f"without {plural(self.victims, 'pod')} of lower priority: {', '.join(self.remains)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,8 @@ class Explanation(Answer):
         if self.help:
             parts += [Text(), Text("what would help (each was tried)", style="bold")]
             parts += [Padding(Text(f"{each.change.text} -> {each.node}"), (0, 0, 0, 2)) for each in self.help]
+        elif self.nearest:
+            parts += [Text(), Text("none of the changes that were tried helps", style="bold")]
         if self.scores is not None:
             parts += [Text(), self.scores.render(wide=wide)]
         return Lines(*parts)
@@ -376,12 +380,4 @@ def _misses(misses: Sequence[Miss]) -> RenderableType:
 
 
 def _preemption(trials: Sequence[PreemptionTrial]) -> RenderableType:
-    return Lines(
-        *(
-            Padding(
-                Text(f"{plural(len(trial.nodes), 'node')} ({listed(list(trial.nodes), 3)}), {trial.text}"),
-                (0, 0, 0, 2),
-            )
-            for trial in trials
-        )
-    )
+    return Lines(*(Padding(Text(f"{listed(list(trial.nodes))}: {trial.text}"), (0, 0, 0, 2)) for trial in trials))

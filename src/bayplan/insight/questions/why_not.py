@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.insight.answers import Answer, QuestionError, listed
+from bayplan.insight.answers import Answer, QuestionError, listed, plural
 from bayplan.insight.questions.blockers import Blocker, Blockers
 from bayplan.insight.questions.changes import Help, what_would_help
 from bayplan.insight.questions.documents import pending_copy
@@ -80,7 +80,7 @@ class WhyNot(Answer):
 
     def _headline(self) -> str:
         if not self.feasible:
-            return f"{len(self.blockers)} {'thing blocks' if len(self.blockers) == 1 else 'things block'} it"
+            return f"blocked by {plural(len(self.blockers), 'plugin')}"
         if self.chosen == self.node:
             return "the pod would be placed there"
         return (
@@ -114,7 +114,7 @@ def why_not(world: World, pod: PodInfo, node_name: str) -> WhyNot:
             return WhyNot(pod.key, node_name, feasible=True, chosen=chosen, scores=scores, gate=_gated(gate))
         trials = [] if decision is None else preemption_trials(world, pod, decision)
         remains = next((trial.text for trial in trials if node_name in trial.nodes), "")
-        helps = what_would_help(world, pod, blockers, 3, only=(position,))
+        helps = [each for each in what_would_help(world, pod, blockers, 3, (position,)) if each.node == node_name]
         return WhyNot(
             pod.key, node_name, feasible=False, blockers=found, preemption=remains, gate=_gated(gate), help=tuple(helps)
         )
