@@ -12,6 +12,7 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.diff import Difference, diff
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
@@ -92,6 +93,15 @@ class Insight:
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
         return what_if(self.world, other, self.snapshot, changes or Changes(), self.seed)
+
+    def diff(self, other: Insight, names: tuple[str, str] = ("A", "B")) -> Difference:
+        """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.
+
+        Ask with two snapshots, or with two configurations for one. `names`: what the answer calls them.
+        """
+        self.world.reset()
+        other.world.reset()
+        return diff(self.world, other.world, names)
 
     def pod(self, key: str) -> PodInfo:
         """Return a pod of the snapshot. Raises QuestionError if there is no such pod, or it has terminated."""

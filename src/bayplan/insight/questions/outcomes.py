@@ -15,6 +15,7 @@ from bayplan.api.kinds import POD
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.insight.answers import listed, plural
 from bayplan.insight.questions.documents import pending_copy
+from bayplan.insight.questions.utilization import Usage, utilization
 from bayplan.scheduling import Preemption
 from bayplan.simulation.carry_out import Fate, Result, Simulation
 from bayplan.simulation.world import World
@@ -58,6 +59,15 @@ class PodChange:
             "message_before": self.before.message,
             "message": self.after.message,
         }
+
+
+def settled(world: World) -> tuple[dict[str, PodState], tuple[Usage, ...]]:
+    """Return the states of all pods after the pending ones have had their turn, and the utilization then.
+
+    The world ends as it began.
+    """
+    with world.what_if():
+        return settle(world), utilization(world)
 
 
 def settle(world: World) -> dict[str, PodState]:
