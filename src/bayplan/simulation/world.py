@@ -79,6 +79,8 @@ class World:
         self._documents: Documents = MappingProxyType({})
         self._undo: list[Callable[[], object]] = []
         self._putting = False
+        self._unsorted: set[str] = set()
+        """Nodes to which pods were added, so that their order may depend on the past."""
         self.state.objects[RESOURCE_CLAIM].listen(self._claim_changed)
 
     # Contents
@@ -102,15 +104,16 @@ class World:
             if enabled:
                 gc.enable()
         self._documents = documents
+        self._sort_pods()
 
     def _move_kind(self, kind: Kind, old: Mapping[str, bytes], new: Mapping[str, bytes]) -> None:
         if old is new:
             return
         for key in old.keys() - new.keys():
             self._put(kind, key, None)
-        for key, raw in new.items():
-            if old.get(key) is not raw:
-                self._put(kind, key, self._read(kind, key, raw))
+        for key in sorted(new):
+            if old.get(key) is not new[key]:
+                self._put(kind, key, self._read(kind, key, new[key]))
 
     def _read(self, kind: Kind, key: str, raw: bytes) -> Any:
         try:
@@ -175,6 +178,7 @@ class World:
             if obj.node_name:
                 state.set_pod(obj)
                 obj.release()
+                self._unsorted.add(obj.node_name)
             elif obj.scheduler_name in self.profiles:
                 self.pending[key] = self._pending_by_uid[obj.uid] = obj
                 state.nominations.add(obj)
@@ -211,9 +215,22 @@ class World:
         while len(self._undo) > mark:
             self._undo.pop()()
         if not self._undo:
+            self._sort_pods()
             self.handle.events.clear()
             self.handle.activated.clear()
             self.handle.started.clear()
+
+    def _sort_pods(self) -> None:
+        """Order the pods of changed nodes by name: victims of a preemption with equal rank are chosen in this order."""
+        table = self.state.table
+        for name in self._unsorted:
+            row = table.row_of.get(name)
+            if row is not None:
+                pods = table.pods[row]
+                in_order = sorted(pods.items(), key=lambda item: item[1].key)
+                pods.clear()
+                pods.update(in_order)
+        self._unsorted.clear()
 
     def reset(self) -> None:
         """Undo all changes since `move`, and seed the random generator again."""
