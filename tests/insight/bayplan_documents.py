@@ -16,8 +16,8 @@ def node(name, cpu="4", **spec):
     return found
 
 
-def pod(name, node_name=None, cpu="1", owner=None, **spec):
-    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+def pod(name, node_name=None, cpu="1", owner=None, requests=None, **spec):
+    container = {"name": "c", "image": "i", "resources": {"requests": requests or {"cpu": cpu}}}
     found = document("Pod", name, spec={"containers": [container], **spec})
     if node_name:
         found["spec"]["nodeName"] = node_name

@@ -112,7 +112,7 @@ def test_diff_command_compares_a_file_with_the_cluster(files):
     result = run(files / "a.json", "--from", files / "b.json", "--output", "json")
 
     found = json.loads(result.stdout)
-    assert (found["b"], len(found["nodes"])) == (f"file {files / 'b.json'}", 3)
+    assert (found["b"], len(found["nodes"])) == (str(files / "b.json"), 3)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from bayplan.lazy import lazily
 if TYPE_CHECKING:
     from bayplan.insight.answers import Answer, QuestionError
     from bayplan.insight.insight import Insight
+    from bayplan.insight.questions.balance import Balance
     from bayplan.insight.questions.diff import Difference
     from bayplan.insight.questions.edits import Changes
     from bayplan.insight.questions.explain import Explanation
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Balance",
     "Changes",
     "Difference",
     "Explanation",
@@ -38,6 +40,7 @@ __getattr__ = lazily(
     {
         "bayplan.insight.answers": ("Answer", "QuestionError"),
         "bayplan.insight.insight": ("Insight",),
+        "bayplan.insight.questions.balance": ("Balance",),
         "bayplan.insight.questions.diff": ("Difference",),
         "bayplan.insight.questions.edits": ("Changes",),
         "bayplan.insight.questions.explain": ("Explanation",),

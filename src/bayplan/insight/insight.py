@@ -12,7 +12,9 @@ from bayplan.config import ExtraPlugin, KubeSchedulerConfiguration
 from bayplan.insight.answers import QuestionError
 from bayplan.insight.manifests import Manifests
 from bayplan.insight.owners import WORKLOADS, kind_called, owned_by
+from bayplan.insight.questions.balance import Balance, balance
 from bayplan.insight.questions.diff import Difference, diff
+from bayplan.insight.questions.documents import pending_copy, pod_document
 from bayplan.insight.questions.edits import Changes
 from bayplan.insight.questions.explain import Explanation, explain
 from bayplan.insight.questions.fit import Fit, fit
@@ -93,6 +95,22 @@ class Insight:
         self.world.reset()
         other = self.world if configuration is None else World(configuration, plugins, seed=self.seed)
         return what_if(self.world, other, self.snapshot, changes or Changes(), self.seed)
+
+    def balance(
+        self, like: str | None = None, objects: Iterable[Mapping[str, Any]] = (), *, most: int = 1000
+    ) -> Balance:
+        """Return how evenly the cluster is used, what is stranded, and the largest pods and the largest gang that fit.
+
+        The members of the gang are like a pod (`namespace/name`), or like the first pod of `objects` (documents); by
+        default, they have the typical requests of the cluster's pods. `most`: the largest gang that is tried. Raises
+        QuestionError.
+        """
+        self.world.reset()
+        pod = None if like is None else pod_document(pending_copy(self.pod(like)))
+        if like is None:
+            expansion = Manifests(self.snapshot, self.seed).expand(objects)
+            pod = next(iter(expansion.pods), None)
+        return balance(self.world, most, pod)
 
     def diff(self, other: Insight, names: tuple[str, str] = ("A", "B")) -> Difference:
         """Return what changes from this cluster and scheduler to another one's: nodes, pods and the utilization.
