@@ -18,6 +18,7 @@ COMMANDS = {
     "explain": ("insight.explain:explain", "Explain why pods are pending, or why a pod is on its node."),
     "why-not": ("insight.why_not:why_not", "Show everything that keeps a pod from a node."),
     "fit": ("insight.fit:fit", "Show whether all pods of manifests would be placed now."),
+    "capacity": ("insight.capacity:capacity", "Show how many more pods fit, and what stops the next one."),
     "what-if": ("insight.what_if:what_if", "Show which pods change if nodes, workloads or the scheduler change."),
     "balance": ("insight.balance:balance", "Show how evenly a cluster is used, and the largest pods that fit."),
     "diff": ("insight.diff:diff", "Show what changes between two snapshots, or between two configurations."),
