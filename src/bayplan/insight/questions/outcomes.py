@@ -54,9 +54,9 @@ class PodChange:
             "pod": self.pod,
             "before": self.before.state,
             "after": self.after.state,
-            "node_before": self.before.node,
+            "nodeBefore": self.before.node,
             "node": self.after.node,
-            "message_before": self.before.message,
+            "messageBefore": self.before.message,
             "message": self.after.message,
         }
 
