@@ -218,7 +218,7 @@ class PodTopologySpread(Plugin):
         """The inputs of default constraints. The results of a pod with constraints depend on all nodes."""
         if pod.spec.topologySpreadConstraints:
             return None
-        owners = tuple((owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ())
+        owners = tuple([(owner.apiVersion, owner.kind, owner.name) for owner in pod.metadata.ownerReferences or ()])
         return labels_key(pod), owners
 
     def rests_on(self, pod: PodInfo, nodes: Nodes) -> Hashable:
