@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +18,7 @@ from bayplan.framework.calling import call
 from bayplan.framework.events import ALL_EVENTS, EventHint
 
 
-class Point(Enum):
+class Point(StrEnum):
     """The extension points. Their values are their names in configuration files."""
 
     PRE_ENQUEUE = "preEnqueue"

@@ -8,9 +8,9 @@ PluginError with its name.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import isawaitable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from bayplan.framework.verdicts import Diagnosis, Rejections, Verdicts
 
 _SUCCESS = Status(Code.SUCCESS)
 
+_INTEGERS = (int, np.integer)
 _TOO_LARGE = 2**63
 _ROUND_IT = ": floats are not rounded, round them in the plugin"
 
@@ -42,8 +43,7 @@ FEW_NODES = 2
 """A plugin with both forms is called in its per-node form for up to this many nodes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreFilterOutcome:
+class PreFilterOutcome(NamedTuple):
     """The combined result of PreFilter: a rejection, or the names of the candidate nodes (None: all nodes).
 
     `narrowed_by`: the plugins that returned NodeNames.
@@ -386,7 +386,7 @@ def _filter_one_by_one(plugin: Any, cycle: CycleState, pod: PodInfo, nodes: Node
 
 def integer(score: Any, plugin: Any, point: str) -> int:
     """Return a score as an int. Raises PluginError if it is neither an int nor an integer of NumPy."""
-    if not isinstance(score, int | np.integer):
+    if not isinstance(score, _INTEGERS):
         hint = _ROUND_IT if isinstance(score, float | np.floating) else ""
         raise PluginError(plugin.name, point, f"expected an integer, got {score!r}{hint}")
     value = int(score)

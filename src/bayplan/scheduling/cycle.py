@@ -86,22 +86,23 @@ class SchedulingCycle:
         """PreFilter, Filter, PreScore, Score and selection; PostFilter where no node is feasible."""
         placement, state, options = self.placement, self.state, self.options
         total = state.table.live_count if placement is None else len(placement.nodes)
-        decision = Decision(self.pod, Outcome.UNSCHEDULABLE, CycleState(call=options.call), Diagnosis(total=total))
+        asks = options.ask_extenders(self.pod)
+        reuse = self._reuse(asks=asks) if total else None
+        cycle = CycleState(call=options.call) if reuse is None else reuse.cycle
+        decision = Decision(self.pod, Outcome.UNSCHEDULABLE, cycle, Diagnosis(total=total))
         if total == 0:
             decision.message, decision.nominated_node = NO_NODES, ""
             return decision
         try:
-            yield from self._decide(decision, asks=options.ask_extenders(self.pod))
+            yield from self._decide(decision, reuse, asks=asks)
         except PluginError as error:
             decision.outcome, decision.message, decision.failed_plugin = Outcome.ERROR, str(error), error.plugin
         except ExtenderError as error:
             decision.outcome, decision.message = Outcome.ERROR, str(error)
         return decision
 
-    def _decide(self, decision: Decision, *, asks: bool) -> Generator[Question, Answer, None]:
-        reuse, common = self._reuse(asks=asks), False
-        if reuse is not None:
-            decision.cycle = reuse.cycle
+    def _decide(self, decision: Decision, reuse: Reuse | None, *, asks: bool) -> Generator[Question, Answer, None]:
+        common = False
         if self.gang is not None:
             decision.cycle.data[PLACED_WITH] = self.gang
         if reuse is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,7 @@ class Outcome(Enum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """The weighted scores of the feasible nodes.
 
     `rows`: rows of the node table, one per feasible node, ascending. `plugins` and `total`: int64, as long as `rows`.
@@ -36,7 +36,7 @@ class Scores:
     @property
     def best(self) -> Rows:
         """The rows with the highest total."""
-        best = np.flatnonzero(self.total == self.total.max())
+        (best,) = (self.total == self.total.max()).nonzero()
         every = self.rows[-1] == len(self.rows) - 1
         return best if every else self.rows[best]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from types import EllipsisType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -113,8 +114,7 @@ class AfterPlacement:
         return cls(frozenset(settled), filters, scorers) if per_node else None
 
 
-@dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(NamedTuple):
     """The verdicts for one pod. `verdicts` is read-only; `feasible`: positions of the feasible nodes, ascending.
 
     `common`: whether every pod of the template has these feasible nodes, so that sums over them can be kept.
@@ -137,8 +137,7 @@ class Filtered:
         return Filtered(verdicts, verdicts.feasible(), common=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Reuse:
+class Reuse(NamedTuple):
     """A template applied to one pod: `cycle` is the pod's own, after PreFilter."""
 
     template: Template
@@ -184,6 +183,8 @@ class Template:
     version: int
     rests_on: Hashable
     after_placement: AfterPlacement | None = None
+    used_at: int = 0
+    """`Templates.used` at the last use."""
     _feasible: Rows | None = None
     """The feasible rows; None after they changed."""
     _normalized: Int64 | None = None
@@ -293,8 +294,10 @@ class Templates:
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
+        self._key = (Templates, id(profile))
+        """Of signatures in the caches of pods."""
         self._halves: dict[frozenset[str], tuple[Profile, Profile]] = {}
-        self._templates: OrderedDict[Hashable, Template] = OrderedDict()
+        self._templates: dict[Hashable, Template] = {}
         self._seen: OrderedDict[Hashable, None] = OrderedDict()
         self.used = 0
         """Decisions that used a template."""
@@ -333,14 +336,13 @@ class Templates:
             return None
         if template is None or cycle is None:
             return None
-        self._templates.move_to_end(key)
+        template.used_at = self.used
         return Reuse(template, pod, cycle)
 
     def _signature(self, pod: PodInfo) -> Signature | None:
-        key = (Templates, id(self._profile))
-        if key not in pod.cache:
-            pod.cache[key] = self._profile.sign(pod)
-        signature: Signature | None = pod.cache[key]
+        signature: Signature | EllipsisType | None = pod.cache.get(self._key, ...)
+        if signature is ...:
+            signature = pod.cache[self._key] = self._profile.sign(pod)
         return signature
 
     def _get(
@@ -353,18 +355,16 @@ class Templates:
                 return template
         self._templates.pop(key, None)
         if key not in self._seen:
-            _remember(self._seen, key, None, _SEEN_CAPACITY)
+            self._seen[key] = None
+            if len(self._seen) > _SEEN_CAPACITY:
+                self._seen.popitem(last=False)
             return None
         if apart not in self._halves:
             self._halves[apart] = self._profile.split(apart)
         template = Template.build(*self._halves[apart], pod, nodes, rests_on, call)
         if template is None or template.verdicts.error() is not None:
             return None
-        _remember(self._templates, key, template, CAPACITY)
+        if len(self._templates) >= CAPACITY:
+            del self._templates[min(self._templates, key=lambda key: self._templates[key].used_at)]
+        self._templates[key] = template
         return template
-
-
-def _remember(values: OrderedDict[Hashable, Any], key: Hashable, value: Any, capacity: int) -> None:
-    values[key] = value
-    if len(values) > capacity:
-        values.popitem(last=False)
