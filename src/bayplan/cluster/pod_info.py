@@ -127,7 +127,7 @@ class PodInfo:
     @property
     def metadata(self) -> ObjectMeta:
         """The pod's metadata."""
-        metadata = self.object.metadata
+        metadata = (self._object or self.object).metadata
         assert metadata is not None
         return metadata
 
@@ -139,7 +139,7 @@ class PodInfo:
     @property
     def spec(self) -> PodSpec:
         """The pod's spec."""
-        spec = self.object.spec
+        spec = (self._object or self.object).spec
         assert spec is not None
         return spec
 

@@ -15,6 +15,8 @@ from bayplan.cluster.columns import Bool, Int32, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.framework.status import Code, PluginError, Status
 
+_SUCCESS = Status(Code.SUCCESS)
+
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
@@ -58,7 +60,7 @@ class Verdicts:
         self.nodes = nodes
         self.codes: Int32 = np.zeros(len(nodes), dtype=np.int32)
         self.standing: Bool = nodes.live.copy()
-        self.table: list[Status] = [Status(Code.SUCCESS)]
+        self.table: list[Status] = [_SUCCESS]
 
     def reject(self, rejections: Rejections, plugin: str) -> None:
         """Reject nodes on behalf of a plugin. Statuses of nodes that are not feasible are ignored, errors included."""

@@ -13,6 +13,8 @@ from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework.interface import CycleState
 from bayplan.framework.verdicts import Diagnosis
 
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+
 
 class Outcome(Enum):
     """How an attempt ended."""
@@ -57,7 +59,7 @@ class Decision:
     diagnosis: Diagnosis
     node: str | None = None
     message: str = ""
-    feasible: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    feasible: Rows = field(default_factory=lambda: _NO_ROWS)
     scores: Scores | None = None
     nominated_node: str | None = None
     victims: tuple[PodInfo, ...] = ()

@@ -324,10 +324,12 @@ class Templates:
             if signature is None:
                 return None
             rests_on = self._profile.rests_on(pod, nodes)
-            apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
+            unsigned = frozenset([name for name, value in signature if value is None])
+            apart = unsigned.union([name for name, value in rests_on if value is None])
             if apart:
-                signature = tuple([each for each in signature if each[0] not in apart])
                 rests_on = tuple([each for each in rests_on if each[0] not in apart])
+            if apart != unsigned:
+                signature = tuple([each for each in signature if each[0] not in apart])
             key = apart, signature
             template = self._get(key, apart, pod, nodes, rests_on, call)
             cycle = None if template is None else template.begin(pod, nodes)
