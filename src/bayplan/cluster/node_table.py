@@ -193,10 +193,18 @@ class NodeTable:
         return pod
 
     def replace_pod(self, new: PodInfo) -> None:
-        """Replace a pod by a newer version on the same row. The caller ensures that no column depends on the change."""
+        """Replace a pod by a newer version on the same row, with the same requests, ports and affinity terms.
+
+        Its labels often differ: when a pod is bound, the API server adds the topology labels of the node.
+        """
         row = self.row_of_pod[new.uid]
+        old = self.pods[row][new.uid]
         self.pods[row][new.uid] = new
         self.volumes.replace(row, new)
+        if old.labels != new.labels or old.terminating != new.terminating:
+            self._groups.remove(row, old)
+            self._groups.add(row, new)
+            self._changed(row)
 
     def changed_since(self, version: int) -> Rows | None:
         """Return the rows that have changed since a version, sorted; None if the version is too old to know."""

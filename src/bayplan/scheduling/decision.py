@@ -38,7 +38,7 @@ class Scores(NamedTuple):
     @property
     def best(self) -> Rows:
         """The rows with the highest total."""
-        (best,) = (self.total == self.total.max()).nonzero()
+        best: Rows = (self.total == self.total.max()).nonzero()[0]
         every = self.rows[-1] == len(self.rows) - 1
         return best if every else self.rows[best]
 

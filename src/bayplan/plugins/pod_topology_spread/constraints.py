@@ -125,7 +125,7 @@ class DefaultConstraints:
 
     def _selector(self, pod: PodInfo) -> LabelSelector | None:
         key = (labels_key(pod), _controller(pod))
-        selector = self._selectors.get(key, _UNKNOWN)
+        selector: LabelSelector | None = self._selectors.get(key, _UNKNOWN)
         if selector is _UNKNOWN:
             if len(self._selectors) >= _MAX_SELECTORS:
                 self._selectors.clear()
