@@ -174,7 +174,8 @@ class NodeTable:
         row = self._claim_row(pod.node_name)
         self.pods[row][pod.uid] = pod
         self.row_of_pod[pod.uid] = row
-        self.lowest_priority[row] = min(self.lowest_priority[row], pod.priority)
+        if pod.priority < self.lowest_priority.item(row):
+            self.lowest_priority[row] = pod.priority
         self._account(row, pod, 1)
 
     def pod(self, uid: str) -> PodInfo | None:
@@ -212,7 +213,7 @@ class NodeTable:
         if number > len(self._changes):
             return None
         changed = set(self._changes[len(self._changes) - number :])
-        return np.array(sorted(row for row in changed if row < self.size), dtype=np.intp)
+        return np.array(sorted([row for row in changed if row < self.size]), dtype=np.intp)
 
     # Columns
 
