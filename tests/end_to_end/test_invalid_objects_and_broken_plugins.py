@@ -254,7 +254,7 @@ async def test_failure_in_post_bind_is_logged_only(small_cluster, caplog):
     async with running_scheduler(cluster.access, BrokenPostBind(breaks)):
         await cluster.create(pod("unlucky"))
         await cluster.witness.until(lambda: cluster.witness.events_of("default/unlucky", "Scheduled"))
-    assert "pod default/unlucky is bound, but" in caplog.text
+    assert "(pod default/unlucky, which is bound)" in caplog.text
     assert "Broken" in caplog.text
     check_invariants(cluster.witness, NAME)
 

@@ -17,7 +17,7 @@ import numpy as np
 from bayplan.cluster.columns import Int64, Rows
 from bayplan.cluster.nodes import Nodes
 from bayplan.cluster.pod_info import PodInfo
-from bayplan.framework.calling import Caller, call
+from bayplan.framework.calling import Caller
 from bayplan.framework.interface import CycleState, Filter, NormalizeScores, Score
 from bayplan.framework.profile import Point, Profile, Signature, implements
 from bayplan.framework.runner import (
@@ -34,6 +34,9 @@ from bayplan.framework.runner import (
 )
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Verdicts
+
+Record = Callable[[PluginError, PodInfo], None]
+"""Records the failure of a plugin in the attempt of a pod."""
 
 CAPACITY = 32
 """Templates kept per profile; with 5,000 nodes, one takes about 250 kB."""
@@ -301,31 +304,34 @@ class Templates:
         self.unused = 0
         """Decisions that could have used one, and did not."""
 
-    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller = call) -> Reuse | None:
+    def reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         """Return an up-to-date template applied to a pod; None where the pod must be decided without one.
 
         That is so for the first pod of a signature, because many signatures occur once, and for a pod with a plugin
-        that fails, which then fails as it would without templates.
+        that fails, which then fails as it would without templates. `record`: called where only reuse needs what fails.
         """
-        reuse = self._reuse(pod, nodes, call)
+        reuse = self._reuse(pod, nodes, call, record)
         if reuse is None:
             self.unused += 1
         else:
             self.used += 1
         return reuse
 
-    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller) -> Reuse | None:
-        key: Hashable = None
+    def _reuse(self, pod: PodInfo, nodes: Nodes, call: Caller, record: Record) -> Reuse | None:
         try:
             signature = self._signature(pod)
             if signature is None:
                 return None
             rests_on = self._profile.rests_on(pod, nodes)
-            apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
-            if apart:
-                signature = tuple([each for each in signature if each[0] not in apart])
-                rests_on = tuple([each for each in rests_on if each[0] not in apart])
-            key = apart, signature
+        except PluginError as error:
+            record(error, pod)
+            return None
+        apart = frozenset([name for name, value in (*signature, *rests_on) if value is None])
+        if apart:
+            signature = tuple([each for each in signature if each[0] not in apart])
+            rests_on = tuple([each for each in rests_on if each[0] not in apart])
+        key = apart, signature
+        try:
             template = self._get(key, apart, pod, nodes, rests_on, call)
             cycle = None if template is None else template.begin(pod, nodes)
         except PluginError:

@@ -84,7 +84,9 @@ class BindingCycles:
         try:
             status = await self._bind(binding, waiting)
         except Exception as error:  # whatever fails, the pod must return to the queue
-            if not isinstance(error, PluginError):
+            if isinstance(error, PluginError):
+                error.record(self._runtime.failures, f"pod {about_pod(binding.pod)}")
+            else:
                 log.debug("binding pod %s failed", about_pod(binding.pod), exc_info=error)
             status = Status(Code.ERROR, (_with_notes(error),))
         ended(binding, status)

@@ -138,6 +138,7 @@ class Scheduler:
             unschedulable_timeout=settings.unschedulable_timeout,
             caller=runtime.metrics.pre_enqueue_caller,
             ask_hint=runtime.metrics.ask_hint,
+            failures=runtime.failures,
         )
 
     @property

@@ -35,7 +35,10 @@ class Supervisor:
 
     async def _keep_running(self, name: str, work: Work, restart_seconds: float) -> None:
         while (error := await outcome(work)) is not None:
-            self._failures.record(name, error, expected=isinstance(error, PluginError))  # its plugin was logged
+            if isinstance(error, PluginError):
+                error.record(self._failures)
+            else:
+                self._failures.record(name, error)
             await asyncio.sleep(restart_seconds)
 
 

@@ -53,7 +53,7 @@ class SchedulerCollector:
         yield from self._requests()
         yield _counter(
             "bayplan_background_failures",
-            "Failures of work in the background, such as a write with an unusable reply, by the work and the error.",
+            "Failures of plugins and of background work, such as a write with an unusable reply, by work and error.",
             ("work", "error"),
             self._metrics.failures.counts,
         )
