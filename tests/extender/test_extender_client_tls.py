@@ -54,7 +54,7 @@ def serving(tmp_path):
 async def left_by(extender):
     async with HttpExtenders([extender]) as client:
         nodes = make_cluster(make_node("a")).state.nodes
-        return list((await client.answer(ExtenderFilter(make_pod("p"), nodes.at(np.arange(1))))).left)
+        return list((await client.answer(ExtenderFilter(make_pod("p"), nodes.at(np.arange(1))))).feasible)
 
 
 def configured(stub, *, https=True, **tls):

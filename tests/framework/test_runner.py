@@ -132,7 +132,7 @@ class TestFilter:
     def test_skipped_filter_is_not_called(self, nodes):
         cycle = CycleState(skip_filter={"P"})
         plugin = answering(Point.FILTER, "never")
-        assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).standing.all()
+        assert run_filter(profile(Point.FILTER, plugin), cycle, POD, nodes).feasible_mask.all()
 
     @pytest.mark.parametrize(
         ("plugin", "problem"),

@@ -113,8 +113,8 @@ class HttpExtenders:
                 self._ignore(extender, "filter", error)
                 continue
             self._recovered(extender, "filter")
-            refused.update(answer.refused)
-            offered = {name: offered[name] for name in answer.left}
+            refused.update(answer.rejected)
+            offered = {name: offered[name] for name in answer.feasible}
         return Filtered(offered.keys(), refused)
 
     async def _prioritize(self, question: ExtenderScore) -> Mapping[str, int]:

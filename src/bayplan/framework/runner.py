@@ -98,7 +98,7 @@ def run_filter(profile: Profile, cycle: CycleState, pod: PodInfo, nodes: Nodes) 
             verdicts.reject(rejections if positions is None else rejections.among(len(nodes), positions), plugin.name)
         else:
             _filter_one_by_one(plugin, cycle, pod, nodes, verdicts)
-        if not verdicts.standing.any():
+        if not verdicts.feasible_mask.any():
             break
     return verdicts
 

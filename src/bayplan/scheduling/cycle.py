@@ -177,7 +177,7 @@ class SchedulingCycle:
                 node = about_node(pod.nominated_node_name)
                 log.warning("pod %s: filtering its nominated node %s failed: %s", about_pod(pod), node, error)
             else:
-                if verdicts.standing.any():
+                if verdicts.feasible_mask.any():
                     diagnosis.verdicts = verdicts
                     return alone, verdicts.feasible()
 
@@ -209,21 +209,21 @@ class SchedulingCycle:
 
     def _ask_filter(self, verdicts: Verdicts, diagnosis: Diagnosis, *, asks: bool) -> Generator[Question, Answer, bool]:
         """Let extenders reject nodes that the filters left feasible. Returns whether they rejected any."""
-        if not asks or not verdicts.standing.any():
+        if not asks or not verdicts.feasible_mask.any():
             return False
         nodes, asked = verdicts.nodes, verdicts.feasible()
         answer = yield ExtenderFilter(self.pod, nodes.at(asked))
         assert isinstance(answer, Filtered)
-        left = frozenset(answer.left)
-        for name, status in answer.refused.items():
-            position = None if name in left else nodes.position(name)
+        feasible = frozenset(answer.feasible)
+        for name, status in answer.rejected.items():
+            position = None if name in feasible else nodes.position(name)
             if position is not None:
                 verdicts.set(position, status.by(EXTENDER))
         without_reason = diagnosis.absent or Status.unresolvable()
         for position in asked.tolist():
-            if verdicts.standing[position] and nodes.name(position) not in left:
+            if verdicts.feasible_mask[position] and nodes.name(position) not in feasible:
                 verdicts.set(position, without_reason)
-        return int(verdicts.standing.sum()) < len(asked)
+        return int(verdicts.feasible_mask.sum()) < len(asked)
 
     def _score(self, decision: Decision, nodes: Nodes, *, asks: bool) -> Generator[Question, Answer, Scores]:
         """Score `nodes`, all of which are feasible."""

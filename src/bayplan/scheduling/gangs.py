@@ -174,7 +174,7 @@ class GangAttempt:
         """Whether victims of the gang are still there; until they are gone, it must not evict more pods."""
         nodes, nominations = self.state.nodes, self.state.nominations
         for member in self._gang.members:
-            if self.state.preemptions.going_on(member.uid):
+            if self.state.preemptions.in_progress(member.uid):
                 return True
             position = nodes.position(nominations.node_of(member.uid) or "")
             if position is not None and any(

@@ -59,17 +59,17 @@ class RawScores:
     @classmethod
     def of(cls, profile: Profile, cycle: CycleState, pod: PodInfo, verdicts: Verdicts) -> RawScores:
         """Score the nodes of `verdicts` with every scoring plugin."""
-        nodes, standing = verdicts.nodes, verdicts.standing
-        feasible = int(np.count_nonzero(standing))
+        nodes, mask = verdicts.nodes, verdicts.feasible_mask
+        feasible = int(np.count_nonzero(mask))
         scores = cls(np.zeros(len(nodes), dtype=np.int64), np.zeros(len(nodes), dtype=np.int64))
         for plugin in profile.at(Point.SCORE):
             if plugin.name in cycle.skip_score:
                 continue
-            raw, weight = raw_scores(plugin, cycle, pod, nodes, standing), profile.weights.get(plugin.name, 1)
+            raw, weight = raw_scores(plugin, cycle, pod, nodes, mask), profile.weights.get(plugin.name, 1)
             if implements(plugin, NormalizeScores):
                 scores.to_normalize.append((plugin, weight, raw.copy()))  # `replace` writes to it
             else:
-                checked(raw if feasible == len(nodes) else raw[standing], plugin, feasible)
+                checked(raw if feasible == len(nodes) else raw[mask], plugin, feasible)
                 weighted = raw if weight == 1 else raw * weight
                 scores.fixed += weighted
                 if not plugin.reads_pods:
@@ -130,7 +130,7 @@ class Filtered:
     def changed_to(self, verdicts: Verdicts) -> Filtered:
         """The same with other verdicts of all rows. Raises PluginError where a filter failed on a node."""
         verdicts.raise_error()
-        if np.array_equal(verdicts.standing, self.verdicts.standing):
+        if np.array_equal(verdicts.feasible_mask, self.verdicts.feasible_mask):
             return Filtered(verdicts, self.feasible, self.common)
         return Filtered(verdicts, verdicts.feasible(), common=False)
 
@@ -230,9 +230,9 @@ class Template:
         rescaled = False
         if self.scores is not None:
             rescaled = self.scores.replace(changed, RawScores.of(self.shared, self.cycle, pod, verdicts))
-        elif verdicts.standing.any():
+        elif verdicts.feasible_mask.any():
             return False
-        if rescaled or (self.verdicts.standing[changed] != verdicts.standing).any():
+        if rescaled or (self.verdicts.feasible_mask[changed] != verdicts.feasible_mask).any():
             self._feasible = self._normalized = None
         self.verdicts.replace(changed, verdicts)
         self.version = table.version
@@ -270,7 +270,7 @@ class Template:
         nodes = self.verdicts.nodes
         every = len(self._feasible) == len(nodes)
         verdicts = run_filter(self.each, cycle, pod, nodes if every else nodes.at(self._feasible))
-        if verdicts.standing.all():
+        if verdicts.feasible_mask.all():
             return common
         if not every:
             part, verdicts = verdicts, self.verdicts.copy()

@@ -53,7 +53,7 @@ def filter_enough(
         return look(nodes)
     order = np.roll(there, -(rotation.start % len(there)))
     verdicts = Verdicts(nodes)
-    verdicts.standing[:] = False
+    verdicts.feasible_mask[:] = False
     found = looked_at = 0
     while found < enough and looked_at < len(order):
         positions = order[looked_at : looked_at + max(enough - found, _LEAST_AT_ONCE)]
@@ -62,7 +62,7 @@ def filter_enough(
         feasible = said.feasible()
         if found + len(feasible) > enough:  # the last one that is needed ends it
             end = int(feasible[enough - found - 1]) + 1
-            verdicts.codes[positions[end:]], verdicts.standing[positions[end:]] = 0, False
+            verdicts.codes[positions[end:]], verdicts.feasible_mask[positions[end:]] = 0, False
             positions, feasible = positions[:end], feasible[: enough - found]
         found += len(feasible)
         looked_at += len(positions)

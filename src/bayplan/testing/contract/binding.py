@@ -81,7 +81,7 @@ def post_filter(subject: Subject, example: Example) -> None:
     if run_pre_filter(profile, cycle, world.pod, nodes).refusal is not None:
         return
     verdicts = run_filter(profile, cycle, world.pod, nodes)
-    if verdicts.standing.any():
+    if verdicts.feasible_mask.any():
         return
     diagnosis = Diagnosis(world.state.table.live_count, verdicts)
     what_if = ProfileWhatIf(profile, world.state.nominations, random.Random(0))
