@@ -115,8 +115,11 @@ class BindingCycles:
             return status if status.code is Code.ERROR else Status(Code.ERROR, status.reasons, status.plugin)
         await runtime.status.withdraw(pod.uid)
         try:
-            if self._extenders is not None and await self._extenders.bind(pod, node_name):
-                return Status(Code.SUCCESS)
+            if self._extenders is not None:
+                if not runtime.leads():
+                    raise ExtenderError("this scheduler is not the leader and binds no pods")
+                if await self._extenders.bind(pod, node_name):
+                    return Status(Code.SUCCESS)
             return await run_bind(profile, cycle, pod, node_name, _EXPECTED)
         except (ApiError, TransportError, ExtenderError) as error:
             return await self._look_up(binding, error)

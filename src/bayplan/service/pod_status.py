@@ -23,6 +23,7 @@ from bayplan.log_fields import about_pod
 
 log = logging.getLogger(__name__)
 
+_WRITERS = 4
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 _CONDITION, _NOMINATION = "conditions", "nominatedNodeName"
 _UNKNOWN = object()
@@ -73,11 +74,10 @@ class _Status:
 class PodStatusWriter:
     """Keeps the status of pending pods up to date. `run` writes; until it runs, values are queued."""
 
-    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None, *, writers: int = 4) -> None:
+    def __init__(self, client: Client, clock: Clock, failures: Failures | None = None) -> None:
         self._client = client
         self._clock = clock
         self._failures = failures or Failures()
-        self._writers = writers
         self._statuses: dict[str, _Status] = {}
         """By pod uid: of pending pods of which something was written or is to be written."""
         self._due: asyncio.Queue[str] = asyncio.Queue()
@@ -121,7 +121,7 @@ class PodStatusWriter:
     async def run(self) -> None:
         """Write until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for number in range(self._writers):
+            for number in range(_WRITERS):
                 tasks.create_task(self._write_all(), name=f"status-writer-{number}")
 
     async def drain(self, seconds: float) -> None:

@@ -14,6 +14,19 @@ from bayplan.log_fields import about_pod
 log = logging.getLogger(__name__)
 
 
+async def first(*awaitables: Coroutine[Any, Any, object]) -> None:
+    """Wait for the first of several awaitables, and cancel the others. Raises what the first one raised."""
+    tasks = [asyncio.ensure_future(awaitable) for awaitable in awaitables]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class PodTasks:
     """Runs a task per pod. A task that fails is recorded and affects no other."""
 

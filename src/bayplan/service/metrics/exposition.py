@@ -311,14 +311,14 @@ def _summed(numbers: Iterable[tuple[tuple[str, ...], int]]) -> dict[tuple[str, .
 
 
 def _counter(name: str, text: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
-    family = CounterMetricFamily(name, text, labels=labels)
-    for values, value in dict(samples).items():
-        family.add_metric(values, value)
-    return family
+    return _filled(CounterMetricFamily(name, text, labels=labels), samples)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], samples: Mapping[Any, float]) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
+    return _filled(GaugeMetricFamily(name, text, labels=labels), samples)
+
+
+def _filled(family: CounterMetricFamily | GaugeMetricFamily, samples: Mapping[Any, float]) -> Metric:
     for values, value in dict(samples).items():
         family.add_metric(values, value)
     return family
