@@ -8,13 +8,13 @@ import ssl
 import numpy as np
 import pytest
 from tests.extender.stub_extender import StubExtender
+from tests.support.certificates import Authority
 
 from bayplan.config.errors import ConfigurationError
 from bayplan.config.types import Extender, ExtenderTLSConfig
 from bayplan.extender.client import HttpExtenders
 from bayplan.framework.extenders import ExtenderError, ExtenderFilter
 from bayplan.testing.builders import make_cluster, make_node, make_pod
-from bayplan.testing.certificates import Authority
 
 pytestmark = [
     pytest.mark.feature("HTTP extenders: TLS"),

@@ -10,11 +10,11 @@ import ssl
 import aiohttp
 import pytest
 from asking import cluster, no_c, node, pod, serving
+from tests.support.certificates import Authority
 
 from bayplan import SKIP, Plugin, filter_plugin
 from bayplan.extender import server
 from bayplan.extender.paths import DEFAULT_PATHS
-from bayplan.testing.certificates import Authority
 
 pytestmark = pytest.mark.feature("Serving as an extender: HTTP")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from bayplan.api.kinds import POD
@@ -194,7 +195,7 @@ class PodStatusWriter:
     async def _write(self, status: _Status) -> float | None:
         """Write the wanted values. Returns the seconds until a retry, None for no retry."""
         pod, values = status.pod, status.wanted
-        patch = {"metadata": {"uid": pod.uid}, "status": self._patch(status)}
+        patch = self._patch(status)
         delay = _RETRY_SECONDS[min(status.failures, len(_RETRY_SECONDS) - 1)]
         status.current(pod)  # forgets what the watch has reported
         status.sent.update(values)
@@ -202,10 +203,8 @@ class PodStatusWriter:
         running = status.running = asyncio.Event()
         again = False
         try:
-            written = await self._client.patch(
-                POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status"
-            )
-            status.version, status.failures = _version(written), 0
+            status.version = _version(await patch_status(self._client, pod, patch))
+            status.failures = 0
             return None
         except ApiError as error:
             if error.status >= 500 or error.status == 429:
@@ -232,21 +231,35 @@ class PodStatusWriter:
         patch: dict[str, Any] = {}
         wanted: _NotScheduled | None = status.wanted.get(_CONDITION)
         if wanted is not None:
-            condition: dict[str, Any] = {
-                "type": "PodScheduled",
-                "status": "False",
-                "reason": wanted.reason,
-                "message": wanted.message,
-                "lastProbeTime": None,
-            }
-            if wanted.generation is not None:
-                condition["observedGeneration"] = wanted.generation
-            if not isinstance(status.current(status.pod)[_CONDITION], _NotScheduled):
-                condition["lastTransitionTime"] = rfc3339(self._clock.now())
-            patch[_CONDITION] = [condition]
+            known = isinstance(status.current(status.pod)[_CONDITION], _NotScheduled)
+            patch[_CONDITION] = [pod_condition("PodScheduled", "False", *wanted, None if known else self._clock.now())]
         if _NOMINATION in status.wanted:
             patch[_NOMINATION] = status.wanted[_NOMINATION] or None
         return patch
+
+
+async def patch_status(client: Client, pod: PodInfo, status: dict[str, Any]) -> Any:
+    """Change parts of a pod's status, unless another pod has its name. Returns the reply. Raises as `Client.patch`."""
+    patch = {"metadata": {"uid": pod.uid}, "status": status}
+    return await client.patch(POD, pod.name, patch, pod.namespace, type=PatchType.STRATEGIC, subresource="status")
+
+
+def pod_condition(
+    kind: str, status: str, reason: str, message: str, generation: int | None, changed: datetime | None
+) -> dict[str, Any]:
+    """A condition of a pod for a patch. `changed`: when its status changed; None if it has not."""
+    condition: dict[str, Any] = {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastProbeTime": None,
+    }
+    if generation is not None:
+        condition["observedGeneration"] = generation
+    if changed is not None:
+        condition["lastTransitionTime"] = rfc3339(changed)
+    return condition
 
 
 def _reported(pod: PodInfo) -> _NotScheduled | None:
