@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
@@ -22,9 +22,15 @@ async def first(*awaitables: Coroutine[Any, Any, object]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(tasks)
+
+
+async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    tasks = list(tasks)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class PodTasks:
@@ -57,10 +63,7 @@ class PodTasks:
     async def cancel(self) -> None:
         """Cancel all tasks, and wait until they have ended."""
         self._cancelling = True
-        running = list(self._running)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await cancel(self._running)
 
     def _done(self, task: asyncio.Task[None]) -> None:
         what, pod = self._running.pop(task)
