@@ -15,7 +15,7 @@ from bayplan.api.kinds import PERSISTENT_VOLUME, PERSISTENT_VOLUME_CLAIM, POD
 from bayplan.client import ApiError
 from bayplan.config import KubeSchedulerConfiguration, build_profile
 from bayplan.devcluster.apiserver import Fault
-from bayplan.framework.runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
+from bayplan.framework.binding_runner import run_pre_bind, run_pre_bind_pre_flight, run_reserve, run_unreserve
 from bayplan.framework.status import Code
 from bayplan.scheduling import Outcome, decide
 from bayplan.service.handle import SchedulerHandle

@@ -13,8 +13,8 @@ from bayplan.extender.plugins import ExtenderProfiles
 from bayplan.extender.problems import Unanswerable
 from bayplan.extender.wire import ExtenderBindingArgs, ExtenderBindingResult
 from bayplan.failures import Failures
+from bayplan.framework.binding_runner import run_bind, run_post_bind
 from bayplan.framework.interface import CycleState
-from bayplan.framework.runner import run_bind, run_post_bind
 from bayplan.framework.status import Code, PluginError
 from bayplan.log_fields import about_node, about_pod, pod_named
 

@@ -14,10 +14,10 @@ from bayplan.api.kinds import POD
 from bayplan.api.objects import UndecodableObject
 from bayplan.client import ApiError, ConfigError, TransportError
 from bayplan.cluster.pod_info import PodInfo
+from bayplan.framework.binding_runner import run_bind, run_pre_bind, run_pre_bind_pre_flight
 from bayplan.framework.extenders import ExtenderError
 from bayplan.framework.interface import CycleState
 from bayplan.framework.profile import Profile
-from bayplan.framework.runner import run_bind, run_pre_bind, run_pre_bind_pre_flight
 from bayplan.framework.status import Code, PluginError, Status
 from bayplan.log_fields import about_pod
 from bayplan.queue import QueuedPod

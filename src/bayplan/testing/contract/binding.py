@@ -13,20 +13,18 @@ from typing import Any
 
 from bayplan.cluster.pod_info import PodInfo
 from bayplan.framework import interface
-from bayplan.framework.interface import CycleState
-from bayplan.framework.profile import Point, Profile
-from bayplan.framework.runner import (
+from bayplan.framework.binding_runner import (
     run_bind,
-    run_filter,
     run_permit,
     run_post_bind,
-    run_post_filter,
     run_pre_bind,
     run_pre_bind_pre_flight,
-    run_pre_filter,
     run_reserve,
     run_unreserve,
 )
+from bayplan.framework.interface import CycleState
+from bayplan.framework.profile import Point, Profile
+from bayplan.framework.runner import run_filter, run_post_filter, run_pre_filter
 from bayplan.framework.status import Code, PluginError
 from bayplan.framework.verdicts import Diagnosis
 from bayplan.framework.what_if import ProfileWhatIf
